@@ -154,15 +154,16 @@ def disagreements(case: FixCase, attempts: Iterable[Attempt]) -> list[str]:
 
 
 def rewritten(case: FixCase, attempts: Iterable[Attempt]) -> str:
-    """The file with its annotations as the attempts have them."""
+    """The file with its annotations as the attempts have them; `# fix:` where one is missing."""
     tried = [of_attempt(one, case.program) for one in attempts]
     out = []
     for number, line in enumerate(case.lines, 1):
         out.append(line)
         indent = line[: len(line) - len(line.lstrip())]
-        for one in tried:
-            if one.line == number:
-                out += [f"{indent}# {text}" for text in (one.head, *one.details)]
+        here = [one for one in tried if one.line == number]
+        for one in here:
+            out += [f"{indent}# {text}" for text in (one.head, *one.details)]
+        out += [f"{indent}# fix:"] * (case.expected_at(number) - len(here))
     return "\n".join(out) + "\n"
 
 

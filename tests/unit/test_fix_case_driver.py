@@ -108,6 +108,7 @@ def test_an_empty_annotation_never_agrees() -> None:
     case = parse("x = 1\n# fix:\n")
     assert case.expected_at(1) == 1
     assert disagreements(case, [])
+    assert rewritten(case, []) == "x = 1\n# fix:\n"
 
 
 def test_lines_of_a_change_name_every_place() -> None:

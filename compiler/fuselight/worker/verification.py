@@ -14,7 +14,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -241,7 +241,7 @@ class _Calls:
         """Build the target and make each of its calls. Raises NothingToCompareError."""
         set_seeds(draw.seed)
         self._restore()
-        with contextlib.nullcontext() if compiled else torch.compiler.set_stance("force_eager"):
+        with contextlib.nullcontext() if compiled else _eager():
             try:
                 answered = self.available.pop() if self.available else self.climb()
             except Silent as why:
@@ -326,6 +326,24 @@ class _Calls:
             generator = torch.Generator("cpu").manual_seed(draw.seed)
             return with_inputs(prepared, lambda tensor: _redrawn(tensor, generator))
         return prepared
+
+
+@contextlib.contextmanager
+def _eager() -> Iterator[None]:
+    """Compile nothing. `torch.cond` compiles even in eager mode, and without that loses gradients of closures."""
+    cond = torch.cond
+    torch.cond = _python_cond
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        torch.cond = cond
+
+
+def _python_cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
+) -> Any:
+    return true_fn(*operands) if pred else false_fn(*operands)
 
 
 def _caller(prepared: Prepared, function: Callable[..., Any]) -> Callable[[], Any]:

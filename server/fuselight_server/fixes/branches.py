@@ -6,6 +6,7 @@ a branch go above the statement that replaces it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ import libcst as cst
 from fuselight.report import FactKind
 from fuselight_server.fixes.purity import dotted, is_pure
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight_server.fixes.site import Site
+    from fuselight_server.fixes.site import Replacement
 
 _CONDITION = "is_selected"
 _BOOLEAN = {
@@ -130,6 +132,28 @@ def _is_pure_test(site: Site, test: cst.BaseExpression) -> bool:
     return is_pure(test, _owner(site, test))
 
 
+def _is_computed_once(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether a condition that the new code computes where the old did may have side effects: a random number."""
+    if isinstance(test, cst.BooleanOperation):
+        return _is_computed_once(site, test.left) and _is_pure_test(site, test.right)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _is_computed_once(site, test.expression)
+    waiting: list[cst.CSTNode] = [test]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda, cst.BaseComp, cst.Comment)):
+            return False
+        if isinstance(one, cst.Call) and not _gives_tensor(one):
+            return False
+        waiting += one.children
+    return True
+
+
+def _gives_tensor(call: cst.Call) -> bool:
+    """Whether a call may return a tensor, by its name: a function without an owner is unknown."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value not in {"item", "tolist", "numpy"}
+
+
 def _is_value(node: cst.BaseExpression) -> bool:
     """Whether torch.where could take it: no text, no collection, not None or a bool."""
     if isinstance(node, cst.Name):
@@ -163,8 +187,31 @@ def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
         yield Remedy("cond", "Use torch.cond", FixClass.EQUAL, {site.finding.span.path: text})
 
 
-def _has_comments(site: Site, node: cst.BaseExpression) -> bool:
-    return node in site.ranges and site.comments(*site.range_of(node)) != []
+class _WithoutLines(cst.CSTTransformer):
+    """Puts an expression in parentheses on one line; its comments go elsewhere."""
+
+    def leave_ParenthesizedWhitespace(  # noqa: N802 - LibCST's name
+        self, original_node: cst.ParenthesizedWhitespace, updated_node: cst.ParenthesizedWhitespace
+    ) -> cst.SimpleWhitespace:
+        del original_node, updated_node
+        return cst.SimpleWhitespace(" ")
+
+
+_SPACE_INSIDE = re.compile(r"(?<=[(\[{]) | (?=[)\]}])|,? (?=\)$)")
+
+
+def _code(site: Site, node: cst.BaseExpression) -> str:
+    """The text of a value; on one line if it has comments, which move above the statement."""
+    if node not in site.ranges:
+        return _name_of(node)
+    if site.comments(*site.range_of(node)) == []:
+        return site.code(node)
+    return _on_one_line(node)
+
+
+def _on_one_line(node: cst.BaseExpression) -> str:
+    flat = node.visit(_WithoutLines())
+    return _SPACE_INSIDE.sub("", cst.Module([]).code_for_node(flat)) if isinstance(flat, cst.CSTNode) else ""
 
 
 _NOT_SIMPLE = (
@@ -175,7 +222,7 @@ _NOT_SIMPLE = (
 
 def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
     """Whether a side can be a function of its own: one expression that changes nothing in place, without comments."""
-    if not _is_value(node) or _has_comments(site, node):
+    if not _is_value(node):
         return False
     waiting: list[cst.CSTNode] = [node]
     while waiting:
@@ -194,46 +241,143 @@ def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _module_name(site: Site, function: cst.BaseExpression) -> str:
-    """The name of a function that Dynamo saw to be a module, or that a loop binds to one; else empty."""
+    """The name of a function that Dynamo saw to be a module, or that is an element of an attribute; else empty."""
     if not isinstance(function, cst.Name):
         return ""
-    values = site.values(function)
+    values, around = site.values(function), site.function(function)
     is_module = bool(values) and all(value.kind is FactKind.MODULE for value in values)
-    return function.value if is_module else ""
+    loops = (one for one in site.ancestors(function) if isinstance(one, cst.For))
+    is_element = (
+        around is not None
+        and set(site.assigned(around, function.value)) == {None}
+        and any(_reads(one.target, {function.value}) and "self." in site.code(one.iter) for one in loops)
+    )
+    return function.value if is_module or is_element else ""
+
+
+@dataclass(frozen=True)
+class TensorTest:
+    """The condition of a statement: what decides without a tensor, and what is left."""
+
+    known: Sequence[cst.BaseExpression]
+    rest: cst.BaseExpression
+
+    @classmethod
+    def of(cls, site: Site, node: cst.If) -> TensorTest | None:
+        """Split `a and b`; None where no tensor is left, or a part cannot move before another one."""
+        parts = _parts(node.test)
+        known = [one for one in parts if _decides_early(site, one)]
+        tests = [one for one in parts if one not in known]
+        if not tests or not all(is_pure(one, _owner(site, node)) for one in known):
+            return None
+        rest = tests[0]
+        for one in tests[1:]:
+            rest = cst.BooleanOperation(rest, cst.And(), one)
+        return cls(known, rest)
 
 
 def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
     indent = site.indentation(node)
-    is_elif = isinstance(site.parents[node], cst.If)
-    if indent is None or is_elif:
+    test = TensorTest.of(site, node)
+    if indent is None or test is None or isinstance(site.parents[node], cst.If):  # an elif
         return
-    known = [one for one in _parts(node.test) if _decides_early(site, one)]
-    tests = [one for one in _parts(node.test) if one not in known]
-    if not tests or (known and not all(is_pure(one, _owner(site, node)) for one in known)):
-        return
-    test = tests[0]
-    for one in tests[1:]:
-        test = cst.BooleanOperation(test, cst.And(), one)
-    raised = _raised(site, node, test, known, indent)
+    raised = _raised(site, node, test, indent)
+    skipped = _skipped(site, node, test.known)
     if raised is not None:
         yield raised
-        return
+    elif skipped is not None:
+        yield from _continue(site, node, test.rest, skipped, indent)
+    else:
+        yield from _selection(site, node, test, indent)
+
+
+def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Iterator[Remedy]:
+    """A statement whose sides assign or return values."""
     start, end = site.range_of(node)
-    sides = _sides(site, node, test)
-    if sides is None or (known and node.orelse is not None):
+    sides = _sides(site, node, test.rest)
+    if sides is None or (test.known and node.orelse is not None):
         return
-    following = sides.following
-    if following is not None and (not known or sides.skips):
-        end = site.range_of(following)[1]
+    if sides.following is not None and not test.known:
+        end = site.range_of(sides.following)[1]
     end = site.end_of_line(end)
     comments = site.comments(start, end)
-    if comments is None or (known and sides.skips):
+    kinds = ("where", "cond") if comments is not None else ()
+    for kind in kinds:
+        lines = _selection_lines(site, node, sides, kind)
+        if lines is not None:
+            lines = [*(comments or ()), *_under(site, node, test.known, lines)]
+            replaced = (start, end, f"{site.newline}{indent}".join(lines))
+            flag = _decided_flag(sides)
+            if flag:
+                yield from _with_flag(site, node, replaced, flag)
+            else:
+                yield from (_where if kind == "where" else _cond)(site, replaced)
+            return
+
+
+def _decided_flag(sides: Sides) -> str:
+    """The only name that is assigned if it is True or False on one side; else empty."""
+    constants = {
+        name
+        for _, side in sides.parts
+        for name, value in side.values.items()
+        if isinstance(value, cst.Name) and value.value in {"True", "False"}
+    }
+    return constants.pop() if len(constants) == len(sides.parts[0][1].values) == 1 else ""
+
+
+def _with_flag(site: Site, node: cst.If, replaced: Replacement, flag: str) -> Iterator[Remedy]:
+    """The remedies of the only later branch on a flag, in the text in which the flag is a tensor."""
+    function = site.function(node)
+    reads = site.loads(function, flag) if function is not None else []
+    reads = [one for one in reads if site.range_of(one)[0] >= replaced[1]]
+    around = [next((at for at in site.ancestors(one) if isinstance(at, cst.If)), None) for one in reads]
+    branch = around[0] if len(around) == 1 else None
+    if branch is None or not site.contains(branch.test, site.range_of(reads[0])[0]):
+        return
+    new, shift = site.rewritten(replaced), len(replaced[2]) - (replaced[1] - replaced[0])
+    if new is None or len(new) - len(site.text) != shift:
+        return
+    first, last = site.outer_range(branch.test)
+    moved = Site.at(site, new, first + shift, last + shift)
+    yield from branch_remedies(moved) if moved is not None else ()
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What `if condition: continue` skips: the rest of the loop's body."""
+
+    line: cst.SimpleStatementLine
+    name: str
+    value: cst.BaseExpression
+    around: str | None
+    """The indentation of `else:`, where the line runs too if a test without a tensor is false; None without one."""
+    known: Sequence[cst.BaseExpression]
+
+
+def _continue(
+    site: Site, node: cst.If, test: cst.BaseExpression, skipped: Skipped, indent: str
+) -> Iterator[Remedy]:
+    """`if condition: continue` and one assignment after it, as an assignment of what the condition selects."""
+    start, end = site.range_of(node)[0], site.end_of_line(site.range_of(skipped.line)[1])
+    comments, value = site.comments(start, end), skipped.value
+    sides = Sides(
+        (
+            (test, Alternative({skipped.name: cst.Name(skipped.name)})),
+            (None, Alternative({skipped.name: value})),
+        ),
+        None,
+    )
+    if comments is None or not _is_bound(site, node, skipped.name):
         return
     for kind in ("where", "cond"):
         lines = _selection_lines(site, node, sides, kind)
         if lines is not None:
-            lines = [*comments, *_under(site, node, known, lines)]
-            text = f"{site.newline}{indent}".join(lines)
+            text = f"{site.newline}{indent}".join((*comments, *_under(site, node, skipped.known, lines)))
+            if skipped.around is not None:
+                again = f"{skipped.name} = {_on_one_line(value)}"
+                text += f"{site.newline}{skipped.around}else:"
+                text += f"{site.newline}{skipped.around}{site.step(node)}{again}"
             yield from (_where if kind == "where" else _cond)(site, (start, end, text))
             return
 
@@ -256,25 +400,13 @@ class Sides:
 
     parts: tuple[tuple[cst.BaseExpression | None, Alternative], ...]
     following: cst.SimpleStatementLine | None
-    """The `return` after the statement, or what its `continue` skips: the last side."""
-    skips: bool = False
-    """Whether the first side is `continue`."""
+    """The `return` after the statement, which is the last side."""
 
 
 def _sides(site: Site, node: cst.If, test: cst.BaseExpression) -> Sides | None:
     """The sides of a statement whose first condition is `test`; None where it does not select values."""
     parts: list[tuple[cst.BaseExpression | None, Alternative]] = []
-    following = _skipped(site, node)
-    if following is not None:
-        last = _alternative(cst.IndentedBlock([following]))
-        if (
-            last is None
-            or "return" in last.values
-            or not all(_is_bound(site, node, one) for one in last.values)
-        ):
-            return None
-        first = Alternative({name: cst.Name(name) for name in last.values})
-        return Sides(((test, first), (None, last)), following, skips=True)
+    following = None
     branch: cst.If | cst.Else | None = node
     while branch is not None:
         side = _alternative(branch.body)
@@ -343,18 +475,24 @@ def _return_after(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
     return None
 
 
-def _skipped(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
-    """The only statement that `if condition: continue` skips, in the body of a loop."""
-    line = node.body.body[0] if len(node.body.body) == 1 and node.orelse is None else None
-    block = site.parents[node]
-    is_loop = isinstance(site.parents.get(block), (cst.For, cst.While))
-    after = _after(site, node) if is_loop else ()
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 or len(after) != 1:
+def _skipped(site: Site, node: cst.If, known: Sequence[cst.BaseExpression]) -> Skipped | None:
+    """The only statement that `if condition: continue` skips: in the body of a loop, or in an `if` at its top."""
+    only = node.body.body[0] if len(node.body.body) == 1 and node.orelse is None else None
+    is_continue = isinstance(only, cst.SimpleStatementLine) and isinstance(only.body[0], cst.Continue)
+    after, outer, around = _after(site, node), site.parents[site.parents[node]], None
+    if known:
+        around = site.indentation(node)
+    if is_continue and isinstance(outer, cst.If) and not after and not known and outer.orelse is None:
+        around = site.indentation(outer)
+        after, outer = _after(site, outer), site.parents[site.parents[outer]]
+    line = after[0] if len(after) == 1 and isinstance(outer, (cst.For, cst.While)) else None
+    if not is_continue or not isinstance(line, cst.SimpleStatementLine):
         return None
-    only = after[0]
-    if not isinstance(only, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Continue):
+    side = _alternative(cst.IndentedBlock([line]))
+    if side is None or "return" in side.values:
         return None
-    return only if len(only.body) == 1 else None
+    ((name, value),) = side.values.items()
+    return Skipped(line, name, value, around, known)
 
 
 def _is_bound(site: Site, node: cst.If, name: str) -> bool:
@@ -414,9 +552,9 @@ def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[
 def _conditions(site: Site, sides: Sides) -> list[str] | None:
     """The conditions of all sides but the last, None where one is not a tensor of bools or has a side effect."""
     tests = [test for test, _ in sides.parts if test is not None]
-    found = [
-        condition for test in tests if _is_pure_test(site, test) and (condition := _condition(site, test))
-    ]
+    if not _is_computed_once(site, tests[0]) or not all(_is_pure_test(site, test) for test in tests[1:]):
+        return None
+    found = [condition for test in tests if (condition := _condition(site, test))]
     return found if len(found) == len(tests) else None
 
 
@@ -424,12 +562,13 @@ def _accepts(site: Site, node: cst.If, value: cst.BaseExpression, kind: str) -> 
     """Whether a side's value can be an argument of torch.where, or a function for torch.cond."""
     if kind == "cond":
         return _is_simple(site, value)
-    return _is_value(value) and is_pure(value, _owner(site, node)) and not _has_comments(site, value)
+    is_flag = isinstance(value, cst.Name) and value.value in {"True", "False"}
+    return is_flag or (_is_value(value) and is_pure(value, _owner(site, node)))
 
 
 def _call(site: Site, kind: str, conditions: Sequence[str], values: Sequence[cst.BaseExpression]) -> str:
     """Nested calls that select one of the values."""
-    codes = [site.code(value) if value in site.ranges else _name_of(value) for value in values]
+    codes = [_code(site, value) for value in values]
     if kind == "cond":  # a side may not return what the caller holds already
         copies = [".clone()" if isinstance(value, cst.Name) else "" for value in values]
         codes = [f"lambda: {code}{copy}" for code, copy in zip(codes, copies, strict=True)]
@@ -482,9 +621,7 @@ def _reads(node: cst.CSTNode, names: set[str]) -> bool:
 _RAISES = "when it raises, and the type of the exception"
 
 
-def _raised(
-    site: Site, node: cst.If, test: cst.BaseExpression, known: Sequence[cst.BaseExpression], indent: str
-) -> Remedy | None:
+def _raised(site: Site, node: cst.If, test: TensorTest, indent: str) -> Remedy | None:
     """`if known and test: raise ...` as an assert of the graph."""
     body = node.body.body if isinstance(node.body, cst.IndentedBlock) and node.orelse is None else ()
     line = body[0] if len(body) == 1 else None
@@ -493,7 +630,7 @@ def _raised(
     statement = line.body[0]
     if not isinstance(statement, cst.Raise) or statement.cause is not None or statement.exc is None:
         return None
-    condition, torch = _condition(site, test), site.torch
+    condition, torch = _condition(site, test.rest), site.torch
     start, end = site.range_of(node)
     end = site.end_of_line(end)
     comments = site.comments(start, end)
@@ -503,7 +640,7 @@ def _raised(
         return None
     message = _message(site, statement.exc)
     text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
-    lines = (*comments, *_under(site, node, known, [text]))
+    lines = (*comments, *_under(site, node, test.known, [text]))
     new = site.rewritten((start, end, f"{site.newline}{indent}".join(lines)))
     return _assertion(site, new)
 

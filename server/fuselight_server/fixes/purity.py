@@ -79,7 +79,7 @@ def _check(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> boo
     waiting: list[cst.CSTNode] = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, (cst.Comment, cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
+        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
             return False
         if isinstance(one, cst.BaseExpression) and not isinstance(one, _PLAIN):
             return False

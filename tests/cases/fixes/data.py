@@ -1,6 +1,7 @@
 """Fixes of numbers, sizes and branches that depend on data, with the text after."""
 
 import torch
+from torch import nn
 
 
 # fuselight: named_number(f32[4])
@@ -33,7 +34,7 @@ def sliced(x, size):
     return x[: size.item()] * 2
     # fix: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
     # = 1 -> 1 graphs, same results
-    #  |import torch
+    #  |from torch import nn
     # +|torch._dynamo.config.capture_scalar_outputs = True
 
 
@@ -43,7 +44,7 @@ def experts(x, chosen):
         rows = torch.where(chosen == expert)[0]
         # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
         # = 0 -> 1 graphs, same results
-        #  |import torch
+        #  |from torch import nn
         # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
         x = x.index_add(0, rows, x[rows] * 2)
     return x
@@ -54,5 +55,67 @@ def distinct(x):
     return torch.unique(x) + torch.bincount(x, minlength=3).sum()
     # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
     # = 1 -> 1 graphs, same results
-    #  |import torch
+    #  |from torch import nn
     # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+# fuselight: Layers()(f32[2, 4], train=True)
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            skip = False
+            if self.training:
+                skip = torch.rand([]) < 0.5
+            if not skip:
+            # fix: [GB0170] cond "Use torch.cond"
+            # = 0 -> 1 graphs, same results
+            # -|            if not skip:
+            # -|                x = layer(x)
+            # +|            x = torch.cond(torch.logical_not(torch.as_tensor(skip)), lambda: layer(x), lambda: x.clone())
+                x = layer(x)
+        return x
+
+
+# fuselight: Dropped()(f32[2, 4], train=True)
+class Dropped(Layers):
+    def forward(self, x):
+        for layer in self.layers:
+            if self.training and torch.rand([]) < 0.5:
+            # fix: [GB0170] cond "Use torch.cond"
+            # = 0 -> 1 graphs, same results
+            # -|            if self.training and torch.rand([]) < 0.5:
+            # -|                continue
+            # -|            x = layer(x)
+            # +|            if self.training:
+            # +|                x = torch.cond(torch.rand([]) < 0.5, lambda: x.clone(), lambda: layer(x))
+            # +|            else:
+            # +|                x = layer(x)
+                continue
+            x = layer(x)
+        return x
+
+
+# fuselight: Flagged()(f32[2, 4], train=True)
+class Flagged(Layers):
+    def forward(self, x):
+        for layer in self.layers:
+            drop = False
+            if self.training:
+                if torch.rand([]) < 0.5:  # skip the layer
+                # fix: [GB0170] cond "Use torch.cond"
+                # = 0 -> 1 graphs, same results
+                # -|                if torch.rand([]) < 0.5:  # skip the layer
+                # -|                    drop = True
+                # -|            if not drop:
+                # -|                x = layer(x)
+                # +|                # skip the layer
+                # +|                drop = torch.where(torch.rand([]) < 0.5, True, drop)
+                # +|            x = torch.cond(torch.logical_not(torch.as_tensor(drop)), lambda: layer(x), lambda: x.clone())
+                    drop = True
+            if not drop:
+                x = layer(x)
+        return x

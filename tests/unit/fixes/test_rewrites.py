@@ -212,6 +212,84 @@ return x + y
             ),
         ),
     ),
+    "where: a comment in a value": (
+        ("if x.sum() > 0:\n    return torch.abs(\n        x,  # a\n    )\nreturn y\n", "x.sum() > 0"),
+        ("where", "# a\nreturn torch.where(x.sum() > 0, torch.abs(x), y)\n"),
+    ),
+    "where: continue after a test without a tensor": (
+        (
+            "for a in y:\n    if self.training and torch.rand([]) < 0.5:\n        continue\n    x = x * a\nreturn x\n",
+            "torch.rand([]) < 0.5",
+        ),
+        (
+            "where",
+            """\
+for a in y:
+    if self.training:
+        x = torch.where(torch.rand([]) < 0.5, x, x * a)
+    else:
+        x = x * a
+return x
+""",
+        ),
+    ),
+    "cond: continue under a test without a tensor": (
+        (
+            """\
+for layer in self.layers:
+    if self.training:
+        p = torch.rand([])
+        if p < self.drop:
+            continue
+    x = layer(
+        x,
+        m,  # by position
+    )
+return x
+""",
+            "p < self.drop",
+        ),
+        (
+            "cond",
+            """\
+for layer in self.layers:
+    if self.training:
+        p = torch.rand([])
+        # by position
+        x = torch.cond(p < self.drop, lambda: x.clone(), lambda: layer(x, m))
+    else:
+        x = layer(x, m)
+return x
+""",
+        ),
+    ),
+    "cond: a flag that a branch decides": (
+        (
+            """\
+for layer in self.layers:
+    drop = False
+    if m:
+        if torch.rand([]) < self.drop:  # skip
+            drop = True
+    if not drop:
+        x = layer(x)
+return x
+""",
+            "torch.rand([]) < self.drop",
+        ),
+        (
+            "cond",
+            """\
+for layer in self.layers:
+    drop = False
+    if m:
+        # skip
+        drop = torch.where(torch.rand([]) < self.drop, True, drop)
+    x = torch.cond(torch.logical_not(torch.as_tensor(drop)), lambda: layer(x), lambda: x.clone())
+return x
+""",
+        ),
+    ),
     "assert_async: after a test without a tensor": (
         ("if y is not None and x.sum() < 0:\n    raise ValueError(y)\nreturn x\n", "x.sum() < 0"),
         (
@@ -348,7 +426,6 @@ REFUSED = {
         "if x.sum() > 0:  # noqa: ABC\n    return x\nreturn y\n",
         "x.sum() > 0",
     ),
-    "a comment in a value": ("if x.sum() > 0:\n    return (x +  # a\n        1)\nreturn y\n", "x.sum() > 0"),
     "one line": ("if x.sum() > 0: return x\nreturn y\n", "x.sum() > 0"),
     "star arguments": ("if x.sum() > 0:\n    return torch.cat(*y)\nreturn {**y}\n", "x.sum() > 0"),
     "a comprehension": ("return [a if x.sum() > 0 else b for a, b in y]\n", "x.sum() > 0"),

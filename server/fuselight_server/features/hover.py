@@ -25,6 +25,7 @@ from fuselight_server.features.lens import (
 from fuselight_server.features.markdown import code_span, link, name_cell, plain
 from fuselight_server.features.traced_values import values_at
 from fuselight_server.finding import rank
+from fuselight_server.findings.how_to import how_to
 from fuselight_server.findings.text import compose
 from fuselight_server.formatting import (
     format_count,
@@ -70,7 +71,12 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     line, column = convert.position(params.position, document.line, server.encoding)
     found = [one for one in findings_of(server, snapshot.path) if one[0].span.covers(line, column)]
     found.sort(key=lambda item: rank(item[0]))
-    parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
+    parts = [
+        explanation(
+            finding, edited=edited, alone=len(found) == 1, line=document.line(finding.span.line) or ""
+        )
+        for finding, edited in found
+    ]
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)
@@ -85,10 +91,18 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
 
 
-def explanation(finding: Finding, *, edited: bool, alone: bool) -> str:
-    """Say what the diagnostic above the hover leaves out; a code is the head of each of several findings."""
+def explanation(finding: Finding, *, edited: bool, alone: bool, line: str = "") -> str:
+    """Say what the diagnostic above the hover leaves out; a code is the head of each of several findings.
+
+    `line`: the line of the source on which the finding starts, for an example.
+    """
     head = [] if alone else [f"**{link(finding.code, convert.address(finding))}**"]
-    return "\n\n".join([*head, *_body(finding, edited=edited)])
+    first, *rest = _body(finding, edited=edited)
+    example = how_to(finding, line) if not edited and finding.same_as is None else None
+    shown = []
+    if example is not None and "```" not in example.code:
+        shown = [f"{plain(example.words)}:", f"```python\n{example.code}\n```"]
+    return "\n\n".join([*head, first, *shown, *rest])
 
 
 def markdown(finding: Finding, *, edited: bool) -> str:

@@ -1,0 +1,179 @@
+"""Advice with an example made from the user's own line."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from fuselight.report import Tier
+from fuselight_server.features.hover import explanation
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.findings.how_to import how_to
+
+
+def finding(
+    line: str,
+    mark: str = "",
+    code: str = "GB0007",
+    *,
+    title: str = "title",
+    subject: str = "",
+    torch: str = "2.13.0",
+) -> Finding:
+    start = len(line[: line.index(mark)].encode()) if mark else None
+    end = start + len(mark.encode()) if start is not None else None
+    span = Span("m.py", 3, start, 3, end)
+    return Finding(
+        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, "step", "", torch), subject=subject
+    )
+
+
+BREAKS = {
+    "a clock": (
+        ("    é = time.time()", "time.time()", "GB0007"),
+        (
+            "# in the code that calls `step`, before the call:\n"
+            "now = torch.tensor(time.time(), dtype=torch.float64)"
+        ),
+    ),
+    "a lock": (
+        ("    with self.lock:", "self.lock", "GB0142"),
+        "# in the code that calls `step`, around the call:\nwith self.lock:\n    step(...)",
+    ),
+    "a backend's flags": (
+        ("with torch.backends.cudnn.flags(enabled=False):", "", "GB0142"),
+        (
+            "# in the code that calls `step`, around the call:\n"
+            "with torch.backends.cudnn.flags(enabled=False):\n    step(...)"
+        ),
+    ),
+    "a file": (
+        ('    with open("a.txt") as file:', 'open("a.txt")', "GB0059"),
+        '# in the code that calls `step`, before the call:\nwith open("a.txt") as file:\n    text = file.read()',
+    ),
+    "a seed": (
+        ("    torch.manual_seed(0)", "torch.manual_seed(0)", "GB0007"),
+        "# in the code that calls `step`, before the call:\ntorch.manual_seed(0)",
+    ),
+    "requires_grad": (
+        ("    h.requires_grad = True", "h.requires_grad = True", "GB0206"),
+        "# in the code that calls `step`, before the call:\nh = h.detach().requires_grad_()",
+    ),
+    "a copy of a tensor": (
+        ("y = copy.deepcopy(self.w)", "copy.deepcopy(self.w)", "GB4198"),
+        "self.w.clone()",
+    ),
+    "an opaque function": (
+        ("    y = tools.sort_rows(x)", "tools.sort_rows(x)", "GB0098"),
+        (
+            '@torch.library.custom_op("mine::sort_rows", mutates_args=())\n'
+            "def sort_rows_op(x: torch.Tensor) -> torch.Tensor:\n    return tools.sort_rows(x)\n\n\n"
+            "@sort_rows_op.register_fake\ndef _(x):\n    return torch.empty_like(x)  # if its shape is that of x"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("where", "code"), BREAKS.values(), ids=BREAKS)
+def test_a_break_has_an_example_from_its_line(where: tuple[str, str, str], code: str) -> None:
+    made = how_to(finding(*where), where[0])
+    assert made is not None
+    assert made.code == code
+    ast.parse(code)
+
+
+def test_a_call_that_a_newer_torch_traces_names_the_version() -> None:
+    line = "config = copy.deepcopy(self.config)"
+    made = how_to(finding(line, "copy.deepcopy(self.config)", "GB0179", torch="2.11.0"), line)
+    assert made is not None
+    assert made.words.startswith("torch 2.13 traces `copy.deepcopy` of objects that hold no tensors")
+    assert "2.11.0" in made.words
+    assert how_to(finding(line, "copy.deepcopy(self.config)", "GB0179", torch="2.13.0"), line) is None
+
+
+def test_a_disabled_function_may_stay_in_the_graph_from_2_14_on() -> None:
+    line = "    y = sort_rows(x)"
+    made = how_to(finding(line, "sort_rows(x)", "GB0098", torch="2.14.1"), line)
+    assert made is not None
+    assert "nonstrict_trace" in made.code
+    old = how_to(finding(line, "sort_rows(x)", "GB0098"), line)
+    assert old is not None
+    assert "custom_op" in old.code
+
+
+RECOMPILATIONS = {
+    "dimension x.size(0)": ("x.size(0) was 4, now 7", "torch._dynamo.mark_dynamic(x, 0)\nstep(x, ...)"),
+    "dimension y.size(1)": (
+        "y.size(1) was 1, now 7",
+        "torch._dynamo.decorators.mark_unbacked(y, 1)\nstep(y, ...)",
+    ),
+    "number n": ("n was 2, now 3", "step(..., torch.tensor(n))"),
+    "number lr": ("lr was 0.1, now 0.2", "step(..., torch.tensor(lr, dtype=torch.float64))"),
+    "number self.calls": (
+        "self.calls was 0, now 1",
+        'self.register_buffer("calls", torch.tensor(0), persistent=False)  # in __init__',
+    ),
+    "value mode": (
+        "mode was 'sin', now 'cos'",
+        "for mode in ('sin', 'cos'):  # all values that come\n    step(..., mode=mode)",
+    ),
+    "dtype x": ("x.dtype was float32, now float64", "step(x.to(torch.float32))"),
+    "stride x": ("x.stride(0) was 6, now 1", "step(x.contiguous())"),
+    "requires_grad x": ("x.requires_grad was False, now True", "step(x.detach())"),
+    "length xs": ("len(xs) was 1, now 2", "step(torch.stack(xs))"),
+    "none bias": ("bias was None, now a tensor", "step(torch.zeros(()) if bias is None else bias)"),
+    "keys list(parts)[0]": (
+        "key 0 of parts was 'a', now 'b'",
+        "parts = {key: parts[key] for key in sorted(parts)}\nstep(..., parts)",
+    ),
+    "global_state ": ("grad mode was enabled, now disabled", "with torch.no_grad():\n    step(...)"),
+    "training self": (
+        "self.training was True, now False",
+        "model.eval()  # once before the evaluation, not for each batch\nstep(...)",
+    ),
+}
+
+
+@pytest.mark.parametrize("subject", RECOMPILATIONS)
+def test_a_recompilation_has_an_example_with_its_names(subject: str) -> None:
+    change, code = RECOMPILATIONS[subject]
+    made = how_to(
+        finding("    y = x + 1", code="FL201", title=f"recompiled: {change}", subject=subject),
+        "    y = x + 1",
+    )
+    assert made is not None
+    assert made.code == code
+    ast.parse(code)
+
+
+def test_a_growing_cache_is_written_into() -> None:
+    line = "        self.keys = torch.cat([keys, new], dim=1)"
+    where = finding(
+        line, code="FL201", title="recompiled: keys.size(1) was 3, now 4", subject="dimension keys.size(1)"
+    )
+    made = how_to(where, line)
+    assert made is not None
+    assert made.code == (
+        "keys = torch.zeros(...)  # once, with the longest length at dimension 1\n"
+        "keys.index_copy_(1, position, new)  # instead of: self.keys = torch.cat([keys, new], dim=1)"
+    )
+
+
+def test_nothing_is_advised_where_the_line_does_not_fit() -> None:
+    assert how_to(finding("x = y", "y"), "x = y") is None
+    assert how_to(finding("x = y", "y", "FL102"), "x = y") is None
+    assert how_to(finding("x = y", "y", "FL502"), "x = y") is None
+    attribute = finding("x", code="FL201", title="recompiled: a[0] was 'b', now 'c'", subject="value a[0]")
+    assert how_to(attribute, "x") is None
+
+
+def test_the_hover_shows_the_example_for_the_text_that_ran_only() -> None:
+    line = "    now = time.time()"
+    broken = finding(line, "time.time()")
+    assert "```python\n# in the code that calls `step`" in explanation(
+        broken, edited=False, alone=True, line=line
+    )
+    assert "```" not in explanation(broken, edited=True, alone=True, line=line)
+    fenced = line.replace("time.time()", 'open("```")')
+    assert "```" not in explanation(finding(fenced, 'open("```")'), edited=False, alone=True, line=fenced)

@@ -134,6 +134,10 @@ class Settings:
     """Where the shapes of the last run stand in the text; `all`: after calls, too."""
     fade_untraced: bool = False
     """Whether lines that no trace reached are faded."""
+    live: Literal["on", "off"] = "on"
+    """Whether edits are traced before they are saved."""
+    live_delay: int = 400
+    """Milliseconds without a further edit after which the edited functions are traced."""
     inputs: InputSettings = field(default_factory=InputSettings)
     dynamo: DynamoSettings = field(default_factory=DynamoSettings)
     environment: dict[str, str] = field(default_factory=dict)

@@ -24,6 +24,8 @@ class RecordedUi:
         self.shown += paths
         self.drawn.set()
 
+    def refresh_lenses(self) -> None: ...
+
     def runs_changed(self) -> None:
         self.moved.set()
 

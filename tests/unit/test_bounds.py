@@ -288,6 +288,8 @@ class _Blind:
 
     def say(self, text: str, *, error: bool) -> None: ...
 
+    def refresh_lenses(self) -> None: ...
+
     def runs_changed(self) -> None:
         if not self.analysis.runs.in_flight:
             self.ended.set()

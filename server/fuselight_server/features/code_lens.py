@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Span
     from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.results.predictions import Prediction
     from fuselight_server.runs.queue import Running
     from fuselight_server.session.state import Snapshot
     from fuselight_server.static.reading import StaticTarget
@@ -197,6 +198,7 @@ class TargetLenses:
         result = snapshot.captures.get(Key(snapshot.path, self.name))
         if result is not None:
             yield result_info(result)
+        yield from (Info(text) for one in snapshot.predictions if (text := self._edit(one)))
         yield from tiers[:1]
         if result is not None and result.changes:
             yield Info(first_of(result.changes), "", DETAILS)
@@ -204,6 +206,14 @@ class TargetLenses:
             yield Info(expected, age(result), DETAILS)
         if result is not None and result.report.inputs is not None:
             yield Info(inputs_words(result.report.inputs), "", DETAILS)
+
+    def _edit(self, one: Prediction) -> str:
+        """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""
+        if one.key != Key(self.snapshot.path, self.name):
+            return ""
+        if one.effect:
+            return f"edit: {one.effect} (predicted)"
+        return f"edit: not predicted, {one.deferred[0]}" if one.deferred else ""
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
         """Yield kernels and benchmark with their rank: current before stale, then the newest first."""

@@ -64,6 +64,7 @@ def ask_again(server: Server, options: dict[str, Any]) -> None:
     path = path_in(options, "folder")
     if path is not None:
         server.analysis.consent.forget(server.state.folder_of(path))
+        server.analysis.live.settings_changed()
         server.ui.runs_changed()
 
 

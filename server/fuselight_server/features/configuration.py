@@ -70,6 +70,7 @@ async def _pull(server: Server) -> None:
             server.ui.say(f"Fuselight: {problem}", error=False)
     server.analysis.early.end()
     server.ui.runs_changed()
+    server.analysis.live.settings_changed()
     server.state.mark_findings(document.path for document in server.state.documents.values())
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from lsprotocol import types
 from pygls import uris
 
+from fuselight.report import Tier
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings.causes import same_cause
 
@@ -25,6 +26,7 @@ PlainRange = dict[str, dict[str, int]]
 """`types.Range` in JSON's own types: `start` and `end`, each with `line` and `character`."""
 
 BEFORE_EDIT = "before your edit: "
+PREDICTED = "Predicted from your edit; the next run confirms it"
 
 _NAME_BYTES = 255
 """The longest name that a file system has."""
@@ -173,6 +175,8 @@ def message(finding: Finding) -> str:
 
     Explanation, cost, hints and inputs are the hover's, which an editor shows under these words.
     """
+    if finding.tier is Tier.PREDICTED:
+        return f"{finding.title}. {PREDICTED}"
     return finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")
 
 

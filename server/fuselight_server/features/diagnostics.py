@@ -15,6 +15,7 @@ from fuselight_server.features.untraced import untraced
 from fuselight_server.finding import rank
 from fuselight_server.findings import apply_ignores, expand, fold, of_capture, of_measured, static_findings
 from fuselight_server.results.newest_run import NewestRun, Standing
+from fuselight_server.results.predictions import PredictedStatus, gone_after_edit
 from fuselight_server.session.intake import PROGRAM
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since.
 
-    Of a cause with several places (findings/causes.py), one is explained and the others refer to it.
+    Of a cause with several places (findings/causes.py), one is explained and the others refer to it. Predicted findings
+    are among them; a finding that a prediction no longer has says so.
     """
     document = server.state.at(path)
     reading = document.reading() if document else None
@@ -96,7 +98,9 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     measured = [one for one in server.state.measured.values() if path in one.paths()]
     found: _Found = {}
     captured = sorted(results, key=_is_program)
-    _add_standing(server, found, path, _lives((*captured, *kernels, *measured)))
+    gone: dict[tuple[object, ...], bool] = {}
+    _add_standing(server, found, path, _lives((*captured, *kernels, *measured)), gone)
+    _add_predicted(server, found, path)
     _add_same_causes(server, found, path, results)
     edited = {_identity(finding): was_edited for finding, was_edited in found.values()}
     everything = [finding for finding, _ in found.values()]
@@ -112,7 +116,9 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     others = {at: other.reading() for at, other in documents.items() if other is not None}
     everything = _after_ignores(everything, reading, results, kernels, measured, others=others)
     return [
-        (finding, edited.get(_identity(finding), False))
+        (gone_after_edit(finding), False)
+        if gone.get(_identity(finding))
+        else (finding, edited.get(_identity(finding), False))
         for full in fold(everything)
         for finding in expand(full)
         if finding.span.path == path
@@ -141,8 +147,14 @@ def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
                 yield live, source, one
 
 
-def _add_standing(server: Server, found: _Found, path: str, lives: Iterable[_Live]) -> None:
-    """Add the findings on lines of `path` that still count."""
+def _add_standing(
+    server: Server,
+    found: _Found,
+    path: str,
+    lives: Iterable[_Live],
+    gone: dict[tuple[object, ...], bool] | None = None,
+) -> None:
+    """Add the findings on lines of `path` that still count; note in `gone` whether predictions no longer have them."""
     newest = NewestRun.of(path, server.state.results.values(), server.state.read_line)
     for live, source, one in lives:
         if live.place.gone or live.place.span.path != path:
@@ -151,10 +163,35 @@ def _add_standing(server: Server, found: _Found, path: str, lives: Iterable[_Liv
         if judged is Standing.REPLACED:
             continue
         finding = live.now()
+        predicted = _predicted_status(server, live, one)
+        if predicted is not None and live.edited:
+            continue  # the prediction has it in its own words, or no longer
+        if gone is not None:  # a finding of two targets is gone where it is for both
+            was_gone = gone.get(_identity(finding), True)
+            gone[_identity(finding)] = was_gone and predicted is PredictedStatus.GONE
         was_edited = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
         same = (finding.code, finding.span, finding.title)
         if same not in found or (found[same][1] and not was_edited):
             found[same] = finding, was_edited
+
+
+def _predicted_status(server: Server, live: TrackedFinding, newest: TargetResult) -> PredictedStatus | None:
+    """Return what is predicted of a finding of the last run of its target."""
+    said = (one.status(live) for one in server.state.predictions.values() if one.key == newest.key)
+    return next((one for one in said if one is not None), None)
+
+
+def _add_predicted(server: Server, found: _Found, path: str) -> None:
+    """Add what is predicted on lines of `path`, where no run has found the same."""
+    places = {same: (one.code, one.span.line) for same, (one, _) in found.items()}
+    known = {places[same] for same, (_, was_edited) in found.items() if not was_edited}
+    for prediction in server.state.predictions.values():
+        for one in prediction.findings():
+            at = (one.code, one.span.line)
+            if one.span.path == path and at not in known:
+                for older in [same for same, place in places.items() if place == at]:
+                    found.pop(older, None)
+                found.setdefault((one.code, one.span, one.title), (one, False))
 
 
 def _add_same_causes(server: Server, found: _Found, path: str, results: Iterable[CaptureResult]) -> None:

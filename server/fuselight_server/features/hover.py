@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight.report import Outcome
+from fuselight.report import Outcome, Tier
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.benchmarks import MeasuredRow
     from fuselight_server.results.kernels import KernelRow
+    from fuselight_server.results.predictions import Prediction
     from fuselight_server.results.target_result import TargetResult
     from fuselight_server.session.state import Snapshot
 
@@ -80,6 +81,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)
+    parts += predictions(snapshot, line)
     parts += forecasts(snapshot, line)
     parts += frames(snapshot, line)
     parts += measured_tables(snapshot, line)
@@ -113,6 +115,7 @@ def markdown(finding: Finding, *, edited: bool) -> str:
 
 def _body(finding: Finding, *, edited: bool) -> list[str]:
     parts = ["*From before your edit of this line.*"] if edited else []
+    parts += [f"*{convert.PREDICTED}.*"] if finding.tier is Tier.PREDICTED else []
     parts += [plain(part) for part in _paragraphs(finding) if part]
     if finding.gb_ids:
         parts.append(plain(f"Related: {', '.join(finding.gb_ids)}"))
@@ -155,6 +158,32 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
         return "benchmark", benchmark_summary(result)
     assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the three tiers
     return "capture", summary(result)
+
+
+DEFERRED = 8
+"""Changes of code that a hover lists as not predicted."""
+
+
+def predictions(snapshot: Snapshot, line: int) -> list[str]:
+    """Say what edits are predicted to change for the targets whose lenses are on `line`, and what takes a run."""
+    names = _targets_on(snapshot, line)
+    return [text for one in snapshot.predictions if one.key.name in names and (text := _prediction(one))]
+
+
+def _prediction(one: Prediction) -> str:
+    name, parts = code_span(one.key.name or "__main__"), []
+    if one.effect:
+        traced = ", ".join(code_span(function) for function in one.functions)
+        parts.append(
+            f"{name} after your edit: {plain(one.effect)}. Predicted by tracing {traced} with the inputs of the last "
+            "run; the next run confirms it."
+        )
+    if one.deferred:
+        lines = [f"- {plain(str(change))}" for change in one.deferred[:DEFERRED]]
+        lines += [f"- and {len(one.deferred) - DEFERRED} more"] if len(one.deferred) > DEFERRED else []
+        head = "Not predicted: save to see the effect of these changes. What the last run found elsewhere still holds."
+        parts.append("\n".join([head, "", *lines]))
+    return "\n\n".join(parts)
 
 
 EXPECTED = 8

@@ -48,10 +48,6 @@ def installed(name: str) -> str | None:
 class ClientUi(Ui, Protocol):
     """What features ask of the user interface; `lsp_ui` implements it."""
 
-    def refresh_lenses(self) -> None:
-        """Let the client ask for lenses again."""
-        ...
-
     def refresh_hints(self) -> None:
         """Let the client ask for inlay hints again."""
         ...

@@ -72,6 +72,7 @@ def _change(
     server.state.compare_with_text(document.path, source)
     server.analysis.fixes.edited(document.path)
     server.state.mark_findings([document.path])
+    server.analysis.live.edited(document.path)
 
 
 def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:

@@ -29,6 +29,8 @@ from fuselight_server.session.benchmarks import BenchmarkSession, run_serialized
 from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
 from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import PROGRAM, ResultIntake
+from fuselight_server.session.live import LivePredictions
+from fuselight_server.session.live_runs import LiveWorker
 from fuselight_server.session.stored_results import StoredResults
 from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
 from fuselight_server.static.document import read_source
@@ -97,6 +99,14 @@ class Analysis:
         self.benches = BenchmarkSession(state, self.outcomes)
         self.stored = StoredResults(state)
         self.fixes = FixSession(state, self.outcomes, prepare=self._prepare_verification)
+        self.live = LivePredictions(
+            state,
+            worker=self._live_worker,
+            plan=self._plan_live,
+            may_run=self._may_run_live,
+            spawn=self._spawn,
+            refresh=ui.refresh_lenses,
+        )
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
@@ -168,6 +178,7 @@ class Analysis:
             self.outcomes.edited(path, moved)
             self._state.compare_with_text(path, document.source)
         self._state.close(document.uri)
+        self.live.closed(path)
         used = [self._state.captures[key] for key in self._used_by_last_run(path)]
         if moved is None and not any(path in one.changed_files for one in used):
             return
@@ -181,6 +192,7 @@ class Analysis:
         used = [file for file in files if within(file, path)]
         self._unrunnable = {key for key in self._unrunnable if not within(key.path, path)}
         self.outcomes.gone(path)
+        self.live.gone(path)
         for file in used:
             self._run_after_save(file, (), Trigger("deleted", automatic=True))
 
@@ -192,6 +204,7 @@ class Analysis:
 
     async def restart(self, folder: str | None) -> None:
         """End the workers of a folder (None: all); the next run starts fresh ones."""
+        self.live.restart(folder)
         lanes = [lane for lane in self._workers if folder is None or lane.folder == folder]
         queue = self.runs.queue
         jobs = (*queue.waiting.values(), *queue.running.values())
@@ -226,6 +239,7 @@ class Analysis:
         """Cancel every run and end every worker."""
         self._throttle.close()
         await self.fixes.close()
+        await self.live.close()
         await self.runs.close()
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
@@ -483,7 +497,7 @@ class Analysis:
         text = disk_text(path)
         return None if text is None else read_source(path, text)
 
-    def _worker(self, lane: WorkerKey) -> Run:
+    def _owned_worker(self, lane: WorkerKey) -> OwnedWorker:
         worker = self._workers.get(lane)
         if worker is None:
             folder = self._state.folders.get(lane.folder)
@@ -491,7 +505,10 @@ class Analysis:
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
             self._end_idle_workers(lane)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
-        run = functools.partial(run_cached, worker, self._state.log)
+        return worker
+
+    def _worker(self, lane: WorkerKey) -> Run:
+        run = functools.partial(run_cached, self._owned_worker(lane), self._state.log)
         return functools.partial(run_serialized, run, self.benches.turn) if lane.for_benchmarks else run
 
     def _end_idle_workers(self, lane: WorkerKey) -> None:
@@ -501,6 +518,35 @@ class Analysis:
         for one in [one for one in self._workers if one not in busy]:
             if (one.folder, one.for_benchmarks) == (lane.folder, lane.for_benchmarks):
                 self._spawn(self._workers.pop(one).close(), "ending a worker")
+
+    # Live runs
+
+    def _live_worker(self, folder: Folder) -> LiveWorker | None:
+        """Return the worker of a folder for live runs; None where no run can work."""
+        interpreter = self.interpreter(folder)
+        if interpreter is None or folder.problem is not None:
+            return None
+        worker = self._owned_worker(_lane(folder, interpreter))
+        return worker if isinstance(worker, LiveWorker) else None
+
+    def _plan_live(self, key: Key, text: str, request: RunRequest | None) -> RunRequest | None:
+        """Return the request of a live run, from that of the last run, else from the text that ran."""
+        if request is None:
+            options = self.outcomes.options_for(key.path)
+            runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
+            request = runs[0].request(0, 0, options) if runs else None
+        if request is None or self.consent.for_program(key.path, automatic=True):
+            return request
+        return dataclasses.replace(request, inputs=dataclasses.replace(request.inputs, main_line=None))
+
+    def _may_run_live(self, key: Key) -> bool:
+        """Whether a save would run a target now, without a question."""
+        folder = self._state.folder_of(key.path)
+        if not self._state.trusted or folder.settings.run != "save":
+            return False
+        if self._runs_program(key):
+            return self.consent.for_program(key.path, automatic=True) is True
+        return folder.consent == RUN
 
     # Answers
 
@@ -532,6 +578,8 @@ class Analysis:
         else:
             await self.outcomes.accept(job, report, request.overlays)
             result = self._state.captures.get(job.key)
+            if job.key.tier is Tier.CAPTURE:
+                self.live.accepted(job.key, request)
             if result is not None and result.report is report:
                 await self.stored.keep(result)
             self._run_again(job.key)

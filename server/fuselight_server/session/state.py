@@ -23,6 +23,7 @@ from fuselight_server.static.document import SourceDocument
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from fuselight_server.results.predictions import Prediction
     from fuselight_server.results.target_result import TargetResult
     from fuselight_server.runs.keys import Key
     from fuselight_server.runs.queue import Running
@@ -128,6 +129,8 @@ class Snapshot(ResultsByTier):
     """Whether a run may be offered: the file is on disk and the workspace is trusted."""
     waiting: frozenset[Key] = frozenset()
     """Runs of this file's targets that wait for other runs."""
+    predictions: tuple[Prediction, ...] = ()
+    """What edits of any file are predicted to change for this file's targets."""
 
     @property
     def path(self) -> str:
@@ -150,6 +153,8 @@ class State(ResultsByTier):
         self.on_log: Callable[[str], None] = lambda _line: None
         self.on_change: Callable[[], None] = lambda: None
         """Called whenever there is something new for `take_changes` to return."""
+        self.predictions: dict[tuple[Key, str], Prediction] = {}
+        """By the target, and the edited file."""
         self._by_path: dict[str, Document] = {}
         self._findings: set[str] = set()
         self._reports: set[str] = set()
@@ -223,6 +228,8 @@ class State(ResultsByTier):
             result.change(path, change)
             if not was_stale and result.stale:
                 self.mark_findings(result.paths())
+        for prediction in self.predictions.values():
+            prediction.change(path, change)
 
     def compare_with_text(self, path: str, source: SourceDocument) -> None:
         """Mark results current that ran just the text of an open document."""
@@ -237,6 +244,7 @@ class State(ResultsByTier):
 
     def accept(self, result: TargetResult) -> None:
         """Replace the older result of the target; the last complete one stays where the new one is not."""
+        self._drop_predictions({result.key})
         self.mark_results(self.results.accept(result))
         limit_facts(self.captures.values())
 
@@ -246,7 +254,9 @@ class State(ResultsByTier):
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Drop the results of some runs."""
-        for key in tuple(keys):
+        keys = tuple(keys)
+        self._drop_predictions(set(keys))
+        for key in keys:
             result = self.results.pop(key, None)
             if result is not None:
                 self.mark_results(result.paths())
@@ -254,6 +264,25 @@ class State(ResultsByTier):
     def drop_file(self, path: str) -> None:
         """Drop what is known of a deleted file or folder."""
         self.mark_results(self.results.drop_file(path))
+        lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
+        self._drop_predictions(lost)
+
+    def predict(self, prediction: Prediction) -> None:
+        """Show what is predicted from the edits of a file."""
+        before = self.predictions.get((prediction.key, prediction.path))
+        paths = prediction.paths() | (before.paths() if before is not None else frozenset())
+        self.predictions[prediction.key, prediction.path] = prediction
+        self.mark_findings(paths)
+
+    def drop_prediction(self, key: Key, path: str) -> None:
+        """Drop what is predicted of a target from the edits of a file."""
+        prediction = self.predictions.pop((key, path), None)
+        if prediction is not None:
+            self.mark_findings(prediction.paths())
+
+    def _drop_predictions(self, keys: set[Key]) -> None:
+        for key, path in [one for one in self.predictions if one[0] in keys]:
+            self.drop_prediction(key, path)
 
     def folder_of(self, path: str) -> Folder:
         """Return the innermost workspace folder of `path`; outside any, the file's own folder."""
@@ -287,6 +316,7 @@ class State(ResultsByTier):
             client=self.client,
             can_run=document.runnable and self.trusted,
             waiting=frozenset(key for key in waiting if key.path == path),
+            predictions=tuple(one for one in self.predictions.values() if one.key.path == path),
         )
 
     def outside_settings(self) -> Settings:

@@ -48,6 +48,10 @@ class Ui(Protocol):
         """Draw the reports of these files again."""
         ...
 
+    def refresh_lenses(self) -> None:
+        """Draw the lenses again."""
+        ...
+
     def say(self, text: str, *, error: bool) -> None:
         """Tell the user."""
         ...

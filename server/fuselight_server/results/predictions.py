@@ -1,0 +1,262 @@
+"""What a run of the edited text would find, as far as it can be predicted: findings on lines that move with edits.
+
+Invariant: a predicted finding is shown only while no edit has touched its line, and one that the last run has on that
+line is not shown a second time. A finding of the run counts as gone only where its function was traced again past that
+line, without it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fuselight.report import Tier
+from fuselight_server.files import split_text
+from fuselight_server.finding import Severity
+from fuselight_server.formatting import format_count
+from fuselight_server.results.changes import noun
+from fuselight_server.results.positions import Places, TrackedFinding, TrackedSpan, tracked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from fuselight.report import Report, Stack
+    from fuselight_server.finding import Finding
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.runs.keys import Key
+    from fuselight_server.static.code_changes import ChangedFunction, DeferredChange
+    from fuselight_server.static.text_changes import Change
+
+_PREDICTED = frozenset({"FL107", "FL301", "FL302", "FL401", "FL402", "FL404"})
+"""Codes that a trace of one function can have, besides those of graph breaks. Recompilations, guards and frames that
+run in eager mode depend on the calls and on the callers."""
+_ERRORS = frozenset({"FL401", "FL402", "FL404"})
+_AT_RUN_TIME = frozenset({"FL401"})
+"""Codes whose absence from a trace shows nothing: the code may raise when it runs."""
+
+
+def is_predicted(code: str) -> bool:
+    """Whether findings of a code are predicted."""
+    return code.startswith("GB") or code in _PREDICTED
+
+
+class PredictedStatus(enum.Enum):
+    """What a prediction says of a finding of the last run."""
+
+    REPEATED = "repeated"
+    GONE = "gone"
+
+
+@dataclass
+class _Judged:
+    finding: TrackedFinding
+    place: TrackedSpan
+    status: PredictedStatus
+
+
+@dataclass
+class Prediction:
+    """What is predicted of one target from the edits of one file."""
+
+    key: Key
+    path: str
+    functions: tuple[str, ...] = ()
+    """Names of the functions that were traced again."""
+    deferred: tuple[DeferredChange, ...] = ()
+    """What the edits changed that takes a run."""
+    is_current: bool = False
+    """Whether the functions were traced with the text as it is now."""
+    _places: Places = field(default_factory=Places)
+    _traced: tuple[TrackedFinding, ...] = ()
+    _new: tuple[str, ...] = ()
+    """Codes of what the trace found and the last run has nowhere."""
+    _ruled: tuple[TrackedFinding, ...] = ()
+    """Found by rules, where no trace has answered yet."""
+    _judged: dict[int, _Judged] = field(default_factory=dict)
+    """By the id of the finding, which is kept alive here."""
+
+    def change(self, path: str, change: Change) -> None:
+        """Move lines for one edit of a file's text."""
+        self._places.change(path, change)
+        self.is_current = self.is_current and path != self.path
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is predicted, where no edit has touched its line since."""
+        seen: set[tuple[str, str, int]] = set()
+        for one in (*self._traced, *self._ruled):
+            place = (one.finding.code, one.place.span.path, one.place.span.line)
+            if not one.edited and not one.place.gone and place not in seen:
+                seen.add(place)
+                yield one.now()
+
+    def status(self, finding: TrackedFinding) -> PredictedStatus | None:
+        """Say what is predicted of a finding of the last run; None for nothing."""
+        judged = self._judged.get(id(finding))
+        return None if judged is None or judged.place.edited else judged.status
+
+    def paths(self) -> frozenset[str]:
+        """Return the files that have a line with a prediction."""
+        return self._places.paths() | {self.path}
+
+    def take_rules(self, found: Iterable[Finding]) -> bool:
+        """Show what rules found in the text as it is now; return whether anything differs."""
+        before = list(self.findings())
+        self._ruled = tracked(found, self._places)
+        return before != list(self.findings())
+
+    def take_trace(
+        self,
+        result: CaptureResult,
+        report: Report,
+        found: Iterable[Finding],
+        functions: tuple[ChangedFunction, ...],
+        texts: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Show what tracing `functions` again found; `result` is what the last run found.
+
+        `texts` are that of the run and that of the trace.
+        """
+        kept = [one for one in found if is_predicted(one.code)]
+        comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
+        comparison.match(kept)
+        comparison.judge_the_rest(report, functions)
+        self._places = Places()
+        self._traced = tracked(comparison.shown, self._places)
+        self._new = tuple(one.code for one in comparison.new)
+        self._judged = {
+            id(live): _Judged(live, self._places.add(live.place.span), status)
+            for live, status in comparison.judged
+        }
+        lines = [(one.first, one.last) for one in functions]
+        self._ruled = tracked(
+            (
+                one.now()
+                for one in self._ruled
+                if not any(first <= one.place.span.line <= last for first, last in lines)
+            ),
+            self._places,
+        )
+        self.functions = tuple(one.name for one in functions)
+        self.is_current = True
+
+    def forget_trace(self) -> None:
+        """Drop what a trace found: the text cannot be traced any more."""
+        self._traced, self._new, self._judged, self.functions = (), (), {}, ()
+        self.is_current = False
+
+    @property
+    def effect(self) -> str:
+        """What the edits would change, as `+1 break, 2 breaks gone`; empty where that is not known."""
+        if not self.is_current or not self.functions:
+            return ""
+        gone = [
+            one.finding.finding.code for one in self._judged.values() if one.status is PredictedStatus.GONE
+        ]
+        parts = [f"+{text}" for text in _counted(self._new)] + [f"{text} gone" for text in _counted(gone)]
+        return ", ".join(parts) or "no new findings"
+
+
+def gone_after_edit(finding: Finding) -> Finding:
+    """Return a finding of the last run that a prediction no longer has, for its unchanged line."""
+    return replace(
+        finding,
+        severity=min(finding.severity, Severity.INFORMATION),
+        title=f"gone after your edit (predicted): {finding.title}",
+        message=f"Your edit removes this finding; the next run confirms it.\n\n{finding.message}",
+        fixes=(),
+    )
+
+
+def _counted(codes: Collection[str]) -> Iterator[str]:
+    kinds = [_kind(code) for code in codes]
+    for kind in dict.fromkeys(kinds):
+        yield format_count(kinds.count(kind), kind)
+
+
+def _kind(code: str) -> str:
+    return "error" if code in _ERRORS else noun(code) or "finding"
+
+
+class _FindingComparison:
+    """Compares predicted findings with those of the last run, each at where its line is now."""
+
+    def __init__(self, result: CaptureResult, path: str, texts: tuple[list[str], ...]) -> None:
+        self._path = path
+        self._ran, self._now = texts
+        self._left = [live for live in result.findings if not live.place.gone]
+        self.shown: list[Finding] = []
+        """What is predicted and does not stand on an unchanged line already."""
+        self.new: list[Finding] = []
+        """Of these, what the last run does not have."""
+        self.judged: list[tuple[TrackedFinding, PredictedStatus]] = []
+
+    def match(self, found: list[Finding]) -> None:
+        """Find out which findings the last run has, too: on the line, else on an equal line of an edited part."""
+        unmatched = [one for one in found if not self._take(one, self._is_at)]
+        for one in unmatched:
+            if not self._take(one, self._has_its_text):
+                self.shown.append(_of_prediction(one))
+                self.new.append(one)
+
+    def judge_the_rest(self, report: Report, functions: tuple[ChangedFunction, ...]) -> None:
+        """Call those findings of the run gone whose lines were traced again without them."""
+        limits = [(one.first, _traced_to(report, self._path, one)) for one in functions]
+        for live in self._left:
+            code, span = live.finding.code, live.place.span
+            can_be_gone = span.path == self._path and is_predicted(code) and code not in _AT_RUN_TIME
+            if can_be_gone and any(first <= span.line <= last for first, last in limits):
+                self.judged.append((live, PredictedStatus.GONE))
+
+    def _take(self, one: Finding, is_same: Callable[[Finding, TrackedFinding], bool]) -> bool:
+        same = [live for live in self._left if live.finding.code == one.code and is_same(one, live)]
+        if not same:
+            return False
+        self.judged += ((live, PredictedStatus.REPEATED) for live in same)
+        taken = {id(live) for live in same}
+        self._left = [live for live in self._left if id(live) not in taken]
+        if any(live.edited for live in same):
+            self.shown.append(_of_prediction(one))
+        return True
+
+    def _is_at(self, one: Finding, live: TrackedFinding) -> bool:
+        place = live.place.span
+        return (place.path, place.line) == (one.span.path, one.span.line)
+
+    def _has_its_text(self, one: Finding, live: TrackedFinding) -> bool:
+        """Whether an edit that replaced many lines has left the finding's line as it was, at another place."""
+        then = live.finding.span
+        if not live.edited or {then.path, one.span.path} != {self._path}:
+            return False
+        text = _line(self._ran, then.line)
+        return bool(text) and text == _line(self._now, one.span.line)
+
+
+def _line(lines: list[str], number: int) -> str:
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _of_prediction(finding: Finding) -> Finding:
+    return replace(finding, tier=Tier.PREDICTED)
+
+
+def _traced_to(report: Report, path: str, function: ChangedFunction) -> int:
+    """Return the last line of a function up to which it was traced: a trace may end at its first break."""
+    stops = [line for failure in report.failures if (line := _line_in(failure.stack, path, function))]
+    resumed = [
+        frame.resumes_at
+        for frame in report.frames
+        if frame.location.path == path and frame.function == function.name and frame.resumes_at is not None
+    ]
+    for one in report.breaks:
+        line = _line_in(one.stack, path, function)
+        if line and not any(at >= line for at in resumed):
+            stops.append(line)
+    return min(stops, default=function.last)
+
+
+def _line_in(stack: Stack, path: str, function: ChangedFunction) -> int:
+    """Return the outermost line of a stack that is in a function; 0 for none."""
+    return next(
+        (at.line for at in stack if at.path == path and function.first <= at.line <= function.last), 0
+    )

@@ -1,0 +1,387 @@
+"""Predictions while the user types: what the next run would find, by rules at once and by a trace after a pause.
+
+After an edit, rules look at the text in another thread; after `fuselight.liveDelay` without a further edit, the changed
+functions are traced again in a live run (`live_runs.py`). Invariant: a keystroke schedules work and waits for none of
+it. An answer for a text that is no longer there is dropped. User code runs only where a save would run it: in a trusted
+workspace whose user agreed, with the setting `fuselight.run` on `save`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import traceback
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fuselight.protocol import RETRACE_REASONS, Answer, Refused
+from fuselight.report import Report, Tier
+from fuselight_server.files import within
+from fuselight_server.findings import findings
+from fuselight_server.predictions import predict
+from fuselight_server.results.predictions import Prediction
+from fuselight_server.session.intake import PROGRAM, line_reader, thresholds_of
+from fuselight_server.session.live_runs import MOST_LIVE_RUNS, LiveRuns, RanTexts
+from fuselight_server.static.code_changes import CodeChanges, DeferredChange, code_changes
+from fuselight_server.static.code_parts import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine
+
+    from fuselight.protocol import RunRequest
+    from fuselight_server.finding import Finding
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.runs.keys import Key
+    from fuselight_server.session.live_runs import LiveRunHandle, LiveWorker
+    from fuselight_server.session.state import Document, Folder, State
+
+_RETRACE_SECONDS = 5.0
+_RETRACE_STAGE = "retrace"
+"""Stage of the problems of a report that concern one function."""
+
+
+class LivePredictions:
+    """Predicts what a run of the open files as they are now would find."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        worker: Callable[[Folder], LiveWorker | None],
+        plan: Callable[[Key, str, RunRequest | None], RunRequest | None],
+        may_run: Callable[[Key], bool],
+        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+        refresh: Callable[[], None],
+    ) -> None:
+        """Start with nothing predicted. For `worker` and `plan` see LiveRuns.
+
+        `may_run` says whether a save would run a target now; `refresh` draws the lenses again.
+        """
+        self._state = state
+        self._may_run, self._spawn, self._refresh = may_run, spawn, refresh
+        self._texts = RanTexts(state)
+        self.runs = LiveRuns(state, self._texts, worker=worker, plan=plan, moved=self._moved)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._traces: dict[str, asyncio.Task[None]] = {}
+        self._ruling: set[str] = set()
+        """Files that rules are looking at."""
+        self._rules_failed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no prediction is under way."""
+        return not (self._timers or self._traces or self._ruling)
+
+    # Events
+
+    def edited(self, path: str) -> None:
+        """Predict from an edit of an open document, later. Called on the path of each keystroke."""
+        self._stop(path)
+        results = [result for result in self._results(path) if path in result.changed_files]
+        document = self._state.at(path)
+        is_on = document is not None and not document.source.is_large and self._is_on(path)
+        self._drop(path, but={result.key for result in results} if is_on else ())
+        if not results or not is_on:
+            return
+        if path not in self._ruling:
+            self._ruling.add(path)
+            self._spawn(self._rule(path), "predicting from an edit")
+        delay = self._state.folder_of(path).settings.live_delay / 1000
+        self._timers[path] = asyncio.get_running_loop().call_later(delay, self._begin_trace, path)
+
+    def accepted(self, key: Key, request: RunRequest | None) -> None:
+        """Take in that a run of a target has ended with a new result."""
+        result = self._state.captures.get(key)
+        if result is None or not result.has_data:
+            return
+        self._texts.accepted(key, request)
+        self.runs.accepted(result)
+        for path in result.changed_files:
+            if self._state.at(path) is not None:
+                self.edited(path)
+
+    def closed(self, path: str) -> None:
+        """Take in that a document was closed."""
+        self._stop(path)
+        self._drop(path)
+        open_now = {document.path for document in self._state.documents.values()}
+        self.runs.end_where(lambda run: open_now.isdisjoint(run.files), "its files are closed")
+
+    def gone(self, path: str) -> None:
+        """Take in that a file or folder was deleted or renamed."""
+        for one in [one for one in {*self._timers, *self._traces} if within(one, path)]:
+            self._stop(one)
+        self.runs.end_where(
+            lambda run: any(within(file, path) for file in (run.key.path, *run.files)), "a file of it is gone"
+        )
+
+    def restart(self, folder: str | None) -> None:
+        """End what runs in the worker of a folder (None: all), and predict nothing until the next edit."""
+
+        def concerns(path: str) -> bool:
+            return folder in {None, self._state.folder_of(path).path}
+
+        self.runs.end_where(lambda run: concerns(run.key.path), "its worker is stopped")
+        self.runs.forgive()
+        for path in [one for one in {*self._timers, *self._traces} if concerns(one)]:
+            self._stop(path)
+        for key, path in [one for one in self._state.predictions if concerns(one[0].path)]:
+            self._state.drop_prediction(key, path)
+        self._refresh()
+
+    def settings_changed(self) -> None:
+        """Take in that a setting or the user's consent is another one now."""
+        self.runs.end_where(
+            lambda run: not self._is_on(run.key.path) or not self._may_run(run.key), "it is switched off"
+        )
+        for document in [one for one in self._state.documents.values() if one.runnable]:
+            self.edited(document.path)
+
+    async def close(self) -> None:
+        """End everything."""
+        for path in {*self._timers, *self._traces}:
+            self._stop(path)
+        await self.runs.close()
+
+    # When
+
+    def _is_on(self, path: str) -> bool:
+        return self._state.trusted and self._state.folder_of(path).settings.live == "on"
+
+    def _results(self, path: str) -> list[CaptureResult]:
+        """Return the captures that ran a file, those of its own targets first, of these the newest first."""
+        found = [
+            reported
+            for result in self._state.captures.values()
+            if result.key.name != PROGRAM
+            and (reported := result.reported) is not None
+            and path in reported.report.files
+        ]
+        return sorted(found, key=lambda one: (one.key.path != path, -one.generation))
+
+    def _is_current(self, result: CaptureResult, document: Document, version: int) -> bool:
+        """Whether an answer for a version of a document still counts."""
+        newest = self._state.captures.get(result.key)
+        return (
+            newest is not None
+            and newest.reported is result
+            and self._state.at(document.path) is document
+            and document.source.version == version
+        )
+
+    def _begin_trace(self, path: str) -> None:
+        self._stop(path)
+        task = self._traces[path] = asyncio.get_running_loop().create_task(self._trace(path))
+
+        def done(task: asyncio.Task[None]) -> None:
+            if self._traces.get(path) is task:
+                del self._traces[path]
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                trace = "".join(traceback.format_exception(error))
+                self._state.log(f"predicting from an edit of {path} failed: {error!r}\n{trace}")
+
+        task.add_done_callback(done)
+
+    def _stop(self, path: str) -> None:
+        if (timer := self._timers.pop(path, None)) is not None:
+            timer.cancel()
+        if (task := self._traces.pop(path, None)) is not None:
+            task.cancel()
+
+    def _moved(self, run: LiveRunHandle) -> None:
+        """Trace the edits that a live run became ready for, or say why it has ended; unless the user is typing."""
+        for path in run.files:
+            if self._state.at(path) is not None and path not in self._timers:
+                self._begin_trace(path)
+
+    def _drop(self, path: str, but: Collection[Key] = ()) -> None:
+        """Drop what is predicted from edits of a file."""
+        for key, file in list(self._state.predictions):
+            if file == path and key not in but:
+                self._state.drop_prediction(key, path)
+
+    def _prediction(self, key: Key, path: str) -> Prediction:
+        found = self._state.predictions.get((key, path))
+        return found if found is not None else Prediction(key, path)
+
+    # Rules
+
+    async def _rule(self, path: str) -> None:
+        """Look at a file with rules, again if it is edited meanwhile: one look at a time."""
+        try:
+            while (document := self._state.at(path)) is not None and self._is_on(path):
+                version, text = document.source.version, document.source.text
+                found: list[tuple[CaptureResult, tuple[Finding, ...]]] = []
+                for result in self._results(path):
+                    ran = self._texts.text(result, path)
+                    if ran is not None and not _other_changes(result, path):
+                        found.append((result, await self._by_rules(result, path, ran, text)))
+                if self._state.at(path) is document and document.source.version == version:
+                    for result, made in found:
+                        if self._is_current(result, document, version):
+                            self._take_rules(result.key, path, made)
+                    return
+        finally:
+            self._ruling.discard(path)
+
+    async def _by_rules(self, result: CaptureResult, path: str, ran: str, now: str) -> tuple[Finding, ...]:
+        if self._rules_failed:
+            return ()
+        try:
+            return await asyncio.to_thread(predict, result.report, path, ran, now)
+        except Exception:  # noqa: BLE001 - any defect of ours: it is logged once, not at each keystroke
+            self._rules_failed = True
+            self._state.log(f"rules have failed and are off; traces go on:\n{traceback.format_exc()}")
+            return ()
+
+    def _take_rules(self, key: Key, path: str, found: tuple[Finding, ...]) -> None:
+        prediction = self._prediction(key, path)
+        # A trace of the same text that was faster wins.
+        if not prediction.is_current and prediction.take_rules(found):
+            self._state.predict(prediction)
+
+    # Traces
+
+    async def _trace(self, path: str) -> None:
+        document = self._state.at(path)
+        if document is not None and self._is_on(path):
+            results = [result for result in self._results(path) if path in result.changed_files]
+            await asyncio.gather(
+                *(
+                    self._trace_target(result, document, may_start=index < MOST_LIVE_RUNS)
+                    for index, result in enumerate(results)
+                )
+            )
+
+    async def _trace_target(self, result: CaptureResult, document: Document, *, may_start: bool) -> None:
+        """Trace what edits have changed of one target, and show that if the text is still the same then."""
+        path, key = document.path, result.key
+        version, now = document.source.version, document.source.text
+        ran = self._texts.text(result, path)
+        if ran is None:
+            return  # saved: the run that follows replaces everything
+        run = self.runs.of(key)
+        traced = run.traced(path) if run is not None else frozenset[str]()
+        try:
+            changes = await asyncio.to_thread(code_changes, _encoded(ran), _encoded(now), traced)
+        except UnreadableError:
+            return  # half-typed: predictions on other lines stay
+        if not self._is_current(result, document, version):
+            return
+        why = "" if not changes else _other_changes(result, path)
+        if changes and not why and run is None:
+            why = await self._start(result, may_start=may_start)
+            run = self.runs.of(key)
+        if not changes:
+            self._state.drop_prediction(key, path)
+            self._refresh()
+        elif why:
+            self._show_deferred(key, path, (DeferredChange("", why, 1),))
+        elif run is not None and run.ready is not None:
+            await self._retrace(run, result, document, version, _with_reasons(changes, run.untraceable(path)))
+
+    async def _start(self, result: CaptureResult, *, may_start: bool) -> str:
+        """Start the live run of a target; returns why that cannot be. `_moved` traces when it is ready."""
+        if not self._may_run(result.key):
+            return "edits are traced only where a save runs the target"
+        if not may_start:
+            return f"edits are traced for {MOST_LIVE_RUNS} targets of a file"
+        return await self.runs.start(result)
+
+    async def _retrace(
+        self,
+        run: LiveRunHandle,
+        result: CaptureResult,
+        document: Document,
+        version: int,
+        changes: CodeChanges,
+    ) -> None:
+        path, key, text = document.path, run.key, document.source.text
+        report: Report | None = None
+        found: tuple[Finding, ...] = ()
+        if changes.functions:
+            start = time.monotonic()
+            names = [one.name for one in changes.functions]
+            outcome = await run.retrace(path, text, names, _RETRACE_SECONDS)
+            if not self._is_current(result, document, version):
+                return
+            if isinstance(outcome, Refused):
+                self._refused(outcome, run, path, changes)
+                return
+            took = 1000 * (time.monotonic() - start)
+            self._state.log(f"live run of {key.words}: traced {', '.join(names)} in {took:.0f} ms")
+            report, changes = _without_problems(outcome, changes)
+            found = await asyncio.to_thread(self._findings, report, result, {path: text})
+            if not self._is_current(result, document, version):
+                return
+        prediction = self._prediction(key, path)
+        prediction.deferred = changes.deferred
+        if report is not None and changes.functions:
+            ran = self._texts.text(result, path) or ""
+            prediction.take_trace(result, report, found, changes.functions, (ran, text))
+        else:
+            prediction.forget_trace()
+        self._state.predict(prediction)
+        self._refresh()
+
+    def _findings(self, report: Report, result: CaptureResult, texts: dict[str, str]) -> tuple[Finding, ...]:
+        """Make the findings of a trace, off the event loop."""
+        thresholds = thresholds_of(self._state.folder_of(result.key.path).settings)
+        report = replace(
+            report, tier=Tier.PREDICTED, inputs=result.report.inputs, target=result.report.target
+        )
+        return findings(report, thresholds=thresholds, read_line=line_reader(texts))
+
+    def _refused(self, outcome: Refused, run: LiveRunHandle, path: str, changes: CodeChanges) -> None:
+        if outcome.reason == "no_live":
+            self.runs.lost(run)
+            self._begin_trace(path)
+        elif outcome.reason not in {"cancelled", "syntax"}:
+            why = RETRACE_REASONS.get(outcome.reason, "the trace failed")
+            said = outcome.failure.message if outcome.failure is not None else why
+            self._state.log(f"live run of {run.key.words}: {outcome.reason}: {said}")
+            deferred = [DeferredChange(one.name, why, one.first) for one in changes.functions]
+            self._show_deferred(run.key, path, (*changes.deferred, *deferred))
+
+    def _show_deferred(self, key: Key, path: str, deferred: tuple[DeferredChange, ...]) -> None:
+        """Show why nothing is traced."""
+        prediction = self._prediction(key, path)
+        prediction.deferred = deferred
+        prediction.forget_trace()
+        self._state.predict(prediction)
+        self._refresh()
+
+
+def _other_changes(result: CaptureResult, path: str) -> str:
+    """Say which files besides one have changed since a run; empty for none."""
+    others = sorted((result.changed_files & result.depends) - {path})
+    if not others:
+        return ""
+    names = ", ".join(os.path.basename(one) for one in others)  # noqa: PTH119 - paths stay text
+    return f"{names} has changed, too" if len(others) == 1 else f"{names} have changed, too"
+
+
+def _with_reasons(changes: CodeChanges, why_not: dict[str, str]) -> CodeChanges:
+    """Say why the arguments of a function were not kept, instead of that it was not traced."""
+    deferred = tuple(replace(one, why=why_not.get(one.what, one.why)) for one in changes.deferred)
+    return replace(changes, deferred=deferred)
+
+
+def _without_problems(answer: Answer, changes: CodeChanges) -> tuple[Report, CodeChanges]:
+    """Turn the functions that could not be traced into deferred changes."""
+    problems = {one.what: one.why for one in answer.report.problems if one.stage == _RETRACE_STAGE}
+    deferred = []
+    for one in changes.functions:
+        if one.name in problems:
+            reason, _, detail = problems[one.name].partition(":")
+            deferred.append(
+                DeferredChange(one.name, RETRACE_REASONS.get(reason, detail.strip() or reason), one.first)
+            )
+    functions = tuple(one for one in changes.functions if one.name not in problems)
+    return answer.report, CodeChanges(functions, (*changes.deferred, *deferred))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

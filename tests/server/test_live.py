@@ -1,0 +1,186 @@
+"""Live findings end to end: a break is shown while it is typed, and goes when it is fixed, without a save."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.conftest import SHARED
+from tests.server.programs import breaks, run_in
+from tests.support.lsp_client import Client, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+# fuselight: Net()(f32[4, 8])
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.head(x)
+
+    def head(self, x):
+        return torch.relu(x)
+
+    def spare(self, x):
+        return x
+
+
+model = torch.compile(Net())
+"""
+FORWARD, HEAD, SPARE = 11, 15, 17
+"""0-based lines of the first statements of `forward` and `head`, and of the `def` of `spare`, which never runs."""
+
+
+SOON = 30.0
+"""Seconds for a prediction, on a busy machine."""
+
+
+class Typist:
+    """Types into one document."""
+
+    def __init__(self, client: Client, uri: str) -> None:
+        self.client, self.uri, self._version = client, uri, 1
+
+    def type(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+        self._version += 1
+        self.client.edit(self.uri, start, end, text, self._version)
+
+    def until(self, wanted: Callable[[list[Json]], bool], what: str) -> list[Json]:
+        """Wait for diagnostics of graph breaks and errors."""
+
+        def found() -> list[Json]:
+            codes = ("GB", "FL4")
+            return [one for one in self.client.diagnostics(self.uri) if str(one["code"]).startswith(codes)]
+
+        self.client.until(lambda: self._round_trip() and wanted(found()), what, deadline=SOON)
+        return found()
+
+    def _round_trip(self) -> bool:
+        time.sleep(0.05)  # so that the worker has a processor
+        self.client.lenses(self.uri)
+        return True
+
+    def lens(self, text: str) -> None:
+        self.client.until(
+            lambda: self._round_trip() and any(text in one for one in self.client.lenses(self.uri)),
+            f"lens {text}",
+            deadline=SOON,
+        )
+
+    def hover(self, line: int, character: int) -> str:
+        at = {"textDocument": {"uri": self.uri}, "position": {"line": line, "character": character}}
+        found = self.client.request("textDocument/hover", at)
+        return str(found["contents"]["value"]) if found else ""
+
+
+def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, MODEL)
+    client.idle(1)
+    assert breaks(client, uri) == []
+    typist = Typist(client, uri)
+    typist.type((FORWARD, 0), (FORWARD, 0), "        if x.sum() > 0:\n            x = x + 1\n")
+    (found,) = typist.until(bool, "the predicted break")
+    assert found["range"]["start"]["line"] == FORWARD
+    assert found["message"].endswith(". Predicted from your edit; the next run confirms it")
+    typist.lens("edit: +1 break (predicted)")
+    assert "Predicted from your edit; the next run confirms it" in typist.hover(FORWARD, 12)
+    assert "Predicted by tracing `Net.forward`" in typist.hover(5, 7)
+
+    typist.type((HEAD + 2, 0), (HEAD + 2, 0), "        print(x)\n")
+    typist.until(lambda found: len(found) == 2, "the second break")
+    typist.lens("edit: +2 breaks (predicted)")
+
+    typist.type((FORWARD, 0), (FORWARD + 2, 0), "")
+    typist.until(lambda found: len(found) == 1, "the end of the first break")
+    typist.type((HEAD, 0), (HEAD + 1, 0), "")
+    typist.until(lambda found: not found, "the end of the second break")
+    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+    assert (folder / "model.py").read_text() == MODEL
+
+
+def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, MODEL)
+    client.idle(1)
+    typist = Typist(client, uri)
+    typist.type((HEAD - 1, 20), (HEAD - 1, 20), ", scale=2")
+    typist.lens("edit: not predicted, Net.head: its signature has changed")
+    assert "Net.head: its signature has changed" in typist.hover(5, 7)
+    typist.type((FORWARD, 0), (FORWARD, 0), "        print(x)\n")
+    client.until(
+        lambda: "uses `head`, which needs a run" in typist.hover(5, 7), "what else needs a run", deadline=SOON
+    )
+    typist.type((FORWARD, 0), (FORWARD + 1, 0), "")
+    typist.type((HEAD - 1, 20), (HEAD - 1, 29), "")
+    typist.type((SPARE, 21), (SPARE, 21), ", scale=2")
+    typist.lens("edit: not predicted, Net.spare: its signature has changed")
+    typist.type((FORWARD, 0), (FORWARD, 0), "        x.sum(")  # half-typed
+    typist.type((FORWARD, 14), (FORWARD, 14), ").item()\n")
+    (found,) = typist.until(lambda found: len(found) == 1, "the predicted break")
+    predicted = {**found, "message": found["message"].partition(". Predicted")[0]}
+    path = folder / "model.py"
+    text = MODEL.replace("def spare(self, x)", "def spare(self, x, scale=2)")
+    path.write_text(
+        text.replace("        x = self.first(x)\n", "        x.sum().item()\n        x = self.first(x)\n")
+    )
+    client.save(uri)
+    client.idle(2)
+    (confirmed,) = breaks(client, uri)
+    assert {key: confirmed[key] for key in ("range", "code", "severity", "message")} == {
+        key: predicted[key] for key in ("range", "code", "severity", "message")
+    }
+    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+
+
+@pytest.fixture
+def switch(client: Client) -> Iterator[Callable[[str], None]]:
+    """Change the setting `live` of the shared server, without a delay before traces."""
+
+    def change(live: str) -> None:
+        client.settings = {**SHARED, "live": live, "liveDelay": 0}
+        since = client.mark()
+        client.notify("workspace/didChangeConfiguration", {"settings": {}})
+        client.wait(lambda one: one.get("method") == "workspace/configuration", "the question", since=since)
+        client.request("fuselight/reportTree", {"uri": None})  # the server has read the answer before
+
+    yield change
+    client.settings = SHARED
+    client.notify("workspace/didChangeConfiguration", {"settings": {}})
+
+
+def test_off_predicts_nothing(client: Client, folder: Path, switch: Callable[[str], None]) -> None:
+    uri = run_in(client, folder, MODEL)
+    client.idle(1)
+    switch("off")
+    typist = Typist(client, uri)
+    typist.type((FORWARD, 0), (FORWARD, 0), "        print(x)\n")
+    typist.lens("(before your edit)")
+    logged = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
+    assert not [line for line in logged if "live run" in line]
+    switch("on")
+    typist.until(bool, "the predicted break after live findings are switched on")
+    switch("off")
+    typist.until(lambda found: not found, "the end of predictions")
+
+
+def test_an_error_in_the_edited_function_is_predicted(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, MODEL)
+    client.idle(1)
+    typist = Typist(client, uri)
+    typist.type((HEAD, 15), (HEAD, 28), "torch.relu(y)")
+    found = typist.until(lambda found: "FL401" in {one["code"] for one in found}, "the predicted error")
+    assert {one["range"]["start"]["line"] for one in found} == {HEAD}
+    typist.lens("edit: +1 error")

@@ -1,0 +1,180 @@
+"""A workspace whose worker keeps live runs: each `print` in a traced function is a graph break, as in `simulation`."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fuselight.protocol import (
+    Answer,
+    LiveFunction,
+    LiveReady,
+    LiveRequest,
+    Progress,
+    Refused,
+    Retrace,
+)
+from fuselight.report import Frame, Location, Problem, Report, TargetRef, Tier
+from fuselight_server.settings import Settings
+from tests.support.reports import VERSIONS, broken
+from tests.support.simulation import Program, SimulatedWorker, Workspace
+
+
+class Clock:
+    """Timers that expire when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._timers: list[tuple[float, _Timer]] = []
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, **_more: Any) -> _Timer:
+        timer = _Timer(callback, args)
+        self._timers.append((self.now + delay, timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [timer for when, timer in self._timers if when <= self.now]
+        self._timers = [(when, timer) for when, timer in self._timers if when > self.now]
+        for timer in due:
+            timer.fire()
+
+
+class _Timer:
+    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._callback, self._args, self._is_canceled = callback, args, False
+
+    def cancel(self) -> None:
+        self._is_canceled = True
+
+    def fire(self) -> None:
+        if not self._is_canceled:
+            self._callback(*self._args)
+
+
+class LiveSimulatedWorker(SimulatedWorker):
+    """Traces functions of one text on request. `refuse` and `hold` change what becomes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: dict[int, asyncio.Future[Answer | Refused]] = {}
+        self.requests: list[LiveRequest] = []
+        self.retraced: list[Retrace] = []
+        self.canceled = 0
+        self.refuse: list[Refused] = []
+        """Answers to the next traces."""
+        self.hold: asyncio.Event | None = None
+        """Traces wait for it."""
+        self.fail_start = ""
+        self.problems: dict[str, str] = {}
+
+    async def run_live(
+        self,
+        request: LiveRequest,
+        _on_progress: Callable[[Progress], None],
+        on_ready: Callable[[LiveReady], None],
+    ) -> Answer | Refused:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        if self.fail_start:
+            return Refused(request.id, self.fail_start)
+        number = request.id
+        assert number not in self.live
+        ended: asyncio.Future[Answer | Refused] = asyncio.get_running_loop().create_future()
+        self.live[number] = ended
+        program = Program(request)
+        program.report()
+        functions = tuple(
+            LiveFunction(path, name, frame.location.line, 1) for (path, name), frame in program.frames.items()
+        )
+        on_ready(LiveReady(number, functions))
+        try:
+            return await ended
+        finally:
+            del self.live[number]
+
+    async def retrace(self, request: Retrace) -> Answer | Refused:
+        self.retraced.append(request)
+        try:
+            if self.hold is not None:
+                await self.hold.wait()
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.canceled += 1
+            raise
+        if self.refuse:
+            return self.refuse.pop(0)
+        if request.live not in self.live:
+            return Refused(request.id, "no_live")
+        return Answer(request.id, self._report(request))
+
+    def crash(self) -> None:
+        """End every live run as a worker does that dies."""
+        for ended in self.live.values():
+            ended.set_result(Refused(0, "failed"))
+
+    def _report(self, request: Retrace) -> Report:
+        tree = ast.parse(request.text)
+        breaks, frames, problems = [], [], []
+        for node in tree.body:
+            if not isinstance(node, ast.FunctionDef) or node.name not in request.functions:
+                continue
+            if node.name in self.problems:
+                problems.append(Problem("retrace", node.name, self.problems[node.name]))
+                continue
+            frames.append(Frame(node.name, Location(request.path, node.lineno, function=node.name)))
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print":
+                    place = Location(
+                        request.path, call.lineno, call.col_offset, call.lineno, call.end_col_offset
+                    )
+                    breaks.append(broken(place, frame_function=node.name))
+                    frames.append(replace(frames[-1], resumes_at=call.lineno))
+        return Report(
+            versions=VERSIONS,
+            target=TargetRef(request.path, "", 1, "function"),
+            tier=Tier.PREDICTED,
+            generation=0,
+            frames=tuple(frames),
+            breaks=tuple(breaks),
+            problems=tuple(problems),
+        )
+
+
+class LiveWorkspace(Workspace):
+    """A workspace with live findings, whose timers expire by `pause`."""
+
+    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
+        super().__init__(folder, settings)
+        self.worker: LiveSimulatedWorker = LiveSimulatedWorker()
+        self.clock = Clock()
+        loop: Any = asyncio.get_running_loop()
+        loop.call_later = self.clock.call_later
+
+    def edit(self, name: str, text: str) -> None:
+        super().edit(name, text)
+        self.analysis.live.edited(self.path(name))
+
+    async def pause(self, seconds: float = 0.4) -> None:
+        """Type nothing for some time, and wait until every prediction is shown."""
+        self.clock.advance(seconds)
+        await self.predicted()
+
+    async def predicted(self) -> None:
+        for _ in range(10_000):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            live = self.analysis.live
+            if not live._ruling and not (live._traces and self.worker.hold is None):
+                return
+        raise AssertionError("predictions did not end")
+
+    def effects(self) -> list[str]:
+        return [one.effect for one in self.state.predictions.values()]
+
+    def deferred(self) -> list[str]:
+        return [str(change) for one in self.state.predictions.values() for change in one.deferred]

@@ -1,0 +1,480 @@
+"""Live findings: what is predicted while the user types, when it is asked, and when it is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.protocol import Refused
+from fuselight_server.session import live_runs
+from fuselight_server.settings import Settings
+from tests.support.live_simulation import LiveWorkspace
+
+MODEL = """\
+import torch
+from helper import scale
+
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    x = x + 1
+    print(x)
+    return g(x)
+
+def g(x):
+    return scale(x)
+"""
+HELPER = "def scale(x):\n    return x\n"
+BROKEN = MODEL.replace("    x = x + 1\n", "    print(0)\n    x = x + 1\n")
+CURED = MODEL.replace("    print(x)\n", "    x = x + 2\n")
+IN_G = MODEL.replace("    return scale(x)\n", "    print(x)\n    return scale(x)\n")
+
+PREDICTED = "graph break: "
+
+
+def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, str, bool]]:
+    """Line, start of the title and whether it is marked as stale, of the breaks in a file; with their tier."""
+    from types import SimpleNamespace  # noqa: PLC0415 - for this question alone
+
+    from fuselight_server.features.diagnostics import findings_of  # noqa: PLC0415
+
+    server: Any = SimpleNamespace(state=workspace.state)
+    return sorted(
+        (one.span.line, "gone" if one.title.startswith("gone") else one.tier.value, edited)
+        for one, edited in findings_of(server, workspace.path(name))
+        if one.code.startswith("GB")
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "helper.py").write_text(HELPER)
+    return tmp_path
+
+
+async def ran(folder: Path, settings: Settings | None = None) -> LiveWorkspace:
+    """A workspace with the result of a save of `model.py`."""
+    workspace = LiveWorkspace(folder, settings)
+    workspace.open("model.py")
+    workspace.save("model.py")
+    await workspace.settle()
+    assert shown(workspace) == [(8, "capture", False)]
+    return workspace
+
+
+@pytest.mark.asyncio
+async def test_a_typed_break_is_shown_before_the_save(folder: Path) -> None:
+    workspace = await ran(folder)
+    assert workspace.worker.requests == []
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    (request,) = workspace.worker.requests
+    assert (request.target.name, request.overlays, request.automatic) == ("f", {}, True)
+    assert [one.functions for one in workspace.worker.retraced] == [("f",)]
+    assert workspace.worker.retraced[0].text == BROKEN
+    assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
+    assert workspace.effects() == ["+1 break"]
+    assert (folder / "model.py").read_text() != BROKEN
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_asked_before_the_pause_ends(folder: Path) -> None:
+    workspace = await ran(folder)
+    for size in range(len(MODEL), len(MODEL) + 20):
+        workspace.edit("model.py", MODEL.replace("x + 1", "x + " + "1" * (size - len(MODEL) + 2)))
+        await workspace.pause(0.3)
+    assert workspace.worker.requests == []
+    await workspace.pause(0.4)
+    assert len(workspace.worker.retraced) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_predicted_finding_goes_with_its_line_and_with_the_next_answer(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    assert shown(workspace)[0] == (7, "predicted", False), "another line was edited"
+    assert workspace.effects() == [""], "what the edit would do is not known until the next answer"
+    workspace.edit("model.py", BROKEN.replace("print(0)", "int(0)"))
+    assert shown(workspace) == [(9, "capture", False)]
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert len(shown(workspace)) == 2
+    workspace.edit("model.py", BROKEN.replace("    print(0)\n", "\n"))
+    await workspace.pause()
+    assert shown(workspace) == [(9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_an_undo_ends_every_prediction_at_once(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", MODEL)
+    assert shown(workspace) == [(8, "capture", False)]
+    assert workspace.state.predictions == {}
+    await workspace.pause()
+    assert len(workspace.worker.retraced) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_cured_break_goes_before_the_save(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", CURED)
+    assert shown(workspace) == [(8, "capture", True)]
+    await workspace.pause()
+    assert shown(workspace) == []
+    assert workspace.effects() == ["1 break gone"]
+    workspace.edit("model.py", CURED.replace("x + 2", "x + 3"))
+    await workspace.pause()
+    assert shown(workspace) == []
+
+
+@pytest.mark.asyncio
+async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print = len\n"))
+    workspace.worker.problems = {}
+    tree = MODEL.replace("    x = x + 1\n", "    return x\n")
+    workspace.edit("model.py", tree)
+    prediction_without_break = workspace.worker._report
+
+    def report(request: Any) -> Any:
+        import dataclasses  # noqa: PLC0415
+
+        return dataclasses.replace(prediction_without_break(request), breaks=(), frames=())
+
+    workspace.worker._report = report  # type: ignore[method-assign]
+    await workspace.pause()
+    assert shown(workspace) == [(8, "gone", False)]
+    assert workspace.effects() == ["1 break gone"]
+
+
+@pytest.mark.asyncio
+async def test_a_break_that_stays_on_an_edited_line_is_shown_once(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", MODEL.replace("print(x)", "print(x, 1)"))
+    await workspace.pause()
+    assert shown(workspace) == [(8, "predicted", False)]
+    assert workspace.effects() == ["no new findings"]
+
+
+@pytest.mark.asyncio
+async def test_the_run_of_a_save_replaces_predictions(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.save("model.py")
+    await workspace.settle()
+    assert shown(workspace) == [(7, "capture", False), (9, "capture", False)]
+    assert workspace.state.predictions == {}
+    await workspace.predicted()
+    assert workspace.worker.live == {}, "the live run has the old text"
+    workspace.edit("model.py", MODEL)
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 2
+    assert shown(workspace) == [(8, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_a_save_of_the_same_text_keeps_the_live_run(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", MODEL)
+    workspace.save("model.py")
+    await workspace.settle()
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 1
+    assert len(workspace.worker.retraced) == 2
+
+
+@pytest.mark.asyncio
+async def test_an_edit_during_a_run_is_predicted_after_it(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", CURED)
+    workspace.save("model.py")
+    while not workspace.analysis.runs.in_flight:  # noqa: ASYNC110 - as in `settle`
+        await asyncio.sleep(0)
+    workspace.edit("model.py", CURED.replace("x + 1", "x + 1\n    print(9)"))
+    await workspace.settle()
+    await workspace.pause()
+    assert shown(workspace) == [(8, "predicted", False)]
+    (request,) = workspace.worker.requests
+    assert workspace.worker.retraced[-1].functions == ("f",)
+    assert request.overlays == {}
+
+
+@pytest.mark.asyncio
+async def test_an_answer_for_an_older_text_is_dropped(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.worker.hold = asyncio.Event()
+    workspace.edit("model.py", BROKEN.replace("print(0)", "print(1)"))
+    await workspace.pause()
+    assert len(workspace.worker.retraced) == 2
+    workspace.edit("model.py", MODEL.replace("x + 1", "x + 5"))
+    workspace.worker.hold.set()
+    workspace.worker.hold = None
+    await workspace.predicted()
+    assert workspace.worker.canceled == 1
+    assert shown(workspace) == [(8, "capture", False)]
+    await workspace.pause()
+    assert shown(workspace) == [(8, "capture", False)]
+    assert workspace.effects() == ["no new findings"]
+
+
+@pytest.mark.asyncio
+async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", BROKEN.replace("return g(x)", "return g(x"))
+    await workspace.pause()
+    assert len(workspace.worker.retraced) == 1
+    assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_a_comment_needs_no_trace(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", MODEL.replace("x + 1", "x + 1  # more"))
+    await workspace.pause()
+    assert workspace.worker.requests == []
+    assert workspace.deferred() == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("text", "one"),
+    [
+        (MODEL.replace("def g(x)", "def g(x, y=1)"), "g: its signature has changed"),
+        (MODEL.replace("import torch", "import math\nimport torch"), "an import has changed"),
+        (MODEL + "\nLIMIT = 3\n", "code of the module has changed"),
+        (MODEL.replace("@torch.compile", "@torch.compile(fullgraph=True)"), "f: its decorators have changed"),
+    ],
+)
+async def test_what_needs_a_run_is_said(folder: Path, text: str, one: str) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", text)
+    await workspace.pause()
+    assert workspace.worker.retraced == []
+    assert workspace.deferred() == [one]
+
+
+@pytest.mark.asyncio
+async def test_a_function_that_the_worker_cannot_trace_is_said(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.worker.problems = {"g": "closure: x"}
+    both = IN_G.replace("x + 1", "x + 2")
+    workspace.edit("model.py", both)
+    await workspace.pause()
+    assert workspace.effects() == ["no new findings"]
+    assert shown(workspace) == [(8, "predicted", False)]
+    (one,) = workspace.deferred()
+    assert one.startswith("g: ")
+    workspace.worker.refuse = [Refused(0, "timeout")]
+    workspace.edit("model.py", both.replace("x + 2", "x + 3"))
+    await workspace.pause()
+    assert workspace.effects() == [""]
+    assert workspace.deferred() == [
+        "f: the trace took longer than its time limit",
+        "g: the trace took longer than its time limit",
+    ]
+
+
+@pytest.mark.asyncio
+async def test_an_edit_of_a_helper_is_predicted_for_its_target(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.open("helper.py")
+    workspace.edit("helper.py", "def scale(x):\n    print(x)\n    return x\n")
+    await workspace.pause()
+    assert shown(workspace, "helper.py") == [(2, "predicted", False)]
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert "helper.py has changed, too" in workspace.deferred()
+    assert shown(workspace) == [(9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_off_means_that_nothing_happens(folder: Path) -> None:
+    workspace = await ran(folder, Settings(live="off"))
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert workspace.worker.requests == []
+    assert shown(workspace) == [(9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_switching_it_off_ends_the_live_run_and_its_findings(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.state.folders[str(folder)].settings = Settings(live="off")
+    workspace.analysis.live.settings_changed()
+    await workspace.predicted()
+    assert workspace.worker.live == {}
+    assert shown(workspace) == [(9, "capture", False)]
+    workspace.state.folders[str(folder)].settings = Settings()
+    workspace.analysis.live.settings_changed()
+    await workspace.pause()
+    assert len(shown(workspace)) == 2
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("change", ["untrusted", "never", "manual"])
+async def test_user_code_runs_only_where_a_save_would_run_it(folder: Path, change: str) -> None:
+    workspace = await ran(folder)
+    mine = workspace.state.folders[str(folder)]
+    if change == "untrusted":
+        workspace.state.trusted = False
+    elif change == "never":
+        mine.consent = "never"
+    else:
+        mine.settings = Settings(run="manual")
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert workspace.worker.requests == []
+    assert [line for line, tier, _ in shown(workspace) if tier == "predicted"] == []
+
+
+@pytest.mark.asyncio
+async def test_closing_a_file_ends_the_live_run(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.close("model.py")
+    await workspace.settle()
+    await workspace.predicted()
+    assert workspace.worker.live == {}
+    assert workspace.state.predictions == {}
+    assert workspace.analysis.live.is_idle
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("does", ["rename", "delete"])
+async def test_a_file_that_is_gone_ends_the_live_run(folder: Path, does: str) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", BROKEN.replace("print(0)", "print(1)"))
+    workspace.worker.hold = asyncio.Event()
+    workspace.clock.advance(0.4)
+    await asyncio.sleep(0)
+    if does == "rename":
+        workspace.rename("model.py", "other.py")
+    else:
+        workspace.delete("model.py")
+    workspace.worker.hold.set()
+    workspace.worker.hold = None
+    await workspace.settle()
+    await workspace.predicted()
+    assert workspace.worker.live == {}
+    assert workspace.state.predictions == {}
+
+
+@pytest.mark.asyncio
+async def test_a_live_run_that_dies_is_started_again_once(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    for _ in range(2):
+        workspace.worker.crash()
+        await workspace.predicted()
+    assert len(workspace.worker.requests) == 2
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 2
+    assert workspace.deferred() == ["the process that traces edits ended by itself; the log says why"]
+    workspace.edit("model.py", CURED)
+    workspace.save("model.py")
+    await workspace.settle()
+    workspace.edit("model.py", MODEL)
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 3, "a new result has attempts of its own"
+
+
+@pytest.mark.asyncio
+async def test_a_live_run_that_cannot_start_is_not_tried_again(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.worker.fail_start = "failed"
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 1
+    assert workspace.deferred() == ["the process that traces edits ended by itself; the log says why"]
+
+
+@pytest.mark.asyncio
+async def test_a_live_run_that_the_worker_lost_is_started_again(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.worker.refuse = [Refused(0, "no_live")]
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    await workspace.pause()
+    assert len(workspace.worker.requests) == 2
+    assert len(shown(workspace)) == 2
+
+
+@pytest.mark.asyncio
+async def test_a_stopped_worker_takes_its_live_runs_along(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    await workspace.analysis.restart(str(folder))
+    await workspace.predicted()
+    assert workspace.worker.live == {}
+    assert workspace.state.predictions == {}
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    await workspace.pause()
+    assert len(shown(workspace)) == 2
+
+
+@pytest.mark.asyncio
+async def test_an_idle_live_run_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert len(workspace.worker.live) == 1
+    monkeypatch.setattr(live_runs, "IDLE_SECONDS", 0.0)
+    await workspace.pause(1000)
+    assert workspace.worker.live == {}
+    assert len(shown(workspace)) == 2, "what was predicted still holds"
+
+
+@pytest.mark.asyncio
+async def test_the_number_of_live_runs_is_bounded(folder: Path) -> None:
+    many = MODEL
+    for name in "abcde":
+        many += f"\n# fuselight: {name}(f32[4])\n@torch.compile\ndef {name}(x):\n    return g(x)\n"
+    (folder / "model.py").write_text(many)
+    workspace = LiveWorkspace(folder)
+    workspace.open("model.py")
+    workspace.save("model.py")
+    await workspace.settle()
+    workspace.edit("model.py", many.replace("return scale(x)", "print(x)"))
+    await workspace.pause()
+    assert len(workspace.worker.live) == live_runs.MOST_LIVE_RUNS
+    assert workspace.deferred() == ["edits are traced for 3 targets of a file"] * 3
+    assert [line for line, tier, _ in shown(workspace) if tier == "predicted"] == [12]
+
+
+@pytest.mark.asyncio
+async def test_closing_the_session_ends_everything(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
+    await workspace.analysis.close()
+    assert workspace.worker.live == {}
+    assert not workspace.analysis.live._timers

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
+from fuselight_server.fixes.helpers import helper_remedies
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
 from fuselight_server.fixes.output import output_remedies
@@ -33,6 +34,7 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
     (number_remedies, _DATA),
     (random_remedies, frozenset()),
     (parameter_remedies, frozenset({"GB0264"})),
+    (helper_remedies, frozenset({"GB0098", "GB0099"})),
     (output_settings, frozenset()),
     (output_remedies, frozenset()),
 )

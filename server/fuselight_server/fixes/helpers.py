@@ -1,0 +1,236 @@
+"""A helper that torch.compile must not trace as an operator of its own, which is part of the graph.
+
+Invariant: only a function of the same file whose one decorator disables tracing and that computes with NumPy. The rule
+for the shape of its result is certain: by the functions that it goes through, the result has the shape and dtype of one
+argument, whatever they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight.report import FactKind
+from fuselight_server.finding import Span
+from fuselight_server.fixes.purity import dotted
+from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.static.facts import Definition
+
+_KEEPS = frozenset({"sort", "negative", "flip", "fliplr", "flipud", "roll", "ascontiguousarray"})
+"""NumPy functions whose result has the shape and dtype of the first argument, for every dtype."""
+_KEEPS_METHODS = frozenset({"numpy", "detach", "cpu", "clone", "copy", "contiguous"})
+_FROM_NUMPY = frozenset({"from_numpy", "as_tensor"})
+_ANNOTATIONS = {"True": "bool", "False": "bool"}
+
+
+def helper_remedies(site: Site) -> Iterator[Remedy]:
+    """The disabled function that the call of the finding names, as a custom operator."""
+    for call in site.nodes(cst.Call)[:2]:
+        name = dotted(call.func)
+        there = _definition(site, name) if name.isidentifier() else None
+        if there is None:
+            continue
+        line, definition = there
+        span = Span(site.finding.span.path, line)
+        helper = Site.of(dataclasses.replace(site.finding, span=span), site.report, site.text)
+        function = _function(helper, definition) if helper is not None else None
+        if helper is None or function is None:
+            return
+        yield from _operator(site, call, helper, function)
+        return
+
+
+def _definition(site: Site, name: str) -> tuple[int, Definition] | None:
+    """The line and definition of the one function of the file with a name at top level."""
+    found = [
+        (chunk.line + one.def_row, one)
+        for chunk in site.chunks
+        for one in chunk.facts.definitions
+        if one.name == name and one.scope == ()
+    ]
+    bound = [one for chunk in site.chunks for one in chunk.facts.bindings if one.target == name]
+    return found[0] if len(found) == 1 and not bound and not found[0][1].is_class else None
+
+
+def _function(site: Site, definition: Definition) -> cst.FunctionDef | None:
+    """The function, if its one decorator disables tracing."""
+    for node in site.module.body:
+        if (
+            isinstance(node, cst.FunctionDef)
+            and node.name.value == definition.name
+            and len(node.decorators) == 1
+        ):
+            decorator = node.decorators[0].decorator
+            is_call = isinstance(decorator, cst.Call)
+            name = dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
+            disables = {f"{site.torch}.compiler.disable", f"{site.torch}._dynamo.disable"}
+            has_options = isinstance(decorator, cst.Call) and any(
+                one.keyword is None or one.keyword.value != "reason" for one in decorator.args
+            )
+            return node if name in disables and not (is_call and has_options) else None
+    return None
+
+
+# A custom operator
+
+
+def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDef) -> Iterator[Remedy]:
+    result = _result(helper, function)
+    parameters = _parameters(site, call, function)
+    if result is None or parameters is None or f"{result[0]}: {helper.torch}.Tensor" not in parameters:
+        return
+    name, newline, torch = function.name.value, helper.newline, helper.torch
+    shaped, returned = result
+    step = helper.step(function.body)
+    decorator = function.decorators[0].decorator
+    start, end = helper.range_of(function)
+    signature = helper.range_of(function.name)[1], _signature_end(helper, function)
+    space = re.sub(r"\W", "_", Path(site.finding.span.path).stem)
+    names = ", ".join(one.partition(":")[0] for one in parameters)
+    rows = [
+        "",
+        "",
+        "",
+        f"@{name}.register_fake",
+        f"def _({names}):",
+        f"{step}return {shaped}.new_empty({shaped}.shape)",
+    ]
+    if any(isinstance(one, cst.Name) and one.value == "detach" for one in _all(function.body)):
+        nothing = "None" if len(parameters) == 1 else f"({', '.join(['None'] * len(parameters))})"
+        rows += ["", "", f"{name}.register_autograd(lambda context, gradient: {nothing})"]
+    end = _trimmed(helper, start, end)
+    text = helper.rewritten(
+        (*helper.outer_range(decorator), f'{torch}.library.custom_op("{space}::{name}", mutates_args=())'),
+        (*signature, f"({', '.join(parameters)}) -> {torch}.Tensor"),
+        (*helper.outer_range(returned), f"{helper.operand(returned)}.contiguous()"),
+        (end, end, newline.join(rows)),
+    )
+    if text is not None:
+        title = f"Make `{name}` an operator of the graph"
+        yield Remedy("custom_op", title, FixClass.EXACT, {site.finding.span.path: text})
+
+
+def _trimmed(site: Site, start: int, end: int) -> int:
+    """The end of a function without the blank lines after it."""
+    return start + len(site.source[start:end].rstrip())
+
+
+def _signature_end(site: Site, function: cst.FunctionDef) -> int:
+    """Offset of the colon after the parameters and the annotation of the result."""
+    if function.returns is not None:
+        return site.outer_range(function.returns.annotation)[1]
+    first = site.range_of(function.body)[0]
+    head = site.source[site.range_of(function.name)[1] : first]
+    return site.range_of(function.name)[1] + head.rindex(")") + 1
+
+
+def _parameters(site: Site, call: cst.Call, function: cst.FunctionDef) -> list[str] | None:
+    """The parameters with annotations: those that are written, else by what Dynamo saw at the call."""
+    found = function.params
+    others = (
+        found.kwonly_params,
+        found.star_kwarg,
+        found.posonly_params,
+        isinstance(found.star_arg, cst.Param),
+    )
+    if (
+        any(others)
+        or len(call.args) != len(found.params)
+        or any(one.star or one.keyword for one in call.args)
+    ):
+        return None
+    out: list[str] = []
+    for parameter, argument in zip(found.params, call.args, strict=True):
+        if parameter.default is not None:
+            return None
+        annotation = _annotation(site, argument.value)
+        if parameter.annotation is not None:
+            written = dotted(parameter.annotation.annotation)
+            annotation = written if written in {f"{site.torch}.Tensor", "int", "float", "bool"} else ""
+        if not annotation:
+            return None
+        out.append(f"{parameter.name.value}: {annotation}")
+    return out
+
+
+def _annotation(site: Site, argument: cst.BaseExpression) -> str:
+    """The type of an argument; empty where it is not certain."""
+    if isinstance(argument, cst.Integer):
+        return "int"
+    if isinstance(argument, cst.Float):
+        return "float"
+    if isinstance(argument, cst.Name) and argument.value in _ANNOTATIONS:
+        return _ANNOTATIONS[argument.value]
+    values = site.values(argument)
+    return f"{site.torch}.Tensor" if values and all(one.kind is FactKind.TENSOR for one in values) else ""
+
+
+def _result(site: Site, function: cst.FunctionDef) -> tuple[str, cst.BaseExpression] | None:
+    """The parameter whose shape and dtype the result has, and the returned expression; None where not certain."""
+    body = function.body.body
+    names = {one.name.value: one.name.value for one in function.params.params}
+    uses_numpy = False
+    for statement in body:
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            return None
+        one = statement.body[0]
+        if isinstance(one, cst.Expr) and isinstance(one.value, cst.SimpleString):
+            continue
+        uses_numpy |= any(isinstance(node, cst.Name) and node.value in {"numpy", "np"} for node in _all(one))
+        if isinstance(one, cst.Assign) and len(one.targets) == 1:
+            target = one.targets[0].target
+            if not isinstance(target, cst.Name):
+                return None
+            kept = _kept(site, one.value, names)
+            names.pop(target.value, None)
+            if kept is not None:
+                names[target.value] = kept
+            continue
+        if isinstance(one, cst.Return) and one.value is not None and statement is body[-1]:
+            kept = _kept(site, one.value, names)
+            return (kept, one.value) if kept is not None and uses_numpy else None
+        return None
+    return None
+
+
+def _kept(site: Site, node: cst.BaseExpression, names: dict[str, str]) -> str | None:
+    """The parameter whose shape and dtype an expression has; None where that is not certain."""
+    if isinstance(node, cst.Name):
+        return names.get(node.value)
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    name, owner = node.func.attr.value, dotted(node.func.value)
+    inner: cst.BaseExpression | None = None
+    if owner in {"np", "numpy"}:
+        inner = node.args[0].value if name in _KEEPS and _is_plain_numpy(node) else None
+    elif owner == site.torch:
+        inner = node.args[0].value if name in _FROM_NUMPY and len(node.args) == 1 else None
+    elif name in _KEEPS_METHODS and not node.args:
+        inner = node.func.value
+    return _kept(site, inner, names) if inner is not None else None
+
+
+def _is_plain_numpy(call: cst.Call) -> bool:
+    """Whether no argument of a NumPy function changes the shape of its result, as `axis=None` of a sort does."""
+    if not call.args or call.args[0].keyword is not None or any(one.star for one in call.args):
+        return False
+    keywords = {one.keyword.value for one in call.args if one.keyword is not None}
+    flattens = any(dotted(one.value) == "None" for one in call.args[1:])
+    return keywords <= {"axis", "kind", "shift", "stable"} and not flattens
+
+
+def _all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += one.children

@@ -1,0 +1,71 @@
+"""Helpers that become operators: the text before, and the text after."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.fixes.test_rewrites import offered
+
+BODY = "    return torch.from_numpy(np.sort(x.numpy(), axis=1))\n"
+HELPER = f"@torch.compiler.disable\ndef helper(x: torch.Tensor):\n{BODY}"
+CALLER = "\n\ndef f(y):\n    return helper(y) + 1\n"
+
+
+def text(helper: str = HELPER, caller: str = CALLER) -> str:
+    return f"import numpy as np\nimport torch\n\n\n{helper}{caller}"
+
+
+def kinds(program: str, mark: str = "helper(y)") -> list[str]:
+    return [one.kind for one in offered(program, mark, "GB0098")]
+
+
+def test_a_disabled_function_becomes_an_operator() -> None:
+    (remedy,) = offered(text(), "helper(y)", "GB0098")
+    assert remedy.texts["m.py"] == text(
+        '@torch.library.custom_op("m::helper", mutates_args=())\n'
+        "def helper(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return torch.from_numpy(np.sort(x.numpy(), axis=1)).contiguous()\n\n\n"
+        "@helper.register_fake\ndef _(x):\n    return x.new_empty(x.shape)\n"
+    )
+
+
+def test_a_helper_that_stops_gradients_does_so_as_an_operator() -> None:
+    detached = HELPER.replace("x.numpy()", "x.detach().numpy()")
+    (remedy,) = offered(text(detached), "helper(y)", "GB0098")
+    assert "\n\n\nhelper.register_autograd(lambda context, gradient: None)\n" in remedy.texts["m.py"]
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        HELPER.replace("disable\n", 'disable(reason="NumPy")\n'),
+        HELPER.replace("compiler.disable", "_dynamo.disable"),
+        HELPER.replace(BODY, f'    """Sort."""\n    rows = x.numpy()\n{BODY.replace("x.numpy()", "rows")}'),
+        HELPER.replace(") ->", ")").replace("x: torch.Tensor):", "x: torch.Tensor) -> torch.Tensor:"),
+    ],
+)
+def test_forms_of_helpers_that_fit(helper: str) -> None:
+    assert kinds(text(helper)) == ["custom_op"]
+
+
+NOT_CERTAIN = {
+    "another shape": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.unique(x.numpy())"),
+    "another dtype": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.sqrt(x.numpy())"),
+    "a flat sort": HELPER.replace("axis=1", "axis=None"),
+    "a sort with a key of a structured array": HELPER.replace("axis=1", 'order="a"'),
+    "no NumPy": HELPER.replace(BODY, "    return x.clone()\n"),
+    "two ways out": HELPER.replace(BODY, f"    if x.ndim > 1:\n    {BODY}{BODY}"),
+    "another decorator": "@functools.cache\n" + HELPER,
+    "not recursive": HELPER.replace("disable\n", "disable(recursive=False)\n"),
+    "an argument of unknown type": HELPER.replace("x: torch.Tensor", "x"),
+    "an annotation that operators do not take": HELPER.replace("x: torch.Tensor", "x: Rows"),
+    "a default": HELPER.replace("x: torch.Tensor", "x: torch.Tensor = None"),
+    "a comment in the signature": HELPER.replace("x: torch.Tensor", "\n    x: torch.Tensor,  # rows\n"),
+    "defined twice": f"{HELPER}\n\n{HELPER}",
+    "assigned": f"{HELPER}\n\nhelper = print\n",
+}
+
+
+@pytest.mark.parametrize("helper", NOT_CERTAIN.values(), ids=NOT_CERTAIN)
+def test_no_operator_whose_shape_rule_is_not_certain(helper: str) -> None:
+    assert kinds(text(helper)) == []

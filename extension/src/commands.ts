@@ -80,6 +80,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     },
     "fuselight.showDetails": showDetails,
     "fuselight.showGraphs": (argument) => parts.graphs.show(argument),
+    "fuselight.verifyForecast": verifyForecast,
     "fuselight.benchmark": benchmarks.benchmark,
     "fuselight.showBenchmark": benchmarks.show,
     "fuselight.cancelBenchmark": benchmarks.cancel,
@@ -113,6 +114,14 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
   async function runAtCursor(command: string): Promise<void> {
     const at = await targetAtCursor(lifecycle);
     await (at === null ? inform("Open a Python file to run its targets.") : ask(command, at));
+  }
+
+  /** Tries the remedies of the forecast of a node of the report, or of the target at the cursor. */
+  async function verifyForecast(node: unknown): Promise<void> {
+    const at = report.targetOf(node) ?? (await targetAtCursor(lifecycle));
+    await (at === null
+      ? inform("Open a Python file to verify the forecast of a target.")
+      : ask(serverCommand.verifyForecast, at));
   }
 
   /** Forgets every answer of the user about the folder. */

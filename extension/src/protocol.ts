@@ -195,6 +195,7 @@ export const serverCommand = {
   forgetBench: "fuselight.server.forgetBench",
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
+  verifyForecast: "fuselight.server.verifyForecast",
 } as const;
 
 /** Commands of the extension that the server may use in code lenses and quick fixes. */

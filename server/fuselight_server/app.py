@@ -26,6 +26,7 @@ from fuselight_server.features import (
     doctor,
     files,
     fix_actions,
+    forecast_actions,
     graphs,
     hover,
     inlay_hints,
@@ -156,8 +157,16 @@ def _register(server: Server) -> None:
     register(server, types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints.inlay_hints, types.InlayHintOptions())
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in {**commands.COMMANDS, **bench.COMMANDS, **fix_actions.COMMANDS}.items():
+    for name, command in _COMMANDS.items():
         register_command(server, name, command)
+
+
+_COMMANDS = {
+    **commands.COMMANDS,
+    **bench.COMMANDS,
+    **fix_actions.COMMANDS,
+    **forecast_actions.COMMANDS,
+}
 
 
 def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:

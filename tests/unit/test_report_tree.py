@@ -127,7 +127,7 @@ def test_a_forecast_lists_what_recompiles_with_its_line_and_then_what_does_not()
     assert change["description"] == "one more compile, then any size of 2 or more, model.py:21"
     assert change["range"]["start"]["line"] == 20
     assert "The compiled code holds while x.size(0) == 6." in change["tooltip"]
-    assert "What to do: Before the first call: torch._dynamo.mark_dynamic(x, 0)" in change["tooltip"]
+    assert "Advice: Before the first call: torch._dynamo.mark_dynamic(x, 0)" in change["tooltip"]
     assert (others["label"], others["children"][0]["range"]) == ("Needs no compile (1)", None)
     alone = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (width,)),))
     assert "Needs no compile (1)" in labels(alone)

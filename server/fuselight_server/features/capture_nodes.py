@@ -60,14 +60,19 @@ def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
 def _expected(make: CaptureNodeMaker, one: ExpectedChange) -> Node:
     place = "" if one.place is None or not one.recompiles else make.words(one.place)
     guard = f"The compiled code holds while {one.reason}." if one.reason else ""
-    advice = [f"What to do: {one.remedies[0]}", *one.remedies[1:]] if one.remedies else []
+    tried = make.result.tried.get(one, ())
+    advice = [f"Advice: {line}" for line in one.remedies]
     return make.node(
         "expected",
         one.title,
         "sync" if one.recompiles else "pass",
         description=", ".join(filter(None, [one.cost, place])),
-        tooltip="\n".join(filter(None, [one.title, guard, *advice])),
+        tooltip="\n".join(filter(None, [one.title, guard, *tried, *advice])),
         where=make.now(one.place) if one.recompiles else None,
+        children=[
+            make.node("remedy", line, "verified" if line.startswith("verified") else "circle-slash")
+            for line in tried
+        ],
     )
 
 

@@ -206,6 +206,11 @@ def _forecast(result: CaptureResult) -> str:
     lines = [_expected_line(result, one) for one in expected[:EXPECTED]]
     if len(expected) > EXPECTED:
         lines.append(f"- and {len(expected) - EXPECTED} more: **Details** lists all")
+    if not result.tried and any(one.made and one.is_likely for one in expected):
+        lines += [
+            "",
+            "*Advice is not tried on this code: the command **Verify Forecast** tries edits of it.*",
+        ]
     return "\n".join([f"{code_span(result.key.name or '__main__')} recompiles if:", "", *lines])
 
 
@@ -214,8 +219,12 @@ def _expected_line(result: CaptureResult, one: ExpectedChange) -> str:
     if one.place is not None:
         now = result.places.now(span(one.place))
         where = f" ({format_place(now.path, now.line)})"
-    advice = f"  \n  {plain(one.remedies[0])}" if one.remedies and one.is_likely else ""
-    return f"- {plain(one.title)}: {plain(one.cost + where)}{advice}"
+    tried = result.tried.get(one, ())
+    advice = (
+        one.remedies[:1] if one.is_likely and not any(line.startswith("verified") for line in tried) else ()
+    )
+    more = [*tried, *(f"advice: {line}" for line in advice)]
+    return "  \n  ".join([f"- {plain(one.title)}: {plain(one.cost + where)}", *map(plain, more)])
 
 
 def frames(snapshot: Snapshot, line: int) -> list[str]:

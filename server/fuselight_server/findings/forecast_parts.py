@@ -58,7 +58,7 @@ def is_of_call(context: Context, asked: AskedChange) -> bool:
     if asked.change.kind in MODES:
         return True
     first = next((one.location for one in context.report.frames), None)
-    is_targets = asked.named.location == first
+    is_targets = first in {None, asked.named.location}
     return is_targets and (asked.named.resumes_at is None or asked.change.kind is ChangeKind.ATTRIBUTE)
 
 

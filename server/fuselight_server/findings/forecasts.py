@@ -102,11 +102,9 @@ def has_unasked_parts(report: Report) -> bool:
 def lens_text(changes: Iterable[ExpectedChange]) -> str:
     """Say what is likely to compile again: `recompiles if the batch or the sequence length changes`; empty if nothing.
 
-    A mode is not named: nearly every function is compiled again for each mode.
+    A mode is not named: nearly every function is compiled again for each mode. Nor is what no caller can change.
     """
-    nouns = dict.fromkeys(
-        one.noun for one in changes if one.recompiles and one.is_likely and one.kind in _OF_DATA
-    )
+    nouns = dict.fromkeys(one.noun for one in changes if one.made and one.is_likely and one.kind in _OF_DATA)
     shown = list(nouns)[:_IN_LENS]
     return f"recompiles if {' or '.join(shown)} changes" if shown else ""
 
@@ -137,6 +135,9 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
     subject = tuple(dict.fromkeys(_words(name) for asked in group for name in asked.change.subject))
     noun = _noun(group[0], subject)
     what, detail = _phrases(one, noun, subject, is_alone=len(group) == 1)
+    line = group[0].named.resumes_at
+    if line is not None and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+        detail = ", ".join(filter(None, [detail, f"after the graph break on line {line}"]))
     left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
     reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
     functions = (name for asked in group for name in (_function(asked.frame), *map(_function, asked.parts)))

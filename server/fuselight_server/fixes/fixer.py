@@ -280,7 +280,8 @@ class Fixer:
     ) -> tuple[str, Report]:
         """The folder with the results of the texts so far, and the report of the run that wrote them."""
         request = target.request
-        key = (request.target, request.changes, tuple(sorted(texts.items())), is_special)
+        changed = sorted((path, text) for path, text in texts.items() if text != self._read(path))
+        key = (request.target, request.changes, tuple(changed), is_special)
         if key not in self._records:
             folder = tempfile.mkdtemp(dir=self._folder)
             asked = with_texts(target.request, texts).of_kind(

@@ -39,6 +39,12 @@ class RemedyTrial:
     diff: tuple[str, ...]
     """The lines that it changes: `-` or `+`, then the line."""
 
+    @property
+    def words(self) -> str:
+        """`verified: Compile with dynamic=True (1 → 0 compiles, same results)`, or `refused: ...`."""
+        verdict = "verified" if self.verdict.passed else "refused"
+        return f"{verdict}: {self.remedy.title} ({self.verdict.words})"
+
 
 @dataclass
 class ChangeTrial:
@@ -47,6 +53,14 @@ class ChangeTrial:
     remedies: list[RemedyTrial] = field(default_factory=list)
     why_not: str = ""
     """Why no remedy was tried; empty if one was."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """`verified: Compile with dynamic=True (1 → 0 compiles, same results)`: what came of it, one line each."""
+        if not self.remedies:
+            return (f"no remedy was tried: {self.why_not}",)
+        passed = sorted(self.remedies, key=lambda one: not one.verdict.passed)
+        return tuple(one.words for one in passed)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class CaptureResult(TargetResult):
 
     facts: TrackedFacts = field(default_factory=TrackedFacts)
     """What each expression was while it was traced."""
+    tried: dict[ExpectedChange, tuple[str, ...]] = field(default_factory=dict)
+    """What came of the remedies that were tried for a change, one line each; no entry for one that was not tried."""
 
     @property
     def has_data(self) -> bool:

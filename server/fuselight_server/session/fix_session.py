@@ -25,6 +25,7 @@ from fuselight_server.files import disk_text
 from fuselight_server.findings import findings
 from fuselight_server.fixes import FixClass
 from fuselight_server.fixes.fixer import Fixer, FixOptions
+from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.results.target_result import keys_of, keys_on_disk
 from fuselight_server.session.intake import PROGRAM, line_reader, thresholds_of
@@ -403,6 +404,32 @@ class FixSession:
         while len(self._all) > _MOST_RESULTS:
             del self._all[next(iter(self._all))]
         return found
+
+    # Forecasts
+
+    async def try_forecast(self, result: CaptureResult) -> bool:
+        """Try remedies for the likely changes of a target's forecast: `result.tried` has what came of each.
+
+        False if it was canceled or could not run.
+        """
+        identity = f"forecast {result.key.path}::{result.key.name}"
+        path = result.key.path
+        one = self._start(identity, "the forecast", path, lambda: self._try_forecast(identity, result))
+        one.is_automatic = False
+        return await _result_of(one.task, None) is not None
+
+    async def _try_forecast(self, identity: str, result: CaptureResult) -> bool:
+        async with self._turn:
+            prepared = self._allowed_run(result.key, identity)
+            if not self._has_its_texts(result):
+                raise InterruptedVerificationError("the files have changed")
+            target = SessionTarget(prepared.request, prepared.execute, self._show(identity))
+            fixer = self._fixer_for(result, prepared)
+            for one in tried_changes(result.expected_changes):
+                trial = await try_remedies(fixer, target, result.report, one)
+                result.tried[one] = trial.words
+                self._state.log(f"forecast of {result.key.words}, {one.what}: {'; '.join(trial.words)}")
+        return True
 
     # What came of it
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fuselight.report import (
+    CallChange,
     ChangeKind,
     Compile,
     Forecast,
@@ -164,11 +165,14 @@ def test_what_a_part_made_itself_is_an_entry_only_if_it_compiles_again() -> None
     (one,) = changes(
         frame(), frame(count, dataclasses.replace(count, subject=("m",), recompiles=False), resumes_at=24)
     )
-    assert (one.title, one.functions) == ("k changes (3 → 4)", ("Net.forward from line 24 on",))
+    assert (one.title, one.functions) == (
+        "k changes (3 → 4, after the graph break on line 24)",
+        ("Net.forward from line 24 on",),
+    )
     rows = frame(size("rows.size(0)", 5, 4), size("rows.size(1)", 8, 7), resumes_at=24)
     assert [one.title for one in changes(frame(TOKENS[0]), rows)][1:] == [
-        "rows.size(0) changes (5 → 4)",
-        "rows.size(1) changes (8 → 7)",
+        "rows.size(0) changes (5 → 4, after the graph break on line 24)",
+        "rows.size(1) changes (8 → 7, after the graph break on line 24)",
     ], "its meaning is not known"
 
 
@@ -176,7 +180,8 @@ def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:
     item = value(ChangeKind.NUMBER, "___stack1", "2.5", "4.0", guard="L['___stack1'] == 2.5")
     given = compiled(made(frame(item, resumes_at=24)), *PARTS)
     (one,) = expected_changes(Context.of(given))
-    assert one.title == "a value carried over the graph break on line 24 changes (2.5 → 4.0)"
+    assert one.what == "a value carried over the graph break on line 24 changes"
+    assert (one.made, lens_text([one])) == ((), ""), "no caller can change it"
     assert one.reason == "a value carried over the graph break on line 24 == 2.5"
 
 
@@ -254,6 +259,20 @@ def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument
 def test_each_change_has_a_remedy(change: Forecast, said: str) -> None:
     (one,) = changes(frame(change))
     assert said in one.remedies[0]
+
+
+def test_what_a_call_can_change_is_given_as_a_call_with_the_change() -> None:
+    batch, length = changes(frame(*TOKENS))
+    assert batch.made == (CallChange(ChangeKind.SIZE, ("tokens.size(0)",), "3"),)
+    assert [one.text for one in length.made] == ["tokens.size(1) = 6"]
+    (rate,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True)))
+    assert [one.now for one in rate.made] == ["3", "4"], "each value compiles: one more call shows it"
+    (grad,) = changes(frame(mode(ChangeKind.GRAD_MODE, "off", "on")))
+    assert grad.made == ()
+    elsewhere = compiled(made(frame(*TOKENS)), Frame("main", at(3)), *PARTS)
+    assert [one.made for one in expected_changes(Context.of(elsewhere))] == [(), ()], (
+        "not the target's inputs"
+    )
 
 
 def test_a_float_is_not_advised_to_be_dynamic() -> None:

@@ -156,9 +156,7 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
 
 
 def _print_trial(one: RemedyTrial, terminal: Terminal) -> None:
-    terminal.print(
-        f"      {'verified' if one.verdict.passed else 'refused'}: {one.remedy.title} ({one.verdict.words})"
-    )
+    terminal.print(f"      {one.words}")
     for line in one.diff[:_MOST_LINES] if one.verdict.passed else ():
         terminal.print((f"          {line}", "dim"))
     if one.verdict.passed:

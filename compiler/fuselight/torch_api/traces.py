@@ -18,6 +18,11 @@ import torch._dynamo.symbolic_convert
 from fuselight.torch_api import frames, variables
 from fuselight.torch_api.patching import wrapped
 
+MARK = "_dynamo_dynamic_indices"
+"""The attribute of a tensor in which `mark_dynamic` keeps its dimensions."""
+TRANSLATORS = ("InstructionTranslator", "InliningInstructionTranslator")
+"""The classes that trace a frame and an inlined function."""
+
 
 @dataclass(frozen=True)
 class TracedFunction:
@@ -44,15 +49,15 @@ def listen_to_traces(heard: Callable[[TracedFunction], None]) -> Iterator[None]:
                 return
             if configs[0][0] is not self.output:  # read once for each frame that is compiled
                 configs[0] = self.output, dynamo_config()
-            is_inlined = isinstance(self, translators.InliningInstructionTranslator)
+            is_inlined = getattr(self, "parent", None) is not None
             symbolic = _symbolic_sizes(self) if is_inlined else {}
             heard(TracedFunction(self.f_code, is_inlined, bool(self.one_graph), configs[0][1], symbolic))
 
     translators = torch._dynamo.symbolic_convert
-    with (
-        wrapped(translators.InstructionTranslator, "__init__", begin),
-        wrapped(translators.InliningInstructionTranslator, "__init__", begin),
-    ):
+    with contextlib.ExitStack() as stack:
+        for name in TRANSLATORS:
+            if hasattr(translators, name):  # without it, no function is known to have been traced
+                stack.enter_context(wrapped(getattr(translators, name), "__init__", begin))
         yield
 
 
@@ -87,7 +92,7 @@ def forget_compiled() -> None:
 
 def is_marked_dynamic(tensor: torch.Tensor) -> bool:
     """Whether the user promised with `mark_dynamic` that a size varies."""
-    return bool(getattr(tensor, "_dynamo_dynamic_indices", None))
+    return bool(getattr(tensor, MARK, None))
 
 
 def mark_dynamic(tensor: torch.Tensor, dimensions: tuple[int, ...]) -> None:

@@ -461,3 +461,42 @@ def test_a_program_is_run_until_its_functions_were_called(live: LiveWorker) -> N
     assert made.functions == {"scale": 1, "step": 1}
     assert {line for line, _ in breaks(made.edit("return x * 2", "print(0); return x * 2", "scale"))} == {4}
     made.close()
+
+
+LAYERS = """\
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self, index, wide=False):
+        super().__init__()
+        self.layer_idx, self.wide = index, wide
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(x).relu() if not self.wide else self.linear(x).sin()
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(index, wide=index == 9) for index in range(12))
+
+    # fuselight: Net()(f32[4, 8])
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+def test_repeated_layers_are_traced_twice(live: LiveWorker) -> None:
+    made = LiveRun(live, LAYERS, "Net", file="layers.py")
+    clean = made.edit("return x\n", "return x + 1\n", "Net.forward")
+    (done,) = clean.compiles
+    assert done.graph is not None
+    assert done.graph.operators == 2 * (2 + 1) + 1, "two layers, and the one that differs"
+    all_of_them = made.edit("        return x\n", "        return self.layers[11](x)\n", "Net.forward")
+    assert all_of_them.failures == ()
+    assert all_of_them.compiles[-1].graph is not None
+    assert all_of_them.compiles[-1].graph.operators == 12 * 2 + 2
+    made.close()

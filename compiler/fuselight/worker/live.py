@@ -104,6 +104,7 @@ def run_live(state: RunState) -> None:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             recording.texts[path] = ParsedFile(importlib.util.decode_source(data), path)
     recording.find_functions()
+    recording.find_repeats()
     LiveRun(state, recording).serve()
 
 

@@ -45,8 +45,11 @@ from fuselight.worker.edited_text import (
     uses_global,
 )
 from fuselight.worker.recorded_arguments import FunctionKey, RecordedCall, fresh_values, function_key
+from fuselight.worker.repeated_layers import RepeatedLayers, find_repeats, without_repeats
 from fuselight.worker.state import RunState, getpid
 
+_FULLGRAPH = "fullgraph"
+"""Kind of the failures that are graph breaks, which need no confirmation."""
 _GENERATOR = 0x20
 """`inspect.CO_GENERATOR`."""
 
@@ -86,6 +89,9 @@ class LiveRecording:
     alive: dict[FunctionKey, list[FunctionType]] = field(default_factory=dict)
     """All function objects of the workspace's files."""
 
+    repeats: tuple[RepeatedLayers, ...] = ()
+    """Layers of the recorded modules that need not all be traced."""
+
     def heard(self, found: traces.TracedFunction) -> None:
         """Dynamo begins to trace a function."""
         key = function_key(found.code)
@@ -102,6 +108,11 @@ class LiveRecording:
         for one in gc.get_objects():
             if type(one) is FunctionType and one.__code__.co_filename in self.texts:
                 self.alive.setdefault(function_key(one.__code__), []).append(one)
+
+    def find_repeats(self) -> None:
+        """Find the repeated layers of the modules that are arguments."""
+        values = (value for calls in self.calls.values() for call in calls for value in call.values.values())
+        self.repeats = find_repeats(one for one in values if isinstance(one, torch.nn.Module))
 
     def functions(self) -> Iterator[LiveFunction]:
         """Each function of the workspace that Dynamo traced."""
@@ -178,30 +189,39 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
         new = ParsedFile(request.text, request.path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax(error, request.path) from None
-    recorder = _TraceRecorder(state.job.request.roots)
-    made = _state_of(state, request, recorder)
     edit = _Edit(recording, ran, new, state.sources.redirect)
     before = linecache.cache.get(request.path)
-    linecache.cache[request.path] = (
-        len(request.text), None, request.text.splitlines(keepends=True), request.path,
-    )  # fmt: skip
+    lines = request.text.splitlines(keepends=True)
+    linecache.cache[request.path] = (len(request.text), None, lines, request.path)
     try:
         edit.apply()
-        refusals = []
-        with dynamo.capture_only(recorder.capture) as made.asked, recorder:
-            for name in dict.fromkeys(request.functions):
-                try:
-                    _trace_function(made, recorder, edit, name)
-                except NotApplicableError as why:
-                    refusals.append(why)
-                    made.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
-        if refusals and len(refusals) == len(set(request.functions)):
-            raise _refused(refusals[0].reason, str(refusals[0]))
+        with without_repeats(recording.repeats):
+            made = _trace(request, edit, state)
+        if recording.repeats and any(one.kind != _FULLGRAPH for one in made.failures):
+            traces.forget_compiled()  # the code that is left may need each layer
+            made = _trace(request, edit, state)
     finally:
         edit.undo()
         if before is not None:
             linecache.cache[request.path] = before
     return replace(made.report(), phases={"retrace": time.perf_counter() - start})
+
+
+def _trace(request: Retrace, edit: _Edit, state: RunState) -> RunState:
+    """Trace each function of a request. Raises RefusedError if none can be traced."""
+    recorder = _TraceRecorder(state.job.request.roots)
+    made = _state_of(state, request, recorder)
+    refusals = []
+    with dynamo.capture_only(recorder.capture) as made.asked, recorder:
+        for name in dict.fromkeys(request.functions):
+            try:
+                _trace_function(made, recorder, edit, name)
+            except NotApplicableError as why:
+                refusals.append(why)
+                made.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
+    if refusals and len(refusals) == len(set(request.functions)):
+        raise _refused(refusals[0].reason, str(refusals[0]))
+    return made
 
 
 def _trace_function(state: RunState, recorder: _TraceRecorder, edit: _Edit, name: str) -> None:

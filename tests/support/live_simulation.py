@@ -70,6 +70,8 @@ class LiveSimulatedWorker(SimulatedWorker):
         self.hold: asyncio.Event | None = None
         """Traces wait for it."""
         self.fail_start = ""
+        self.hold_start: asyncio.Event | None = None
+        """Live runs get ready after it."""
         self.problems: dict[str, str] = {}
 
     async def run_live(
@@ -80,6 +82,8 @@ class LiveSimulatedWorker(SimulatedWorker):
     ) -> Answer | Refused:
         self.requests.append(request)
         await asyncio.sleep(0)
+        if self.hold_start is not None:
+            await self.hold_start.wait()
         if self.fail_start:
             return Refused(request.id, self.fail_start)
         number = request.id

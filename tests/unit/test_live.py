@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ async def test_nothing_is_asked_before_the_pause_ends(folder: Path) -> None:
     for size in range(len(MODEL), len(MODEL) + 20):
         workspace.edit("model.py", MODEL.replace("x + 1", "x + " + "1" * (size - len(MODEL) + 2)))
         await workspace.pause(0.3)
-    assert workspace.worker.requests == []
+    assert len(workspace.worker.requests) == 1, "it is started at once"
+    assert workspace.worker.retraced == []
     await workspace.pause(0.4)
     assert len(workspace.worker.retraced) == 1
 
@@ -240,6 +242,22 @@ async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path)
     workspace.edit("model.py", BROKEN.replace("return g(x)", "return g(x"))
     await workspace.pause()
     assert len(workspace.worker.retraced) == 1
+    assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.worker.hold_start = asyncio.Event()
+    workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print(\n    x = x + 1\n"))
+    await workspace.predicted()
+    assert len(workspace.worker.requests) == 1
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert workspace.deferred() == ["the process that traces edits is starting"]
+    workspace.worker.hold_start.set()
+    await workspace.predicted()
+    assert workspace.deferred() == []
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
 
 
@@ -478,3 +496,43 @@ async def test_closing_the_session_ends_everything(folder: Path) -> None:
     await workspace.analysis.close()
     assert workspace.worker.live == {}
     assert not workspace.analysis.live._timers
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("seed", range(6))
+async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(folder: Path, seed: int) -> None:
+    """What is shown after a pause is what a run of the text would find, whatever was typed, saved and undone."""
+    chance = random.Random(seed)  # noqa: S311 - nothing is kept secret
+    workspace = await ran(folder)
+    past = [MODEL]
+    for _ in range(25):
+        lines = past[-1].split("\n")
+        starts = [at for at, line in enumerate(lines) if line.startswith("    ")]
+        does = chance.choice(["insert", "insert", "delete", "undo", "save", "half", "pause"])
+        if does == "insert":
+            text = chance.choice(["    print(x)", "    x = x + 1", "    # words", "    print(x, 1)"])
+            lines.insert(chance.choice(starts), text)
+            past.append("\n".join(lines))
+        elif does == "delete":
+            at = chance.choice(starts)
+            if not lines[at].startswith("    return"):
+                del lines[at]
+                past.append("\n".join(lines))
+        elif does == "undo" and len(past) > 1:
+            past.pop(chance.randrange(1, len(past)))
+        elif does == "half":
+            workspace.edit("model.py", past[-1].replace("return g(x)", "return g("))
+            await workspace.pause(chance.choice([0.1, 0.4]))
+        workspace.edit("model.py", past[-1])
+        if does == "save":
+            workspace.save("model.py")
+            if chance.random() < 0.5:
+                await workspace.settle()
+        if does == "pause":
+            await workspace.settle()
+            await workspace.pause()
+            await workspace.pause()
+            expected = [at for at, line in enumerate(past[-1].split("\n"), 1) if "print" in line]
+            found = [line for line, tier, edited in shown(workspace) if not edited and tier != "gone"]
+            assert found == expected, past[-1]
+            assert not [one for one in shown(workspace) if one[2]], "nothing is doubtful after a trace"

@@ -169,7 +169,8 @@ def _add_standing(
         if gone is not None:  # a finding of two targets is gone where it is for both
             was_gone = gone.get(_identity(finding), True)
             gone[_identity(finding)] = was_gone and predicted is PredictedStatus.GONE
-        was_edited = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
+        is_doubtful = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
+        was_edited = is_doubtful and predicted is not PredictedStatus.REPEATED
         same = (finding.code, finding.span, finding.title)
         if same not in found or (found[same][1] and not was_edited):
             found[same] = finding, was_edited

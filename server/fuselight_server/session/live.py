@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fuselight_server.session.live_runs import LiveRunHandle, LiveWorker
     from fuselight_server.session.state import Document, Folder, State
 
+STARTING = "the process that traces edits is starting"
 _RETRACE_SECONDS = 5.0
 _RETRACE_STAGE = "retrace"
 """Stage of the problems of a report that concern one function."""
@@ -214,7 +215,7 @@ class LivePredictions:
             while (document := self._state.at(path)) is not None and self._is_on(path):
                 version, text = document.source.version, document.source.text
                 found: list[tuple[CaptureResult, tuple[Finding, ...]]] = []
-                for result in self._results(path):
+                for result in self._results(path)[:MOST_LIVE_RUNS]:
                     ran = self._texts.text(result, path)
                     if ran is not None and not _other_changes(result, path):
                         found.append((result, await self._by_rules(result, path, ran, text)))
@@ -222,9 +223,22 @@ class LivePredictions:
                     for result, made in found:
                         if self._is_current(result, document, version):
                             self._take_rules(result.key, path, made)
+                            await self._start_early(result, path, text)
                     return
         finally:
             self._ruling.discard(path)
+
+    async def _start_early(self, result: CaptureResult, path: str, now: str) -> None:
+        """Start the live run of a target while the user types on: the first line may be half-typed for long."""
+        ran = self._texts.text(result, path)
+        if ran is None or self.runs.of(result.key) is not None or not self._may_run(result.key):
+            return
+        try:
+            is_code = bool(await asyncio.to_thread(code_changes, _encoded(ran), _encoded(now), ()))
+        except UnreadableError:
+            is_code = True
+        if is_code and self._state.captures.get(result.key) is not None:
+            await self.runs.start(result)
 
     async def _by_rules(self, result: CaptureResult, path: str, ran: str, now: str) -> tuple[Finding, ...]:
         if self._rules_failed:
@@ -274,12 +288,17 @@ class LivePredictions:
         if changes and not why and run is None:
             why = await self._start(result, may_start=may_start)
             run = self.runs.of(key)
+            if run is not None and run.ready is not None:
+                self._begin_trace(path)  # an edit of another file has started it meanwhile
+                return
         if not changes:
             self._state.drop_prediction(key, path)
             self._refresh()
         elif why:
             self._show_deferred(key, path, (DeferredChange("", why, 1),))
-        elif run is not None and run.ready is not None:
+        elif run is not None and run.ready is None:
+            self._show_deferred(key, path, (DeferredChange("", STARTING, 1),))
+        elif run is not None:
             await self._retrace(run, result, document, version, _with_reasons(changes, run.untraceable(path)))
 
     async def _start(self, result: CaptureResult, *, may_start: bool) -> str:

@@ -17,6 +17,7 @@ const pictures = new Set([
   "kernel-linked",
   "kernel-ptx-linked",
   "kernels",
+  "live",
   "quick-fix",
   "report",
 ]);

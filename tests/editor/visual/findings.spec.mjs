@@ -92,4 +92,29 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await view.screenshot("edited");
     await view.widenSideBar(-200);
   });
+
+  await test.step("a break that is typed, not saved", async () => {
+    const line = lineOf("* warm_up");
+    await view.goToLine(line);
+    for (const text of ["if x.sum() > 0:", "x = x / x.sum()"]) {
+      await view.page.keyboard.press("End");
+      await view.page.keyboard.press("Enter");
+      await view.page.keyboard.type(text);
+      await view.page.keyboard.press("Escape"); // Enter would accept a suggestion
+    }
+    await expect(view.lens("edit: +1 break (predicted)").first()).toBeVisible();
+    await view.goToLine(line);
+    await view.command("Fuselight: Go to Next Finding");
+    await expect(view.cursorAt(line + 1)).toBeVisible();
+    await view.command("Show or Focus Hover");
+    await expect(view.hover.filter({ hasText: "Predicted from your edit" }).first()).toBeVisible();
+    await expect(view.hover.filter({ hasText: "Checking for quick fixes" })).toHaveCount(0);
+    await view.screenshot("live");
+    await view.page.keyboard.press("Escape");
+    expect(fs.readFileSync(file, "utf8")).not.toContain("x.sum()");
+    await expect(async () => {
+      await view.page.keyboard.press("Control+z");
+      await expect(view.lens("edit: +1 break (predicted)")).toHaveCount(0, { timeout: 500 });
+    }).toPass();
+  });
 });

@@ -14,7 +14,7 @@ from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
-from fuselight_server.fixes.output import output_remedies
+from fuselight_server.fixes.output import output_remedies, print_remedies
 from fuselight_server.fixes.recompilations import recompilation_remedies
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site
@@ -35,6 +35,7 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
     (random_remedies, frozenset()),
     (parameter_remedies, frozenset({"GB0264"})),
     (helper_remedies, frozenset({"GB0098", "GB0099"})),
+    (print_remedies, frozenset()),
     (output_settings, frozenset()),
     (output_remedies, frozenset()),
 )

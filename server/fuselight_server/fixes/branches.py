@@ -72,7 +72,7 @@ def _condition(site: Site, node: cst.BaseExpression) -> str | None:
         inner = _condition(site, node.expression)
         text = f"{torch}.logical_not({inner})" if inner else None
     elif isinstance(node, cst.BooleanOperation):
-        left, right = _condition(site, node.left), _condition(site, node.right)
+        left, right = _operand(site, node.left), _operand(site, node.right)
         name = "logical_and" if isinstance(node.operator, cst.And) else "logical_or"
         text = f"{torch}.{name}({left}, {right})" if left and right else None
     elif isinstance(node, cst.Call):
@@ -84,9 +84,16 @@ def _condition(site: Site, node: cst.BaseExpression) -> str | None:
     return text
 
 
+def _operand(site: Site, node: cst.BaseExpression) -> str | None:
+    """An operand of torch.logical_and, which may be no tensor where Dynamo has not seen it."""
+    if isinstance(node, (cst.Name, cst.Attribute)) and not site.values(node):
+        return f"{site.torch}.as_tensor({site.code(node)})"
+    return _condition(site, node)
+
+
 def _is_python(site: Site, node: cst.BaseExpression) -> bool:
     """Whether Dynamo saw that an expression is True or False without a tensor."""
-    values = site.values(node) if node in site.ranges else ()
+    values = site.values(node)
     return bool(values) and all(value.text in {"True", "False"} for value in values)
 
 
@@ -183,8 +190,14 @@ def _where(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
 
 def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
     text = site.rewritten(replacement)
-    if text is not None:
-        yield Remedy("cond", "Use torch.cond", FixClass.EQUAL, {site.finding.span.path: text})
+    if text is None:
+        return
+    texts = {site.finding.span.path: text}
+    yield Remedy("cond", "Use torch.cond", FixClass.EQUAL, texts)
+    inputs = site.report.inputs
+    if inputs is not None and inputs.training:  # layers may draw random numbers, in another order
+        title = "Use torch.cond, with other random numbers"
+        yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers")
 
 
 class _WithoutLines(cst.CSTTransformer):

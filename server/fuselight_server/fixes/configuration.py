@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.report import FactKind
 from fuselight_server.fixes.output import output_call
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
@@ -16,6 +17,8 @@ from fuselight_server.fixes.site import imported_name, insert_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import libcst as cst
 
     from fuselight.report import Report
     from fuselight_server.finding import Finding
@@ -58,13 +61,23 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     setting = "ignore_logging_functions" if is_logger else "reorderable_logging_functions"
     changes = "compiled calls do not log here" if is_logger else "the order of what is printed"
     bound = "" if name == "print" or _is_imported(site, owner) else owner
-    if name.startswith("self."):
+    if name.startswith("self.") or (not is_logger and not _can_reorder(site, call)):
         return
     statement = f"{site.torch}._dynamo.config.{setting}.add({name})"
     text = _with_statement(path, site.text, statement, after=bound)
     if text is not None and f"{setting}.add({name})" not in site.text:
         title = f"Ignore `{name}` in compiled code" if is_logger else f"Print after the graph: `{name}`"
         yield Remedy(setting, title, FixClass.CHANGES, {path: text}, changes)
+
+
+def _can_reorder(site: Site, call: cst.Call) -> bool:
+    """Whether torch can call it after the graph: it drops keyword arguments, and breaks for containers as x.shape."""
+    return not any(
+        one.keyword is not None
+        or one.star
+        or any(value.kind in {FactKind.CONTAINER, FactKind.MODULE} for value in site.values(one.value))
+        for one in call.args
+    )
 
 
 def has_settings(report: Report) -> bool:

@@ -1,10 +1,12 @@
-"""Output in compiled code: print, loggers and warnings only where nothing is compiled.
+"""Output in compiled code: print as part of the graph; print, loggers and warnings only where nothing is compiled.
 
-Invariant: the call itself is not changed, only indented under the test.
+Invariant: a print in the graph has the text that Python would print, or its verification refuses it. Under a test, the
+call itself is not changed, only indented.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -34,16 +36,70 @@ def is_output(call: cst.Call) -> bool:
     return name in {"print", "warnings.warn"} or is_logged
 
 
+def print_remedies(site: Site) -> Iterator[Remedy]:
+    """Print as `torch._higher_order_ops.print`, which compiled code calls where Python would."""
+    call = output_call(site)
+    if call is None or dotted(call.func) != "print" or _line(site, call) is None:
+        return
+    parts = [_formatted(site, one.value) for one in call.args if one.keyword is None and not one.star]
+    found = [part for part in parts if part is not None]
+    if not found or len(found) < len(call.args) or site.comments(*site.range_of(call)) != []:
+        return
+    template = " ".join(text for text, _ in found)
+    values = "".join(f", {value}" for _, inside in found for value in inside)
+    text = site.rewritten(
+        (*site.range_of(call), f'{site.torch}._higher_order_ops.print("{template}"{values})')
+    )
+    if text is not None:
+        yield Remedy("graph_print", "Print in the graph", FixClass.EQUAL, {site.finding.span.path: text})
+
+
+_NOT_IN_TEMPLATE = re.compile(r"[{}\"'\\\n]")
+
+
+def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] | None:
+    """An argument of print as a template of `str.format` and the values for it; None where there is no simple one."""
+    if isinstance(value, cst.SimpleString):
+        text = value.evaluated_value
+        is_plain = isinstance(text, str) and not _NOT_IN_TEMPLATE.search(text)
+        return (str(text), []) if is_plain else None
+    if isinstance(value, cst.BaseString) and not isinstance(value, cst.FormattedString):
+        return None
+    if not isinstance(value, cst.FormattedString):
+        return "{!s}", [site.code(value)]
+    template, values = "", []
+    for part in value.parts:
+        if isinstance(part, cst.FormattedStringText):
+            template += part.value
+            if _NOT_IN_TEMPLATE.search(part.value) or value.start.lower() not in {'f"', "f'"}:
+                return None
+        elif isinstance(part, cst.FormattedStringExpression):
+            spec = [one for one in part.format_spec or () if isinstance(one, cst.FormattedStringText)]
+            texts = "".join(one.value for one in spec)
+            if part.equal or len(spec) < len(part.format_spec or ()) or _NOT_IN_TEMPLATE.search(texts):
+                return None
+            template += (
+                "{"
+                + (f"!{part.conversion}" if part.conversion else "")
+                + (f":{texts}" if texts else "")
+                + "}"
+            )
+            values.append(site.code(part.expression))
+    return template, values
+
+
+def _line(site: Site, call: cst.Call) -> cst.SimpleStatementLine | None:
+    """The line that consists of a call alone."""
+    line = site.line_of(call)
+    only = line.body[0] if line is not None else None
+    return line if isinstance(only, cst.Expr) and only.value is call else None
+
+
 def output_remedies(site: Site) -> Iterator[Remedy]:
     """The call under `if not torch.compiler.is_compiling()`."""
     call = output_call(site)
-    line = site.line_of(call) if call is not None else None
-    if (
-        call is None
-        or line is None
-        or not isinstance(line.body[0], cst.Expr)
-        or line.body[0].value is not call
-    ):
+    line = _line(site, call) if call is not None else None
+    if call is None or line is None:
         return
     indent = site.indentation(line)
     if indent is None:

@@ -274,7 +274,7 @@ class Site:
     def values(self, node: cst.CSTNode) -> tuple[TracedValue, ...]:
         """What Dynamo saw at a node; empty where it was not traced."""
         facts = self.report.facts.files.get(self.finding.span.path)
-        if facts is None:
+        if facts is None or node not in self.ranges:
             return ()
         there = self.ranges[node]
         wanted = (*self._bytes(there.start), *self._bytes(there.end))

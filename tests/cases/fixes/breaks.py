@@ -154,17 +154,20 @@ def logged(x):
 
 # fuselight: printed(f32[4])
 def printed(x):
-    print(x.shape)
-    # refused: [GB0059] reorderable_logging_functions "Print after the graph: `print`"
-    # = it causes another finding: GB0296 on line 96: graph break: attempted to reorder a
-    # = debugging function that can't actually be reordered
+    print("sum", x.sum(), f"{x.mean():.3f}")
+    # fix: [GB0059] graph_print "Print in the graph"
+    # = 2 -> 1 graphs, same results
+    # -|    print("sum", x.sum(), f"{x.mean():.3f}")
+    # +|    torch._higher_order_ops.print("sum {!s} {:.3f}", x.sum(), x.mean())
+    # fix: [GB0059] reorderable_logging_functions "Print after the graph: `print`"
+    # = 2 -> 1 graphs, changes behavior: the order of what is printed
     #  |from torch import nn
     # +|torch._dynamo.config.reorderable_logging_functions.add(print)
     # fix: [GB0059] is_compiling "Skip `print` in compiled code"
-    # = 1 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here
-    # -|    print(x.shape)
+    # = 2 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here
+    # -|    print("sum", x.sum(), f"{x.mean():.3f}")
     # +|    if not torch.compiler.is_compiling():
-    # +|        print(x.shape)
+    # +|        print("sum", x.sum(), f"{x.mean():.3f}")
     return x + 1
 
 

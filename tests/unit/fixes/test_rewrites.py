@@ -198,6 +198,16 @@ return x + y
             "for a in y:\n    p = a.sum()\n    # skip\n    x = torch.where(p < 0, x, x * a)\nreturn x\n",
         ),
     ),
+    "cond: an operand that Dynamo has not seen": (
+        ("if not m or self.sync:\n    x = self.a(x)\nreturn x\n", "not m or self.sync"),
+        (
+            "cond",
+            (
+                "x = torch.cond(torch.logical_or(torch.logical_not(m.bool()), torch.as_tensor(self.sync)), "
+                "lambda: self.a(x), lambda: x.clone())\nreturn x\n"
+            ),
+        ),
+    ),
     "cond: a flag that may be no tensor": (
         (
             "skip = False\nif y:\n    skip = x.sum() > 0\nif not skip:\n    x = self.a(x, **y)\nreturn x\n",
@@ -316,6 +326,25 @@ return x
     "plain_tensor: a computed value": (
         ("return torch.nn.Parameter(x * 2) + 1\n", "torch.nn.Parameter(x * 2)", "GB0264"),
         ("plain_tensor", "return (x * 2).detach() + 1\n"),
+    ),
+    "graph_print: tensors and text": (
+        (
+            'print("sum", x.sum(), f"{y.mean():.2f} of {m!r}")\nreturn y\n',
+            'print("sum", x.sum(), f"{y.mean():.2f} of {m!r}")',
+            "GB0059",
+        ),
+        (
+            "graph_print",
+            'torch._higher_order_ops.print("sum {!s} {:.2f} of {!r}", x.sum(), y.mean(), m)\nreturn y\n',
+        ),
+    ),
+    "is_compiling: print to a file": (
+        ("print(x, file=y)\nreturn y\n", "print(x, file=y)", "GB0059"),
+        ("is_compiling", "if not torch.compiler.is_compiling():\n    print(x, file=y)\nreturn y\n"),
+    ),
+    "is_compiling: print of text with braces": (
+        ("print('{}', x)\nreturn y\n", "print('{}', x)", "GB0059"),
+        ("is_compiling", "if not torch.compiler.is_compiling():\n    print('{}', x)\nreturn y\n"),
     ),
     "is_compiling: print over several lines": (
         (
@@ -477,7 +506,7 @@ def test_half_typed_code_has_no_remedy() -> None:
 
 def test_torch_is_imported_where_the_new_code_needs_it() -> None:
     text = "from math import pi\n\n\ndef f(x):\n    print(x)\n    return x * pi\n"
-    _, remedy = offered(text, "print(x)", "GB0059")
+    *_, remedy = offered(text, "print(x)", "GB0059")
     assert remedy.texts["m.py"] == (
         "from math import pi\nimport torch\n\n\ndef f(x):\n"
         "    if not torch.compiler.is_compiling():\n        print(x)\n    return x * pi\n"

@@ -139,6 +139,33 @@ async def test_a_cured_break_goes_before_the_save(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_break_that_is_deleted_counts_as_gone_and_one_that_is_moved_does_not(folder: Path) -> None:
+    workspace = await ran(folder)
+    deleted = MODEL.replace("    print(x)\n", "")
+    workspace.edit("model.py", deleted)
+    await workspace.pause()
+    assert workspace.effects() == ["1 break gone"]
+    workspace.edit("model.py", deleted.replace("    x = x + 1\n", "    print(x)\n    x = x + 1\n"))
+    await workspace.pause()
+    assert shown(workspace) == [(7, "predicted", False)]
+    assert workspace.effects() == ["no new findings"]
+
+
+@pytest.mark.asyncio
+async def test_after_a_restart_of_the_editor_edits_are_predicted_again(folder: Path) -> None:
+    await ran(folder)
+    workspace = LiveWorkspace(folder)
+    workspace.open("model.py")
+    await workspace.analysis.stored.show_for(workspace.path("model.py"))
+    assert shown(workspace) == [(8, "capture", False)]
+    workspace.edit("model.py", BROKEN)
+    await workspace.predicted()
+    await workspace.pause()
+    assert workspace.worker.requests[0].target.name == "f"
+    assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
+
+
+@pytest.mark.asyncio
 async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(folder: Path) -> None:
     workspace = await ran(folder)
     workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print = len\n"))
@@ -521,6 +548,7 @@ async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(fold
         elif does == "undo" and len(past) > 1:
             past.pop(chance.randrange(1, len(past)))
         elif does == "half":
+            await workspace.settle()  # else the run could have this text, and would fail
             workspace.edit("model.py", past[-1].replace("return g(x)", "return g("))
             await workspace.pause(chance.choice([0.1, 0.4]))
         workspace.edit("model.py", past[-1])
@@ -536,3 +564,7 @@ async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(fold
             found = [line for line, tier, edited in shown(workspace) if not edited and tier != "gone"]
             assert found == expected, past[-1]
             assert not [one for one in shown(workspace) if one[2]], "nothing is doubtful after a trace"
+    live = workspace.analysis.live
+    assert len(workspace.state.predictions) <= 1
+    assert len(live._texts._known) <= 2
+    assert len(workspace.worker.live) <= 1

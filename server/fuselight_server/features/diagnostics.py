@@ -177,9 +177,9 @@ def _add_standing(
 
 
 def _predicted_status(server: Server, live: TrackedFinding, newest: TargetResult) -> PredictedStatus | None:
-    """Return what is predicted of a finding of the last run of its target."""
-    said = (one.status(live) for one in server.state.predictions.values() if one.key == newest.key)
-    return next((one for one in said if one is not None), None)
+    """Return what the edits of its file are predicted to make of a finding of the last run."""
+    prediction = server.state.predictions.get((newest.key, live.place.span.path))
+    return None if prediction is None else prediction.status(live)
 
 
 def _add_predicted(server: Server, found: _Found, path: str) -> None:

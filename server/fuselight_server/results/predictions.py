@@ -71,6 +71,8 @@ class Prediction:
     _traced: tuple[TrackedFinding, ...] = ()
     _new: tuple[str, ...] = ()
     """Codes of what the trace found and the last run has nowhere."""
+    _deleted: tuple[str, ...] = ()
+    """Codes of what the last run found on lines that are deleted."""
     _ruled: tuple[TrackedFinding, ...] = ()
     """Found by rules, where no trace has answered yet."""
     _judged: dict[int, _Judged] = field(default_factory=dict)
@@ -124,6 +126,7 @@ class Prediction:
         self._places = Places()
         self._traced = tracked(comparison.shown, self._places)
         self._new = tuple(one.code for one in comparison.new)
+        self._deleted = tuple(comparison.deleted)
         self._judged = {
             id(live): _Judged(live, self._places.add(live.place.span), status)
             for live, status in comparison.judged
@@ -142,7 +145,8 @@ class Prediction:
 
     def forget_trace(self) -> None:
         """Drop what a trace found: the text cannot be traced any more."""
-        self._traced, self._new, self._judged, self.functions = (), (), {}, ()
+        self._traced, self._new, self._deleted, self.functions = (), (), (), ()
+        self._judged = {}
         self.is_current = False
 
     @property
@@ -150,9 +154,9 @@ class Prediction:
         """What the edits would change, as `+1 break, 2 breaks gone`; empty where that is not known."""
         if not self.is_current or not self.functions:
             return ""
-        gone = [
-            one.finding.finding.code for one in self._judged.values() if one.status is PredictedStatus.GONE
-        ]
+        judged = self._judged.values()
+        gone = [one.finding.finding.code for one in judged if one.status is PredictedStatus.GONE]
+        gone += () if self.deferred else self._deleted
         parts = [f"+{text}" for text in _counted(self._new)] + [f"{text} gone" for text in _counted(gone)]
         return ", ".join(parts) or "no new findings"
 
@@ -184,12 +188,14 @@ class _FindingComparison:
     def __init__(self, result: CaptureResult, path: str, texts: tuple[list[str], ...]) -> None:
         self._path = path
         self._ran, self._now = texts
-        self._left = [live for live in result.findings if not live.place.gone]
+        self._left = list(result.findings)
         self.shown: list[Finding] = []
         """What is predicted and does not stand on an unchanged line already."""
         self.new: list[Finding] = []
         """Of these, what the last run does not have."""
         self.judged: list[tuple[TrackedFinding, PredictedStatus]] = []
+        self.deleted: list[str] = []
+        """Codes of findings whose lines were deleted."""
 
     def match(self, found: list[Finding]) -> None:
         """Find out which findings the last run has, too: on the line, else on an equal line of an edited part."""
@@ -205,7 +211,9 @@ class _FindingComparison:
         for live in self._left:
             code, span = live.finding.code, live.place.span
             can_be_gone = span.path == self._path and is_predicted(code) and code not in _AT_RUN_TIME
-            if can_be_gone and any(first <= span.line <= last for first, last in limits):
+            if can_be_gone and live.place.gone:
+                self.deleted.append(code)
+            elif can_be_gone and any(first <= span.line <= last for first, last in limits):
                 self.judged.append((live, PredictedStatus.GONE))
 
     def _take(self, one: Finding, is_same: Callable[[Finding, TrackedFinding], bool]) -> bool:
@@ -215,18 +223,18 @@ class _FindingComparison:
         self.judged += ((live, PredictedStatus.REPEATED) for live in same)
         taken = {id(live) for live in same}
         self._left = [live for live in self._left if id(live) not in taken]
-        if any(live.edited for live in same):
+        if any(live.edited or live.place.gone for live in same):
             self.shown.append(_of_prediction(one))
         return True
 
     def _is_at(self, one: Finding, live: TrackedFinding) -> bool:
         place = live.place.span
-        return (place.path, place.line) == (one.span.path, one.span.line)
+        return not live.place.gone and (place.path, place.line) == (one.span.path, one.span.line)
 
     def _has_its_text(self, one: Finding, live: TrackedFinding) -> bool:
-        """Whether an edit that replaced many lines has left the finding's line as it was, at another place."""
+        """Whether an edit has left the finding's line as it was, at another place."""
         then = live.finding.span
-        if not live.edited or {then.path, one.span.path} != {self._path}:
+        if not (live.edited or live.place.gone) or {then.path, one.span.path} != {self._path}:
             return False
         text = _line(self._ran, then.line)
         return bool(text) and text == _line(self._now, one.span.line)

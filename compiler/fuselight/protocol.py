@@ -210,6 +210,8 @@ class VerifyRequest(RunRequest):
     """Whether this run is of the old text."""
     non_finite: bool = False
     """Whether to make further calls with NaN and infinity in each floating-point input."""
+    inductor: bool = False
+    """Whether compiled calls run the code that Inductor generates, instead of the captured graphs as they are."""
 
 
 @dataclass(frozen=True)

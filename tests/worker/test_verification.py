@@ -105,6 +105,36 @@ def test_an_equal_text_is_equal_in_each_mode_with_each_value(compared: Compared)
     assert len(report.compiles) == 1
 
 
+OPERATOR = """\
+import torch
+
+@torch.library.custom_op("mine::copy", mutates_args=())
+def copy(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@copy.register_fake
+def _(x):
+    return x.new_empty(4)
+
+# fuselight: f(f32[4])
+def f(x):
+    return copy(x)
+"""
+
+
+@pytest.mark.parametrize("inductor", [False, True])
+def test_a_wrong_shape_rule_is_seen_by_inductor_alone(compared: Compared, *, inductor: bool) -> None:
+    wrong = OPERATOR.replace("new_empty(4)", "new_empty(2)")
+    for text, records in ((OPERATOR, True), (wrong, False)):
+        request = compared.live.request(text, "f").of_kind(
+            VerifyRequest, folder=str(compared.records), records=records, inductor=inductor
+        )
+        report = compared.live.report(request)
+    found = report.verification.comparisons if report.verification is not None else ()
+    differences = {(one.compiled, two.aspect) for one in found for two in one.differences}
+    assert differences == ({(True, Aspect.EXCEPTION)} if inductor else set())
+
+
 def test_rounding_is_named_and_is_no_real_difference(compared: Compared) -> None:
     old = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x / 3\n"
     verification = compared.verification(old, old.replace("x / 3", "x * (1 / 3)"))

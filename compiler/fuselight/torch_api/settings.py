@@ -69,6 +69,21 @@ def eager_random_numbers() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def inductor_in_this_process() -> Iterator[None]:
+    """Inside, Inductor compiles all graphs in this process, and its code draws the random numbers of eager.
+
+    Its caches of graphs do not tell two custom operators with the same name apart.
+    """
+    inductor: Any = importlib.import_module("torch._inductor.config")
+    functorch: Any = importlib.import_module("torch._functorch.config")
+    with (
+        inductor.patch(fallback_random=True, compile_threads=1, fx_graph_cache=False),
+        functorch.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
 def set_dynamo_config(name: str, value: object) -> None:
     """Change one of Dynamo's settings for this process. Raises AttributeError for a name that it does not have."""
     if not hasattr(torch._dynamo.config, name):

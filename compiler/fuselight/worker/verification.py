@@ -30,6 +30,7 @@ from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_output
 from fuselight.target.random_fill import quick_random
 from fuselight.target.rungs import Answered, Silent
 from fuselight.target.tensors import SEED, set_seeds, tensors_in
+from fuselight.torch_api import settings, targets
 from fuselight.worker import child, run_failures
 from fuselight.worker.call_records import (
     CallRecord,
@@ -77,12 +78,16 @@ class VerifyCalls:
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
         """Capture as a run of tier capture does, with standard streams that can be recorded."""
-        del state
+        request = state.job.request
+        uses_inductor = isinstance(request, VerifyRequest) and request.inductor
         before = sys.stdout, sys.stderr
         self.streams = (RecordingStream(before[0]), RecordingStream(before[1]))
         sys.stdout, sys.stderr = self.streams
         try:
-            with dynamo.capture_only() as made:
+            with (
+                settings.inductor_in_this_process() if uses_inductor else contextlib.nullcontext(),
+                dynamo.capture_only(_inductor() if uses_inductor else dynamo.capture_backend) as made,
+            ):
                 yield made
         finally:
             sys.stdout, sys.stderr = before
@@ -344,6 +349,18 @@ def _python_cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
 ) -> Any:
     return true_fn(*operands) if pred else false_fn(*operands)
+
+
+def _inductor() -> Callable[..., Any]:
+    """Inductor with its default options, as a backend: those of the user's calls are for a device or for speed."""
+    compile_graph = targets.backend_named("inductor")
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        del asked
+        compiled: Callable[..., Any] = compile_graph(gm, example_inputs)
+        return compiled
+
+    return backend
 
 
 def _caller(prepared: Prepared, function: Callable[..., Any]) -> Callable[[], Any]:

@@ -65,13 +65,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also try fixes that change random numbers, output or exceptions",
     )
+    parser.add_argument(
+        "--inductor",
+        action="store_true",
+        help="compile with Inductor too in each comparison, which takes longer and needs a C++ compiler or a GPU",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
     """Try the fixes and print what became of each; returns the exit code."""
     classes = FixOptions().classes | ({FixClass.CHANGES} if options.changes_behavior else set())
     asked = FixOptions(tuple(options.select or ()), classes)
-    outcome = complete(options, fix, asked, writes=options.write)
+    outcome = complete(options, fix, asked, writes=options.write, inductor=options.inductor)
     from fuselight_server.cli.formats.fixes import fixes_as_json, print_fixes  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
@@ -86,11 +91,16 @@ def execute(options: argparse.Namespace) -> int:
 
 
 async def fix(
-    options: CommandOptions, show: Callable[[str], None], asked: FixOptions, *, writes: bool
+    options: CommandOptions,
+    show: Callable[[str], None],
+    asked: FixOptions,
+    *,
+    writes: bool,
+    inductor: bool = False,
 ) -> FixOutcome:
     """Run the targets one after the other, and try the remedies of their findings."""
     with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
-        files = FixedFiles(asked, folder, writes=writes)
+        files = FixedFiles(asked, folder, writes=writes, inductor=inductor)
         checked = await report_each(options, show, files.report_of)
     outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff())
     if writes:
@@ -102,14 +112,20 @@ async def fix(
 class FixedFiles:
     """The files of the command, with the fixes that have passed so far."""
 
-    def __init__(self, asked: FixOptions, folder: str, *, writes: bool) -> None:
-        """`folder`: an empty one for the results of runs."""
+    def __init__(self, asked: FixOptions, folder: str, *, writes: bool, inductor: bool = False) -> None:
+        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`."""
         self.unsolved = 0
         self._asked = asked
         self._writes = writes
         self._files: dict[str, FileText | None] = {}
         self._readings: dict[str, Reading] = {}
-        self.fixer = Fixer(read=self._text, obstacle=self._obstacle, readings=self._readings, folder=folder)
+        self.fixer = Fixer(
+            read=self._text,
+            obstacle=self._obstacle,
+            readings=self._readings,
+            folder=folder,
+            inductor=inductor,
+        )
 
     @property
     def attempts(self) -> list[Attempt]:

@@ -120,10 +120,12 @@ class Fixer:
         obstacle: Callable[[Remedy], str],
         readings: Mapping[str, Reading],
         folder: str,
+        inductor: bool = False,
     ) -> None:
         """`read` gives the text of a file before any fix, `obstacle` why a remedy cannot be applied to its files.
 
         `readings`: the files whose ignore comments count. `folder`: an empty one for the results of runs.
+        `inductor`: whether compiled calls run the code of Inductor, which takes longer.
         """
         self.attempts: list[Attempt] = []
         self.texts: dict[str, str] = {}
@@ -134,6 +136,7 @@ class Fixer:
         self._runs: list[tuple[FixTarget, Report]] = []
         """The targets so far, with their last reports."""
         self._folder = folder
+        self._inductor = inductor
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -263,7 +266,9 @@ class Fixer:
         if verification.refused:
             return dataclasses.replace(recorded, failures=())
         new = with_texts(target.request, {**self.texts, **remedy.texts})
-        asked = new.of_kind(VerifyRequest, folder=folder, non_finite=is_special, automatic=True)
+        asked = new.of_kind(
+            VerifyRequest, folder=folder, inductor=self._inductor, non_finite=is_special, automatic=True
+        )
         report = await target.report(asked)
         notes = report.verification.notes if report.verification is not None else ()
         if report.verification is None or not verification.notes:
@@ -285,7 +290,12 @@ class Fixer:
         if key not in self._records:
             folder = tempfile.mkdtemp(dir=self._folder)
             asked = with_texts(target.request, texts).of_kind(
-                VerifyRequest, folder=folder, records=True, non_finite=is_special, automatic=True
+                VerifyRequest,
+                folder=folder,
+                inductor=self._inductor,
+                records=True,
+                non_finite=is_special,
+                automatic=True,
             )
             self._records[key] = folder, await target.report(asked)
             while len(self._records) > _MOST_RECORDS:

@@ -20,13 +20,18 @@ pytestmark = [
 ]
 
 HEAD = """\
-import gc, logging, time, warnings
+import copy, gc, logging, random, time, warnings
+import numpy as np
 import torch
 from torch import nn
 import torch.nn.functional as F
 
 logger = logging.getLogger("cases")
 CALLS = []
+
+@torch.compiler.disable
+def helper(x):
+    return x
 """
 CASE = """
 @torch.compile(fullgraph=False)
@@ -51,13 +56,16 @@ BREAKS = (
     "v = nn.Parameter(h)", "torch.manual_seed(1)", "torch._dynamo.graph_break()", "h.clone().resize_(2)",
     "h.clone().random_()", "v = torch.get_num_threads()", "class Local: pass", "if s > 0: v = 1",
     "if k.max() > 3: v = 1", "for i in range(int(k[0])): v = 1", "with torch.no_grad(): v = s.item()",
-    "h = h + 1; v = h.sum().item()",
+    "h = h + 1; v = h.sum().item()", "while s > 100: s = s - 1", "v = helper(h)", "v = np.random.rand()",
+    "v = h[: k[0]]", "v = torch.repeat_interleave(h[:3], k, dim=0)", "v = torch.arange(k.max())",
+    "v = copy.deepcopy(h)", "v = torch.allclose(h, h)",
 )  # fmt: skip
 CLEAN = (
     "v = torch.where(m, h, 0.0)", "v = h[k[:1]]", "assert s > -100", "h[m] = 0", "v = s is None", "v = h.max(dim=-1)",
     "v = eval('1')", "if h.shape[0] > 2: v = 1", "if mask is not None: print(mask)", "v = (lambda: print(1))",
     "def inner(a): return a.item()", "v = F.one_hot(k, 10)", "logger.isEnabledFor(10) if mask is not None else 0",
     "if mask is not None and s > 0: v = 1", "for e in []: print(e)", "v = max(s, 1)",
+    "v = np.random.rand(2)", "v = torch.repeat_interleave(h, 2)", "v = random.uniform(0, 1)",
 )  # fmt: skip
 LINES = (*BREAKS, *CLEAN)
 

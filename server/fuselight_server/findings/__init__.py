@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.report import Tier
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.causes import expand, fold
 from fuselight_server.findings.context import Context, Thresholds
@@ -50,6 +51,9 @@ _FAMILIES = (
     note_findings,
     kernel_findings,
 )
+_OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
+"""What a trace of edited functions alone says as a run does. Recompilations and specializations are not among them:
+they depend on the calls of the whole target, and half of those predicted were wrong (docs/results/live.md)."""
 _NO_THRESHOLDS = Thresholds()
 
 
@@ -59,9 +63,13 @@ def findings(
     thresholds: Thresholds = _NO_THRESHOLDS,
     read_line: Callable[[str, int], str | None] | None = None,
 ) -> tuple[Finding, ...]:
-    """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None."""
+    """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None.
+
+    A report of tier predicted has breaks, failures and functions that are not compiled only.
+    """
     context = Context.of(report, thresholds, read_line)
-    return tuple(sorted((finding for family in _FAMILIES for finding in family(context)), key=_order))
+    families = _OF_PREDICTIONS if report.tier is Tier.PREDICTED else _FAMILIES
+    return tuple(sorted((finding for family in families for finding in family(context)), key=_order))
 
 
 def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:

@@ -33,6 +33,12 @@ _CLASS = re.compile(rb"^class\b", re.MULTILINE)
 _MEMBER = re.compile(rb"([ \t]+)(?:@|(?:async[ \t]+)?def\b)")
 _IMPORT = re.compile(rb"^(?:import|from)[ \t][^\r\n]*", re.MULTILINE)
 _DEFINED = re.compile(rb"^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?(\w+)[ \t]*(?:[(:=]|$)", re.MULTILINE)
+_DISABLED = re.compile(
+    rb"^@torch\.(?:compiler|_dynamo)\.disable(?:\([^\r\n]*\))?[ \t]*\r?\n(?:async[ \t]+)?def[ \t]+(\w+)",
+    re.MULTILINE,
+)
+DISABLED = "torch.compiler.disable"
+"""What a function of the file stands for that is decorated so."""
 _LOGGER = re.compile(rb"^(\w+)[ \t]*(?::[^=\r\n]*)?=[ \t]*(?:\w+\.)*get_?[lL]ogger\(", re.MULTILINE)
 
 
@@ -274,4 +280,6 @@ def _names(data: bytes) -> dict[str, str]:
                 found |= {one.asname or one.name: f"{base}.{one.name}" for one in node.names}
     for match in _LOGGER.finditer(data):
         found[match[1].decode()] = "logging.Logger"
+    for match in _DISABLED.finditer(data):
+        found[match[1].decode()] = DISABLED
     return found

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Severity
+from fuselight_server.predictions.functions import DISABLED
 
 if TYPE_CHECKING:
     from fuselight_server.predictions.conditions import Conditions
@@ -39,6 +40,8 @@ _CALLS = {
     "torch.nn.Parameter": ("GB0264", ""),
 }
 """Functions that break whatever they are called with."""
+_RANDOM = frozenset({"rand", "random", "normal", "uniform"})
+"""Functions of numpy.random that return one number if they get no size."""
 _METHODS = {
     "backward": "GB0123",
     "retain_grad": "GB0108",
@@ -76,31 +79,65 @@ def _call(node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
 
 
 def _function(full: str, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
-    known = _CALLS.get(full)
-    if known is not None:
-        asked = Severity.INFORMATION if known[0] == "GB0025" else None
-        return None if _is_reordered(conditions) and full in _OUTPUT else (*known, asked)
+    if full in _CALLS:
+        gb_id, explanation = _CALLS[full]
+        asked = Severity.INFORMATION if gb_id == "GB0025" else None
+        return None if _is_reordered(conditions) and full in _OUTPUT else (gb_id, explanation, asked)
+    if full == DISABLED:
+        return "GB0098", f"function `{ast.unparse(node.func)}`", None
     owner, _, name = full.rpartition(".")
-    if owner == "logging.Logger" and name in _LOG_METHODS:
-        return None if _is_reordered(conditions) else ("GB0291", "", None)
+    if owner in _BY_OWNER:
+        return _BY_OWNER[owner](name, node, conditions)
     first = scope.value(node.args[0]) if node.args else None
     if first is None or not first.is_tensor:
         return None
-    if full in {"builtins.int", "builtins.float"} and len(node.args) == 1:
-        return _unless(conditions, _SCALARS, "GB0124")
-    return _torch_function(name, node, conditions) if owner == "torch" else None
+    if full in {"builtins.int", "builtins.float"}:
+        return _unless(conditions, _SCALARS, "GB0124") if len(node.args) == 1 else None
+    return _torch_function(name, node, scope, conditions) if owner == "torch" else _deepcopy(full, conditions)
 
 
-def _torch_function(name: str, node: ast.Call, conditions: Conditions) -> Found | None:
-    """A function of torch whose first argument is a tensor."""
-    if name in _DYNAMIC or (name == "where" and len(node.args) == 1 and not node.keywords):
-        return _unless(conditions, _SHAPES, "GB0036")
-    return _unless(conditions, _SCALARS, "GB0033") if name == "equal" else None
+def _random(name: str, _node: ast.Call, conditions: Conditions) -> Found | None:
+    """Python's random numbers: since 2.14, torch traces `random.random`."""
+    breaks = name == "random" and conditions.version < (2, 14)
+    return ("GB0007", "`random.random`", None) if breaks else None
+
+
+def _numpy_random(name: str, node: ast.Call, conditions: Conditions) -> Found | None:
+    is_number = name in _RANDOM and not node.args and not node.keywords
+    return _unless(conditions, _SCALARS, "GB0033") if is_number else None
+
+
+def _logging(name: str, _node: ast.Call, conditions: Conditions) -> Found | None:
+    breaks = name in _LOG_METHODS and not _is_reordered(conditions)
+    return ("GB0291", "", None) if breaks else None
+
+
+_BY_OWNER = {"random": _random, "numpy.random": _numpy_random, "logging.Logger": _logging}
+
+
+def _deepcopy(full: str, conditions: Conditions) -> Found | None:
+    gb_id = {(2, 11): "GB0179", (2, 13): "GB4198", (2, 14): "GB4198"}.get(conditions.version)
+    return (gb_id, "", None) if gb_id is not None and full == "copy.deepcopy" else None
 
 
 def _unless(conditions: Conditions, setting: str, gb_id: str) -> Found | None:
     """The break, unless a setting may let torch trace what broke."""
     return None if conditions.captures(setting) else (gb_id, "", None)
+
+
+def _torch_function(name: str, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
+    """A function of torch whose first argument is a tensor."""
+    if name in _DYNAMIC or (name == "where" and len(node.args) == 1 and not node.keywords):
+        return _unless(conditions, _SHAPES, "GB0036")
+    if name == "repeat_interleave" and len(node.args) > 1 and _repeats(node, node.args[1], scope):
+        return _unless(conditions, _SHAPES, "GB0036")
+    return _unless(conditions, _SCALARS, "GB0033") if name in {"equal", "allclose", "arange"} else None
+
+
+def _repeats(node: ast.Call, repeats: ast.expr, scope: Scope) -> bool:
+    """Whether a call of repeat_interleave gets a tensor of repeats, and no size of the result."""
+    value = scope.value(repeats)
+    return value is not None and value.is_tensor and all(one.arg == "dim" for one in node.keywords)
 
 
 def _method(function: ast.Attribute, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
@@ -119,6 +156,10 @@ def _method(function: ast.Attribute, node: ast.Call, scope: Scope, conditions: C
 
 def _subscript(node: ast.Subscript, scope: Scope, conditions: Conditions) -> Found | None:
     owner, index = scope.value(node.value), scope.value(node.slice)
+    if owner is not None and owner.is_tensor and isinstance(node.slice, ast.Slice):
+        bounds = [scope.value(one) for one in (node.slice.lower, node.slice.upper) if one is not None]
+        if any(one is not None and one.is_tensor for one in bounds):
+            return _unless(conditions, _SCALARS, "GB0124")
     selects = owner is not None and owner.is_tensor and index is not None and index.is_mask
     return _unless(conditions, _SHAPES, "GB0036") if selects else None
 

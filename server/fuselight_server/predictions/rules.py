@@ -123,9 +123,9 @@ class _Walk:
         if reached and isinstance(node, ast.For):
             yield from self._expression(node.iter)
         scope.read(node.iter if isinstance(node, ast.For) else node.test)
-        scope.enter_loop(node)
         if reached and isinstance(node, ast.While):
             yield from self._condition(node.test)
+        scope.enter_loop(node)
         before = scope.copy()
         yield from self.block(node.body, entered=reached and _runs_once(node))
         scope.join(before)

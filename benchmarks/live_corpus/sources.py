@@ -1,0 +1,134 @@
+# ruff: noqa: E501 - a table
+"""Real model files of transformers, torchvision and timm, each as a file of the user's own.
+
+Invariant: the text of a source is the library's file with absolute imports, plus a prefix with the imports that the
+edits need and a class `LiveCorpusModel` at the end with its inputs. No weights are downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.architectures import MODELS
+
+_RELATIVE = re.compile(r"^(\s*from )(\.+)([\w.]*)( import )", re.MULTILINE)
+_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:import|from) ", re.MULTILINE)
+PREFIX = """\
+import copy, logging, random, time, warnings
+import numpy as np
+import torch
+from torch import nn
+live_logger = logging.getLogger("live_corpus")
+@torch.compiler.disable
+def live_disabled(tensor):
+    return tensor + 1
+"""
+_MODEL = """
+
+class LiveCorpusModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        {imports}
+        self.model = {model}
+
+    def forward(self, **inputs):
+        return self.model(**inputs)
+
+
+def example_inputs():
+    torch.manual_seed(0)
+    return [{inputs}, {inputs}]
+"""
+_TEXT = '{"input_ids": torch.randint(3, 100, (2, 8))}'
+_INPUTS = {
+    "text": _TEXT,
+    "pair": '{"input_ids": torch.randint(3, 100, (2, 8)), "decoder_input_ids": torch.randint(3, 100, (2, 8))}',
+    "image": '{"pixel_values": torch.randn(2, 3, 32, 32)}',
+    "speech": '{"input_values": torch.randn(2, 4000)}',
+    "x": '{"x": torch.randn(2, 3, 64, 64)}',
+}
+_TORCHVISION = {
+    "resnet": "resnet18()", "mobilenetv2": "mobilenet_v2()", "mobilenetv3": "mobilenet_v3_small()",
+    "densenet": "DenseNet(8, (2, 2), 16)", "shufflenetv2": "shufflenet_v2_x0_5()", "squeezenet": "squeezenet1_1()",
+    "regnet": "regnet_y_400mf()", "efficientnet": "efficientnet_b0()", "convnext": "convnext_tiny()",
+    "mnasnet": "mnasnet0_5()", "googlenet": "GoogLeNet(aux_logits=False, init_weights=False)",
+    "swin_transformer": "swin_t()", "vision_transformer": "VisionTransformer(64, 16, 2, 2, 32, 64)",
+}  # fmt: skip
+_TIMM = {
+    "resnet": "resnet18()", "vision_transformer": "vit_tiny_patch16_224(img_size=64)",
+    "mlp_mixer": "mixer_s32_224(img_size=64)", "convnext": "convnext_atto()", "levit": "levit_128s(img_size=64)",
+    "metaformer": "poolformer_s12()", "xcit": "xcit_nano_12_p16_224(img_size=64)", "regnet": "regnetx_002()",
+    "cait": "cait_xxs24_224(img_size=64)", "pvt_v2": "pvt_v2_b0()", "edgenext": "edgenext_xx_small()",
+    "ghostnet": "ghostnet_050()", "swin_transformer": "swin_tiny_patch4_window7_224(img_size=64, window_size=4)",
+    "deit": "deit_tiny_patch16_224(img_size=64)", "coat": "coat_tiny(img_size=64)", "beit": "beit_base_patch16_224(img_size=64, depth=2)",
+    "mobilevit": "mobilevit_xxs()", "efficientformer": "efficientformer_l1()", "repvgg": "repvgg_a0()", "res2net": "res2net50_26w_4s()",
+}  # fmt: skip
+"""Names of files, and the expression that makes a model in each."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One model file."""
+
+    name: str
+    """`transformers/bert`."""
+    held_out: bool
+    """Whether it is in the half that was never looked at while rules were written."""
+
+    def text(self) -> str:
+        """The file's text. Raises ImportError or OSError where the library, or this file of it, is not installed."""
+        library, _, name = self.name.partition("/")
+        if library == "transformers":
+            return _transformers(name)
+        expression = (_TORCHVISION if library == "torchvision" else _TIMM)[name]
+        text = _library_text(f"{library}.models.{name}")
+        text = text.replace("@register_model()\n", "") if library == "torchvision" else text
+        return text + _MODEL.format(imports="pass", model=expression, inputs=_INPUTS["x"])
+
+
+def sources() -> tuple[Source, ...]:
+    """All sources. Of each library, in the order of their names, every second one is held out."""
+    names = {
+        "transformers": sorted(MODELS),
+        "torchvision": sorted(_TORCHVISION),
+        "timm": sorted(_TIMM),
+    }
+    return tuple(
+        Source(f"{library}/{name}", held_out=index % 2 == 1)
+        for library, ones in names.items()
+        for index, name in enumerate(ones)
+    )
+
+
+def _transformers(name: str) -> str:
+    import transformers  # noqa: PLC0415 - seconds
+
+    config, model, sizes, kind = MODELS[name]
+    module = getattr(transformers, model).__module__
+    return _library_text(module) + _MODEL.format(
+        imports=f"import transformers; config = transformers.{config}(**{sizes!r})",
+        model=f"{model}(config)",
+        inputs=_INPUTS[kind],
+    )
+
+
+def _library_text(module: str) -> str:
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise ImportError(f"{module} is not installed")
+    parts = module.split(".")
+
+    def absolute(match: re.Match[str]) -> str:
+        package = ".".join(parts[: len(parts) - len(match[2])])
+        return f"{match[1]}{package}{'.' if match[3] else ''}{match[3]}{match[4]}"
+
+    text = _RELATIVE.sub(absolute, Path(found.origin).read_text(encoding="utf-8"))
+    future = _FUTURE.search(text)
+    first = _IMPORT.search(text, future.end() if future else 0)
+    at = first.start() if first else 0
+    return text[:at] + PREFIX + text[at:]

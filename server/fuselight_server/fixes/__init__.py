@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.fixes.autograd_calls import repeated_argument_remedies
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
@@ -35,6 +36,7 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
     (random_remedies, frozenset()),
     (parameter_remedies, frozenset({"GB0264"})),
     (helper_remedies, frozenset({"GB0098", "GB0099"})),
+    (repeated_argument_remedies, frozenset({"GB6297"})),
     (print_remedies, frozenset()),
     (output_settings, frozenset()),
     (output_remedies, frozenset()),

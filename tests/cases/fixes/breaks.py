@@ -230,3 +230,24 @@ def parameter(x):
     # -|    scale = nn.Parameter(torch.ones(4))
     # +|    scale = torch.ones(4)
     return x * scale
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, left, right):
+        ctx.save_for_backward(left, right)
+        return left * right
+
+    @staticmethod
+    def backward(ctx, gradient):
+        left, right = ctx.saved_tensors
+        return gradient * right, gradient * left
+
+
+# fuselight: squared(f32[4], train=True)
+def squared(x):
+    return Product.apply(x, x)
+    # fix: [GB6297] clone_argument "Copy the repeated argument"
+    # = 1 -> 1 graphs, same results
+    # -|    return Product.apply(x, x)
+    # +|    return Product.apply(x, x.clone())

@@ -327,6 +327,10 @@ return x
         ("return torch.nn.Parameter(x * 2) + 1\n", "torch.nn.Parameter(x * 2)", "GB0264"),
         ("plain_tensor", "return (x * 2).detach() + 1\n"),
     ),
+    "clone_argument: one tensor twice": (
+        ("return F.apply(x, y, x, 2, x)  # z\n", "F.apply(x, y, x, 2, x)", "GB6297"),
+        ("clone_argument", "return F.apply(x, y, x.clone(), 2, x.clone())  # z\n"),
+    ),
     "graph_print: tensors and text": (
         (
             'print("sum", x.sum(), f"{y.mean():.2f} of {m!r}")\nreturn y\n',
@@ -429,6 +433,7 @@ REFUSED = {
         "if y is None and x.sum() > 0:\n    x = x + 1\nelse:\n    x = x * 2\nreturn x\n",
         "x.sum() > 0",
     ),
+    "arguments that differ": ("return F.apply(x, y, *x)\n", "F.apply(x, y, *x)", "GB6297"),
     "random numbers with a size": ("return x * np.random.rand(3)\n", "np.random.rand(3)", "GB0007"),
     "a parameter of the module": (
         "self.p = torch.nn.Parameter(x)\nreturn x\n",

@@ -82,14 +82,14 @@ def test_a_size_of_several_tensors_is_one_change() -> None:
 @pytest.mark.parametrize(
     ("change", "cost", "further"),
     [
-        (size("x.size(0)"), "one more compile, then any size of 2 or more", 1),
+        (size("x.size(0)"), "one more compile, then usually any size of 2 or more", 1),
         (
             value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True),
             "each new value compiles: 7 more until the limit of 8, then eager mode",
             7,
         ),
         (value(ChangeKind.VALUE, "flag", "True", "False", repeats=True), "one more compile", 1),
-        (value(ChangeKind.NUMBER, "n", "2", "3"), "one more compile, then other numbers too", 1),
+        (value(ChangeKind.NUMBER, "n", "2", "3"), "one more compile, then usually other numbers too", 1),
         (
             size("x.size(0)", guard="(L['x'].size()[0] % 2) == 0", repeats=True),
             "other sizes may compile too: up to 7 more until the limit of 8, then eager mode",
@@ -138,7 +138,7 @@ def test_the_parts_after_a_break_that_compile_too_are_in_the_entry_of_the_functi
     one, _ = changes(whole, part)
     assert one.title == "the batch changes (tokens.size(0): 4 → 3)"
     assert one.functions == ("Net.forward", "Net.forward from line 24 on")
-    assert one.cost == "one more compile, then any size of 2 or more; its part from line 24 on compiles too"
+    assert one.cost == "one more compile, then usually any size of 2 or more; its part from line 24 on compiles too"
     other, _ = changes(whole, part, dataclasses.replace(part, resumes_at=26))
     assert other.cost.endswith("; its 2 later parts compile too")
 

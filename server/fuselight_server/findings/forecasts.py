@@ -314,7 +314,10 @@ _EACH = {
     ChangeKind.STRIDES: "layout",
     ChangeKind.LENGTH: "length",
 }
-_THEN = {ChangeKind.SIZE: ", then usually any size of 2 or more", ChangeKind.NUMBER: ", then usually other numbers too"}
+_THEN = {
+    ChangeKind.SIZE: ", then usually any size of 2 or more",
+    ChangeKind.NUMBER: ", then usually other numbers too",
+}
 
 
 def _reason(context: Context, asked: AskedChange) -> str:

@@ -12,6 +12,7 @@ import { tools } from "./code_server.mjs";
 const pictures = new Set([
   "benchmark",
   "findings",
+  "forecast",
   "graphs",
   "hover",
   "kernel-linked",
@@ -31,6 +32,8 @@ export function workbench(page) {
     lensAction: (text) => page.locator(".codelens-decoration a", { hasText: text }),
     squiggles: page.locator(".squiggly-warning, .squiggly-info, .squiggly-error"),
     warnings: page.locator(".squiggly-warning"),
+    /** A text that the editor shows within a line and the file does not have. */
+    hint: (text) => editor.locator(".view-line span span", { hasText: text.replaceAll(" ", "\u00a0") }),
     hover: page.locator(".monaco-hover:visible"),
     problems: page.locator(".markers-panel-container .monaco-list-row"),
     problemsFilter: page.getByPlaceholder(/Filter \(e\.g\. text/),

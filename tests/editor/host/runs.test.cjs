@@ -122,6 +122,39 @@ describe("Runs", () => {
     assert.ok(target.children.some((child) => child.label.startsWith("Graph breaks")));
   });
 
+  it("lists what would compile the target again in its report, and where", () => {
+    const [target] = api.report();
+    const forecast = target.children.find((child) => child.label.startsWith("Recompiles if"));
+    const change = forecast.children.find((child) => child.label.startsWith("the batch changes"));
+    assert.match(change.label, /x\.size\(0\): 4 → 3/);
+    assert.match(change.description, /one more compile.*model\.py:\d+/);
+    assert.match(change.tooltip, /mark_dynamic\(x, 0\)/);
+    assert.ok(change.range, "it leads to the line that made the guard");
+  });
+
+  it("has inlay hints after assignments, and a command that switches them", async () => {
+    const whole = new vscode.Range(0, 0, 100, 0);
+    const hints = async () => {
+      const found = await vscode.commands.executeCommand("vscode.executeInlayHintProvider", model(), whole);
+      return found.map((hint) => (typeof hint.label === "string" ? hint.label : hint.label[0].value));
+    };
+    const configured = () => vscode.workspace.getConfiguration("fuselight", model()).get("inlayHints");
+    const has = (text) => async () => (await hints()).some((label) => label.includes("f32[4, 8]")) === text;
+    assert.equal(configured(), "assignments");
+    assert.ok(await has(true)(), (await hints()).join("\n"));
+    for (const [value, isShown] of [
+      ["all", true],
+      ["off", false],
+      ["assignments", true],
+    ]) {
+      await vscode.commands.executeCommand("fuselight.switchInlayHints");
+      assert.equal(configured(), value);
+      while (!(await has(isShown)())) {
+        await new Promise((again) => setTimeout(again, 50));
+      }
+    }
+  });
+
   it("changes the findings when the file is edited and saved", async () => {
     const before = api.generation();
     await editAndSave(model(), 'print("layer")', "y = y * 2");

@@ -9,6 +9,28 @@ const example = fs.readFileSync(path.join(root, "examples/gpt2_breaks.py"), "utf
 const lineOf = (text) => example.split("\n").findIndex((line) => line.includes(text)) + 1;
 const analyzed = /Fuselight, ready\. .*analyzed/;
 
+const encoder = `import torch
+from torch import nn
+
+
+# fuselight: Encoder()(i64[4, 32] % 100, 2)
+class Encoder(nn.Module):
+    """Token ids (batch, length) to vectors (batch, length, width)."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.tokens = nn.Embedding(100, width)
+        self.mix = nn.Linear(width, width)
+        self.rate = 2
+
+    def forward(self, ids, layers):
+        x = self.tokens(ids)
+        for _ in range(layers):
+            mixed = torch.relu(self.mix(x))
+            x = x + mixed * self.rate
+        return x
+`;
+
 test("a save shows the findings on their lines, and an edit changes them", async ({ session }) => {
   const { view, file } = await session({ files: { "gpt2_breaks.py": example } });
 
@@ -116,5 +138,50 @@ test("a save shows the findings on their lines, and an edit changes them", async
       await view.page.keyboard.press("Control+z");
       await expect(view.lens("edit: +1 break (predicted)")).toHaveCount(0, { timeout: 500 });
     }).toPass();
+  });
+});
+
+test("a forecast is in the lens, the hover and the report, next to the shapes of the last run", async ({
+  session,
+}) => {
+  const { view } = await session({ files: { "encoder.py": encoder } });
+
+  await test.step("what would compile a target again", async () => {
+    await expect(view.lensAction("Run").first()).toBeVisible();
+    await view.save();
+    await view.notified("under torch.compile");
+    await view.answer("Run");
+    await expect(view.lens("recompiles if the batch or the sequence length changes")).toBeVisible();
+    await view.goToLine(encoder.split("\n").findIndex((line) => line.startsWith("class")) + 1);
+    await view.command("Show or Focus Hover");
+    const hover = view.hover.filter({ hasText: "Encoder recompiles if:" }).first();
+    await expect(hover).toContainText("the batch changes (ids.size(0): 4 → 3): one more compile");
+    await expect(hover).toContainText("torch._dynamo.mark_dynamic(ids, 0)");
+    await view.screenshot("forecast-hover");
+    await view.page.keyboard.press("Escape");
+    await view.page.keyboard.press("Escape");
+    await view.lensAction("Details").first().click();
+    const change = view.report.filter({ hasText: "the batch changes" }).first();
+    await expect(async () => {
+      if (!(await change.isVisible())) {
+        await view.report.filter({ hasText: "Recompiles if" }).first().click();
+      }
+      await expect(change).toBeVisible({ timeout: 5000 });
+    }).toPass();
+    await expect(view.hint("f32[4, 32, 16]").first()).toBeVisible();
+    await view.widenSideBar(180);
+    await view.screenshot("forecast");
+    await view.widenSideBar(-180);
+  });
+
+  await test.step("inlay hints, switched", async () => {
+    const shown = view.hint("f32[4, 32, 16]");
+    const assigned = await shown.count();
+    await view.command("Fuselight: Switch Inlay Hints"); // after calls, too
+    await expect.poll(() => shown.count()).toBeGreaterThan(assigned);
+    await view.command("Fuselight: Switch Inlay Hints");
+    await expect(shown).toHaveCount(0);
+    await view.command("Fuselight: Switch Inlay Hints");
+    await expect(shown).toHaveCount(assigned);
   });
 });

@@ -138,7 +138,10 @@ def test_the_parts_after_a_break_that_compile_too_are_in_the_entry_of_the_functi
     one, _ = changes(whole, part)
     assert one.title == "the batch changes (tokens.size(0): 4 → 3)"
     assert one.functions == ("Net.forward", "Net.forward from line 24 on")
-    assert one.cost == "one more compile, then usually any size of 2 or more; its part from line 24 on compiles too"
+    assert (
+        one.cost
+        == "one more compile, then usually any size of 2 or more; its part from line 24 on compiles too"
+    )
     other, _ = changes(whole, part, dataclasses.replace(part, resumes_at=26))
     assert other.cost.endswith("; its 2 later parts compile too")
 

@@ -85,6 +85,14 @@ def unseen() -> Iterator[None]:
             forget_answers()
 
 
+def hide() -> None:
+    """Let torch see no GPU in this process from now on, and in those forked from it."""
+    leave_driver_alone()
+    torch._C._ensureCUDADeviceGuardSet = lambda: None
+    _replaced.unseen = True
+    forget_answers()
+
+
 def _count() -> int:
     return 0 if _replaced.unseen else count_devices(os.listdir("/dev"))
 

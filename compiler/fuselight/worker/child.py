@@ -86,7 +86,10 @@ def leave(status: int) -> None:
 def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     request = job.request
     process.allow_sampling()
-    if not forks:
+    is_live = isinstance(request, LiveRequest)
+    if is_live:
+        devices.hide()  # it lives long, and must not hold memory of the GPU that the user needs
+    elif not forks:
         devices.use_driver()
     if timed:
         gc.unfreeze()
@@ -99,8 +102,7 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     redirect = not forks and not torch.cuda.is_available()
-    keeps_texts = isinstance(request, LiveRequest)
-    sources = importing.Sources(request.roots, request.overlays, redirect=redirect, keeps_texts=keeps_texts)
+    sources = importing.Sources(request.roots, request.overlays, redirect=redirect, keeps_texts=is_live)
     state = RunState(job, sources, getpid(), progress_identity=identity(job.progress))
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]

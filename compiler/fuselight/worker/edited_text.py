@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -79,9 +80,10 @@ class ParsedFile:
             if (code := found.get((one.node.name, one.first))) is not None
         }
 
-    def binds(self, name: str) -> bool:
-        """Whether a statement of the module binds `name`."""
-        return any(name in _bound(statement) for statement in _statements(self.tree.body))
+    @functools.cached_property
+    def bound(self) -> set[str]:
+        """The names that statements of the module bind."""
+        return {name for statement in _statements(self.tree.body) for name in _bound(statement)}
 
 
 def check_replaceable(old: FunctionText, new: FunctionText) -> None:

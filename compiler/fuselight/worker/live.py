@@ -1,8 +1,9 @@
 """A live run: records the arguments of the functions that Dynamo traces, then traces edited ones when it is asked to.
 
 Each trace runs in a fork of this process, so that a crash, a hang or a side effect costs that one trace and the memory
-is shared; without fork it runs here. Invariant: each request is answered once, in the order in which they came; the
-process ends when the host closes the pipe of requests, or when it has been idle for `LiveRequest.idle_seconds`.
+is shared; without fork it runs here. It sees no GPU: the target runs on the CPU, as on a machine without one.
+Invariant: each request is answered once, in the order in which they came; the process ends when the host closes the
+pipe of requests, or when it has been idle for `LiveRequest.idle_seconds`.
 """
 
 from __future__ import annotations

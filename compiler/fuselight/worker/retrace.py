@@ -23,6 +23,7 @@ from fuselight.protocol import LiveFunction, Retrace
 from fuselight.report import (
     Culprit,
     Failure,
+    Graph,
     Location,
     NotCompiled,
     NotCompiledKind,
@@ -286,7 +287,7 @@ def _function(edit: _Edit, key: FunctionKey, call: RecordedCall, values: dict[st
         values.update(_own_class(edit, key, call))
     check_code(call.code, code, values)
     for name in unknown_globals(code, call.names):
-        if edit.new.binds(name) and uses_global(code, name):
+        if name in edit.new.bound and uses_global(code, name):
             raise NotApplicableError(
                 "module", f"`{name}` is defined by a line of the file that did not run yet"
             )
@@ -379,6 +380,12 @@ class _TraceRecorder(dynamo.Recorder):
         self._begun.pop()
         ended = isinstance(error, TracedWholeError)
         super().compile_ended(_COMPILED if ended else result, None if ended else error, seconds)
+
+    def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
+        """A graph goes to the backend: its text, which nobody reads, would cost a tenth of the trace."""
+        if self._running:
+            calls = sum(node.op.startswith("call_") for node in module.graph.nodes)
+            self._running[-1].graph = Graph(operators=calls)
 
     def capture(self, gm: Any, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """The backend."""

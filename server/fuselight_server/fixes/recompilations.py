@@ -18,6 +18,7 @@ from fuselight_server.findings.guard_causes import fixed_by_torch
 from fuselight_server.findings.recompilations import birthplace, subject_of
 from fuselight_server.findings.resume_functions import in_the_users_words, nearest, resumed_at
 from fuselight_server.fixes.buffers import buffer_remedies
+from fuselight_server.fixes.call_sites import call_argument
 from fuselight_server.fixes.compile_calls import CompiledFunction, with_argument
 from fuselight_server.fixes.configuration import switch
 from fuselight_server.fixes.lists import stack_remedies
@@ -77,6 +78,8 @@ def recompilation_remedies(
     if site is not None:
         yield from _for_arguments(failure, one, site, report, read)
         yield from buffer_remedies(failure, one, site, report, read)
+    if one.caller and not is_part and context.is_user_file(one.caller[-1].path):
+        yield from _at_the_call(failure, finding, one, report, read)
     if failure.source.startswith("self.") and _is_integer_change(failure):
         yield from switch(report, read, "allow_unspec_int_on_nn_module")
 
@@ -239,7 +242,7 @@ def _for_arguments(
         yield from stack_remedies(failure, site, function, taken)
     number = _GLOBAL.match(failure.code)
     if number is not None and number[1] == root:
-        argument = _as_tensor(failure, site.torch)
+        argument = _as_tensor(failure, root, site.torch)
         text = (
             with_prologue(site, function, {}, further=((root, argument),), taken=taken) if argument else None
         )
@@ -251,7 +254,7 @@ def _for_arguments(
 def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conversion]:
     """What may be done to the argument itself, the best first."""
     cause, was, now = failure.cause, failure.was, failure.now
-    argument = _as_tensor(failure, torch)
+    argument = _as_tensor(failure, name, torch)
     if argument:
         yield Conversion("tensor_argument", f"Pass `{name}` as a tensor", FixClass.EQUAL, argument)
     if cause is GuardCause.STRIDE:
@@ -280,7 +283,7 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
         )
 
 
-def _as_tensor(failure: GuardFailure, torch: str) -> str:
+def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
     """A number as a tensor, whose value has no guard; empty for anything else.
 
     A float becomes float64, which keeps all its digits and, without dimensions, does not widen what it meets.
@@ -288,12 +291,12 @@ def _as_tensor(failure: GuardFailure, torch: str) -> str:
     if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return ""
     if _is_integer_change(failure):
-        return f"{torch}.as_tensor({failure.source})"
+        return f"{torch}.as_tensor({name})"
     try:
         float(failure.was or ""), float(failure.now or "")
     except ValueError:
         return ""
-    return f"{torch}.as_tensor({failure.source}, dtype={torch}.float64)"
+    return f"{torch}.as_tensor({name}, dtype={torch}.float64)"
 
 
 def _marked(
@@ -310,3 +313,37 @@ def _marked(
     if text is not None:
         title = "Mark the size as one that may be 0 or 1" if is_fixed else "Mark the size as dynamic"
         yield Remedy(kind, title, FixClass.EXACT, {site.finding.span.path: text})
+
+
+# The call that brought the new value
+
+
+def _at_the_call(
+    failure: GuardFailure,
+    finding: Finding,
+    one: Recompile,
+    report: Report,
+    read: Callable[[str], str | None],
+) -> Iterator[Remedy]:
+    order = _ORDER.match(failure.difference)
+    name = failure.sizes[0].name if failure.sizes else order[1] if order is not None else failure.source
+    place = call_argument(finding, report, one, name, read)
+    if place is None:
+        return
+    path = place.site.finding.span.path
+    for conversion in _conversions(failure, place.text, place.site.torch):
+        text = place.converted(conversion.argument, conversion.result)
+        if text is not None:
+            title = f"{conversion.title} in the call on line {one.caller[-1].line}"
+            title = title.replace(" before the compiled code", "")
+            yield Remedy(f"{conversion.kind}_at_call", title, conversion.fix_class, {path: text})
+    if any(size.name != name for size in failure.sizes):
+        return
+    is_fixed = fixed_by_torch(failure)
+    kind = "mark_unbacked" if is_fixed else "mark_dynamic"
+    torch = f"{place.site.torch}._dynamo.{'decorators.' if is_fixed else ''}{kind}"
+    calls = [f"{torch}({place.text}, {size.dimension})" for size in failure.sizes]
+    text = place.marked(calls) if calls else None
+    if text is not None:
+        title = f"Mark the size before the call on line {one.caller[-1].line}"
+        yield Remedy(kind, title, FixClass.EXACT, {path: text})

@@ -269,3 +269,21 @@ def conjugate(x):
     # +|
     # -|def conjugate(x):
     # +|def _compiled_conjugate(x):
+
+
+class Core(nn.Module):
+    def forward(self, x, scale):
+        return x * scale
+        # fix: [FL201] tensor_argument_at_call "Pass `scale` as a tensor in the call on line 162"
+        # = 1 -> 1 graphs, same results
+        # -|    return core(x, scale) + 1
+        # +|    return core(x, torch.as_tensor(scale, dtype=torch.float64)) + 1
+
+
+core = torch.compile(Core())
+
+
+# fuselight: step(f32[4], 0.5)
+# fuselight: step(f32[4], 0.25)
+def step(x, scale):
+    return core(x, scale) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight.report import (
+    Frame,
     GuardCause,
     GuardFailure,
     Location,
@@ -30,16 +31,19 @@ def offered(
     *,
     torch: str = "2.13.0",
     others: dict[str, str] | None = None,
+    caller: str = "",
 ) -> dict[str, Remedy]:
-    """The remedies by kind, where the guard failed on the `def` line of a function."""
+    """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls."""
     name = function.rpartition(".")[2]
     line = text[: text.index(f"def {name}(")].count("\n") + 1
     at = Location("m.py", line)
-    again = Recompile(function, at, (Mismatch("0/0", (failure,)),), compile_id="0/1")
+    above = (Location("m.py", text[: text.index(caller)].count("\n") + 1),) if caller else ()
+    again = Recompile(function, at, (Mismatch("0/0", (failure,)),), compile_id="0/1", caller=above)
     report = Report(
         *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", name, line, "function")),
         *(Tier.CAPTURE, 1),
         recompiles=(again,),
+        frames=(Frame(function, at, parameters=("self", "x", "n") if "." in function else ("x", "n")),),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
     )
     finding = Finding(
@@ -257,3 +261,49 @@ def test_a_list_becomes_one_tensor_only_if_all_its_uses_are_known(before: str, a
             .texts["m.py"]
             .endswith(f"@torch.compile\ndef _compiled_f(xs):\n    return {after}\n")
         )
+
+
+CORE = f"{HEAD}class Core(nn.Module):\n    def forward(self, x, n):\n        return x * n\n\n\n"
+AT_CALL = {
+    "by position": (
+        "    return core(y + 1, z) * 2\n",
+        "    return core(y + 1, torch.as_tensor(z, dtype=torch.float64)) * 2\n",
+    ),
+    "by name": (
+        "    return self.core(y, n=z / 2)\n",
+        "    return self.core(y, n=torch.as_tensor((z / 2), dtype=torch.float64))\n",
+    ),
+    "star arguments": ("    return core(*y)\n", ""),
+    "two calls": ("    return core(y, z) + core(z, y)\n", ""),
+    "in a comprehension": ("    return [core(y, z) for z in range(3)]\n", ""),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), AT_CALL.values(), ids=AT_CALL)
+def test_an_argument_is_converted_in_the_call_that_brought_it(before: str, after: str) -> None:
+    text = f"{CORE}core = make()\n\n\ndef step(self, y, z):\n"
+    found = offered(text + before, number("n", "0.5", "0.25"), "Core.forward", caller=before)
+    assert [one.texts["m.py"] for one in found.values()] == ([text + after] if after else [])
+
+
+def test_a_size_is_marked_before_the_call_that_brought_it() -> None:
+    text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    if z:\n        y = core(y, z)\n    return y\n"
+    found = offered(text, size((0, 4, 7), (1, 4, 9)), "Core.forward", caller="        y = core(")
+    assert found["mark_dynamic"].texts["m.py"] == text.replace(
+        "        y = core",
+        "        torch._dynamo.mark_dynamic(y, 0)\n        torch._dynamo.mark_dynamic(y, 1)\n        y = core",
+    )
+    one = offered(text, size((0, 1, 7)), "Core.forward", caller="        y = core(")
+    assert "torch._dynamo.decorators.mark_unbacked(y, 0)\n" in one["mark_unbacked"].texts["m.py"]
+
+
+def test_the_result_of_a_cast_call_is_cast_back() -> None:
+    text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    return core(y, z)\n"
+    dtype = GuardFailure(
+        *("TENSOR_MATCH", "x", "check_tensor(L['x'], Tensor)", "x.dtype", "float32", "bfloat16"),
+        cause=GuardCause.DTYPE,
+    )
+    found = offered(text, dtype, "Core.forward", caller="    return core(")
+    assert found["cast_at_call"].texts["m.py"] == text.replace(
+        "core(y, z)\n", "core(y.to(torch.float32), z).to(y.dtype)\n"
+    )

@@ -25,6 +25,7 @@ NAMES = (
     "benchmark_bench",
     "accuracy",
     "forecast_agreement",
+    "fix_coverage",
 )
 
 

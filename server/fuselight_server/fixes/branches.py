@@ -197,7 +197,7 @@ def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
     inputs = site.report.inputs
     if inputs is not None and inputs.training:  # layers may draw random numbers, in another order
         title = "Use torch.cond, with other random numbers"
-        yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers")
+        yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers in compiled calls")
 
 
 class _WithoutLines(cst.CSTTransformer):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.remedy import Remedy
     from fuselight_server.static.line_map import LineMap
 
+COMPILED_ONLY = "in compiled calls"
+"""In `Remedy.changes`: eager calls must do the same as before."""
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
 _ALLOWED = (
     ("random", _VALUES),
@@ -155,6 +157,6 @@ def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparis
         return remedy.fix_class is not FixClass.EXACT or comparison.compiled
     if remedy.fix_class is not FixClass.CHANGES:
         return False
-    if difference.aspect is Aspect.PRINTED and not comparison.compiled:
-        return False  # remedies change the output of compiled calls alone
+    if not comparison.compiled and (difference.aspect is Aspect.PRINTED or COMPILED_ONLY in remedy.changes):
+        return False  # eager calls print and compute what they did
     return any(word in remedy.changes and difference.aspect in allowed for word, allowed in _ALLOWED)

@@ -19,6 +19,7 @@ from fuselight.protocol import (
     Retrace,
 )
 from fuselight.report import Frame, Location, Problem, Report, TargetRef, Tier
+from fuselight_server.session import live
 from fuselight_server.settings import Settings
 from tests.support.reports import VERSIONS, broken
 from tests.support.simulation import Program, SimulatedWorker, Workspace
@@ -156,6 +157,7 @@ class LiveWorkspace(Workspace):
         super().__init__(folder, settings)
         self.worker: LiveSimulatedWorker = LiveSimulatedWorker()
         self.clock = Clock()
+        live._REST = 0.0  # real time does not pass here
         loop: Any = asyncio.get_running_loop()
         loop.call_later = self.clock.call_later
 
@@ -172,8 +174,8 @@ class LiveWorkspace(Workspace):
         for _ in range(10_000):
             for _ in range(20):
                 await asyncio.sleep(0)
-            live = self.analysis.live
-            if not live._ruling and not (live._traces and self.worker.hold is None):
+            predictions = self.analysis.live
+            if not predictions._ruling and not (predictions._traces and self.worker.hold is None):
                 return
         raise AssertionError("predictions did not end")
 

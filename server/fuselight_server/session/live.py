@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fuselight_server.session.live_runs import LiveRunHandle, LiveWorker
     from fuselight_server.session.state import Document, Folder, State
 
+_REST = 3.0
+"""Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""
 STARTING = "the process that traces edits is starting"
 _RETRACE_SECONDS = 5.0
 _RETRACE_STAGE = "retrace"
@@ -210,10 +212,11 @@ class LivePredictions:
     # Rules
 
     async def _rule(self, path: str) -> None:
-        """Look at a file with rules, again if it is edited meanwhile: one look at a time."""
+        """Look at a file with rules, again if it is edited meanwhile: one look at a time, with rests between them."""
         try:
             while (document := self._state.at(path)) is not None and self._is_on(path):
                 version, text = document.source.version, document.source.text
+                start = time.monotonic()
                 found: list[tuple[CaptureResult, tuple[Finding, ...]]] = []
                 for result in self._results(path)[:MOST_LIVE_RUNS]:
                     ran = self._texts.text(result, path)
@@ -224,6 +227,8 @@ class LivePredictions:
                         if self._is_current(result, document, version):
                             self._take_rules(result.key, path, made)
                             await self._start_early(result, path, text)
+                await asyncio.sleep(_REST * (time.monotonic() - start))
+                if document.source.version == version:
                     return
         finally:
             self._ruling.discard(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import collections
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.static.code_parts import LOCALS, CodeParts, FunctionPart, bindings, changed_parts
@@ -231,7 +231,7 @@ class _CodeComparison:
 
 def _only_inner_differ(old: list[FunctionPart], new: list[FunctionPart]) -> bool:
     """Whether nothing but functions inside differs, which are compared by themselves."""
-    return [replace(one, inner=()) for one in old] == [replace(one, inner=()) for one in new]
+    return len(old) == len(new) and all(a.has_same_frame(b) for a, b in zip(old, new, strict=True))
 
 
 def _difference(old: Iterable[ast.stmt], new: Iterable[ast.stmt]) -> list[ast.stmt]:

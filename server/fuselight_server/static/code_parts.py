@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import collections
+import copy
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuselight_server.static.chunks import Memory, cut
@@ -28,30 +30,86 @@ class UnreadableError(Exception):
     """A text does not parse."""
 
 
-@dataclass(frozen=True)
 class FunctionPart:
-    """One definition of a function; two are equal where their code is."""
+    """One definition of a function; two are equal where their code is. What its source shows is computed when asked."""
 
-    name: str
-    """Qualified name, as `Net.forward` or `outer.<locals>.inner`."""
-    of_class: str
-    """Qualified name of the class whose method it is; empty for none."""
-    first: int = field(compare=False)
-    """Line of its `def`, 1-based."""
-    last: int = field(compare=False)
-    signature: str
-    """Its parameters with their defaults, and whether it is a coroutine."""
-    decorators: str
-    body: tuple[str, ...]
-    """Its statements, without the bodies of functions in it."""
-    inner: tuple[str, ...]
-    """The bodies of the functions in it."""
-    statements: tuple[ast.stmt, ...] = field(compare=False)
-    names: frozenset[str] = field(compare=False)
-    """Names that it reads, with those that functions in it read."""
-    attributes: frozenset[str] = field(compare=False)
-    """Names of attributes that it reads, of whatever object."""
-    parameters: tuple[str, ...] = field(compare=False)
+    def __init__(self, node: AnyFunction, name: str, of_class: str, source: bytes) -> None:
+        self.name = name
+        """Qualified name, as `Net.forward` or `outer.<locals>.inner`."""
+        self.of_class = of_class
+        """Qualified name of the class whose method it is; empty for none."""
+        self.first, self.last = node.lineno, node.end_lineno or node.lineno
+        """Line of its `def`, 1-based, and its last line."""
+        self._node, self._source = node, source
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the code is equal: the lines, else the syntax."""
+        if not isinstance(other, FunctionPart):
+            return NotImplemented
+        return self._source == other._source or (self.has_same_frame(other) and self.inner == other.inner)
+
+    __hash__ = None  # type: ignore[assignment]  # parts are compared, not collected
+
+    def has_same_frame(self, other: FunctionPart) -> bool:
+        """Whether nothing but the bodies of functions inside differs."""
+        return (self.signature, self.decorators, self.body) == (
+            other.signature,
+            other.decorators,
+            other.body,
+        )
+
+    @cached_property
+    def statements(self) -> tuple[ast.stmt, ...]:
+        """Its statements, without its docstring and without the bodies of functions in it."""
+        body = copy.deepcopy(_without_docstring(self._node.body))
+        for node in (one for statement in body for one in ast.walk(statement)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                node.body = []
+        return tuple(body)
+
+    @cached_property
+    def body(self) -> tuple[str, ...]:
+        """Its statements as text that can be compared."""
+        return tuple(map(ast.dump, self.statements))
+
+    @cached_property
+    def inner(self) -> tuple[str, ...]:
+        """The bodies of the functions in it."""
+        return tuple(
+            ast.dump(statement)
+            for node in ast.walk(self._node)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node is not self._node
+            for statement in _without_docstring(node.body)
+        )
+
+    @cached_property
+    def signature(self) -> str:
+        """Its parameters with their defaults, and whether it is a coroutine."""
+        arguments = copy.deepcopy(self._node.args)
+        for one in ast.walk(arguments):
+            if isinstance(one, ast.arg):
+                one.annotation, one.type_comment = None, None
+        return f"{type(self._node).__name__} {ast.dump(arguments)}"
+
+    @cached_property
+    def decorators(self) -> str:
+        """Its decorators."""
+        return " ".join(map(ast.dump, self._node.decorator_list))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names that it reads, with those that functions in it read."""
+        return frozenset(one.id for one in ast.walk(self._node) if isinstance(one, ast.Name))
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """Names of attributes that it reads, of whatever object."""
+        return frozenset(one.attr for one in ast.walk(self._node) if isinstance(one, ast.Attribute))
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of its parameters."""
+        return tuple(one.arg for one in ast.walk(self._node.args) if isinstance(one, ast.arg))
 
 
 @dataclass
@@ -101,9 +159,8 @@ def bindings(statement: ast.stmt) -> tuple[set[str], set[str]]:
 
 def _chunks(text: bytes) -> list[tuple[bytes, int]]:
     """Return the top-level statements of a text with the line on which each starts."""
-    data = text.removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     found, line = [], 1
-    for piece in cut(data, Memory()):
+    for piece in cut(_with_line_feeds(text), Memory()):
         found.append((piece.rstrip(), line))
         line += piece.count(b"\n")
     return found
@@ -116,16 +173,16 @@ def _parts(chunks: list[tuple[bytes, int]], leave_out: collections.Counter[bytes
             leave_out[data] -= 1
             parts.left_out.update(name.decode() for name in _DEFINED.findall(data))
         else:
-            tree = _parse(data)
-            ast.increment_lineno(tree, line - 1)
-            _Collector(parts).module(tree.body)
+            tree = _parse(b"\n" * (line - 1) + data)  # so that its lines are those of the file
+            _Collector(parts, data, line).collect(tree.body, "", in_function=False)
     return parts
 
 
 def _whole(text: bytes) -> CodeParts:
     parts = CodeParts()
+    data = _with_line_feeds(text)
     try:
-        _Collector(parts).module(_parse(text.removeprefix(_BOM)).body)
+        _Collector(parts, data, 1).collect(_parse(data).body, "", in_function=False)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(str(error)) from None
     return parts
@@ -137,67 +194,48 @@ def _parse(data: bytes) -> ast.Module:
     )  # as text: a declared encoding is that of the file
 
 
+def _with_line_feeds(text: bytes) -> bytes:
+    return text.removeprefix(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
 class _Collector:
-    """Collects definitions, and empties the body of each function once it is collected."""
+    """Collects the definitions of one part of a text, which starts on `line`."""
 
-    def __init__(self, parts: CodeParts) -> None:
+    def __init__(self, parts: CodeParts, data: bytes, line: int) -> None:
         self._parts = parts
+        self._lines, self._line = data.split(b"\n"), line
 
-    def module(self, body: list[ast.stmt]) -> None:
-        self._scope(body, "", in_function=False)
-
-    def _scope(self, body: list[ast.stmt], owner: str, *, in_function: bool) -> None:
+    def collect(self, body: list[ast.stmt], owner: str, *, in_function: bool) -> None:
         """Collect what the body of the module, of a class or of a function defines; functions keep their statements."""
         prefix = f"{owner}{LOCALS}" if in_function else f"{owner}." if owner else ""
         for statement in body:
-            self._definitions(statement, prefix, "" if in_function else owner)
-            if not in_function and not isinstance(
-                statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-            ):
-                self._parts.statements[owner].append(statement)
+            for node in _nearest_definitions(statement):
+                self._definition(node, prefix + node.name, "" if in_function else owner)
+            is_definition = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            if not in_function and not is_definition:
+                self._parts.statements[owner].append(_without_bodies(statement))
 
-    def _definitions(self, statement: ast.stmt, prefix: str, owner: str) -> None:
-        for node in _nearest_definitions(statement):
-            name = prefix + node.name
-            if isinstance(node, ast.ClassDef):
-                header = (*node.bases, *node.keywords, *node.decorator_list)
-                self._parts.headers[name].append((" ".join(map(_dump, header)), node.lineno))
-                self._scope(node.body, name, in_function=False)
-                node.body = [
-                    one for one in node.body if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
-                ]
-            else:
-                self._function(node, name, owner)
+    def _definition(self, node: AnyFunction | ast.ClassDef, name: str, owner: str) -> None:
+        if isinstance(node, ast.ClassDef):
+            header = (*node.bases, *node.keywords, *node.decorator_list)
+            self._parts.headers[name].append((" ".join(map(ast.dump, header)), node.lineno))
+            self.collect(node.body, name, in_function=False)
+            return
+        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        lines = self._lines[first - self._line : (node.end_lineno or node.lineno) + 1 - self._line]
+        self._parts.functions[name].append(FunctionPart(node, name, owner, b"\n".join(lines)))
+        self.collect(node.body, name, in_function=True)
 
-    def _function(self, node: AnyFunction, name: str, owner: str) -> None:
-        names = frozenset(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
-        attributes = frozenset(one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
-        body = _without_docstring(node.body)
-        self._scope(body, name, in_function=True)
-        inner = tuple(
-            text
-            for key, found in self._parts.functions.items()
-            if key.startswith(f"{name}{LOCALS}")
-            for one in found
-            for text in one.body
-        )
-        self._parts.functions[name].append(
-            FunctionPart(
-                name=name,
-                of_class=owner,
-                first=node.lineno,
-                last=node.end_lineno or node.lineno,
-                signature=_signature(node),
-                decorators=" ".join(map(_dump, node.decorator_list)),
-                body=tuple(map(_dump, body)),
-                inner=inner,
-                statements=tuple(body),
-                names=names,
-                attributes=attributes,
-                parameters=tuple(one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)),
-            )
-        )
-        node.body = []
+
+def _without_bodies(statement: ast.stmt) -> ast.stmt:
+    """Return a statement without the bodies of functions in it, which are compared by themselves."""
+    if not any(True for _ in _nearest_definitions(statement)):
+        return statement
+    statement = copy.deepcopy(statement)
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = []
+    return statement
 
 
 def _nearest_definitions(statement: ast.stmt) -> Iterator[AnyFunction | ast.ClassDef]:
@@ -205,12 +243,13 @@ def _nearest_definitions(statement: ast.stmt) -> Iterator[AnyFunction | ast.Clas
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement
         return
-    for node in ast.iter_child_nodes(statement):
-        if isinstance(node, ast.stmt):
-            yield from _nearest_definitions(node)
-        elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
-            for one in node.body:
-                yield from _nearest_definitions(one)
+    for field_name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(statement, field_name, ()):
+            if isinstance(node, ast.stmt):
+                yield from _nearest_definitions(node)
+            else:  # a handler or a case
+                for one in node.body:
+                    yield from _nearest_definitions(one)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -221,15 +260,3 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
         and isinstance(first.value.value, str)
     )
     return body[1:] if is_docstring else body
-
-
-def _signature(node: AnyFunction) -> str:
-    for one in ast.walk(node.args):
-        if isinstance(one, ast.arg):
-            one.annotation, one.type_comment = None, None
-    node.returns = None
-    return f"{type(node).__name__} {_dump(node.args)}"
-
-
-def _dump(node: ast.AST) -> str:
-    return ast.dump(node)

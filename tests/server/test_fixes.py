@@ -162,5 +162,7 @@ def test_a_class_that_a_run_of_main_captured_has_a_summary_and_its_call_becomes_
     client.apply(fix(client, uri, CLASS, "Write the captured call of Net as a directive")["edit"])
     client.command("fuselight.server.run", {"uri": uri, "target": "Net"})
     client.idle(2)
-    assert f"inputs from line {CLASS + 1}" in client.lenses(uri)
+    targets = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    described = [node["description"] for target in targets for node in target["children"]]
+    assert f"inputs from line {CLASS + 1}, inference" in described
     assert len(breaks(client, uri)) == 1

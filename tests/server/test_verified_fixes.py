@@ -41,14 +41,14 @@ def fixes(client: Client, uri: str, line: int = IF, **context: object) -> list[J
 
 
 def verified(client: Client, uri: str, line: int = IF) -> list[Json]:
-    """The fixes of a line when each was verified."""
+    """The fixes of a line when the best one was verified."""
     found: list[Json] = []
 
     def has_ended() -> bool:
         found[:] = fixes(client, uri, line)
-        return not any(one["title"].startswith("Verify and apply") for one in found)
+        return not found[0]["title"].startswith("Verify and apply")
 
-    client.until(has_ended, "the verification of each fix")
+    client.until(has_ended, "the verification of a fix")
     return found
 
 

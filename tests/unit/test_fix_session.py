@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,18 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 from lsprotocol import types
 
-from fuselight.protocol import Progress, RunRequest, VerifyRequest
+from fuselight.protocol import Answer, Progress, Refused, RunRequest, VerifyRequest
 from fuselight.report import (
     Aspect,
     CallComparison,
+    Culprit,
     Difference,
+    Failure,
     Location,
     Report,
     TargetRef,
@@ -33,11 +39,14 @@ from fuselight_server.fixes import FixClass, Remedy, fixer
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import RunOptions, named_runs
+from fuselight_server.session import fix_session
+from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import ResultIntake
 from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import FixSettings, Settings
+from fuselight_server.settings import FixSettings, Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
+from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import broken, report
 
 TEXT = """\
@@ -66,19 +75,16 @@ def replaced(
     return found
 
 
-class _ShownUi:
+class TellingUi(RecordedUi):
     """Keeps what it is to say."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.said: list[str] = []
 
     def say(self, text: str, *, error: bool) -> None:
         assert not error
         self.said.append(text)
-
-    def findings_changed(self, paths: object) -> None: ...
-
-    def results_changed(self, paths: object) -> None: ...
 
 
 class World:
@@ -94,15 +100,14 @@ class World:
         )
         self.uri = Path(self.path).as_uri()
         self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
-        ui: Any = _ShownUi()
-        self.ui: _ShownUi = ui
+        self.ui = TellingUi()
         self.requests: list[RunRequest] = []
         self.verification = EXACT
         self.gate = asyncio.Event()
         """Closed while verifications are to wait."""
         self.gate.set()
         self.allowed = True
-        outcomes = ResultIntake(self.state, ui, generation=lambda: 1)
+        outcomes = ResultIntake(self.state, self.ui, generation=lambda: 1)
         self.session = FixSession(self.state, outcomes, prepare=self._prepare)
         self.edits: list[types.WorkspaceEdit] = []
         self.asked: list[Key] = []
@@ -192,6 +197,12 @@ class World:
     async def titles(self, *, automatic: bool = False) -> list[str]:
         return [one.title for one in await self.actions(automatic=automatic)]
 
+    async def verified(self) -> list[str]:
+        """The titles when every verification has ended."""
+        await self.actions()
+        await asyncio.gather(*(one.task for one in self.session.active.values()), return_exceptions=True)
+        return await self.titles()
+
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
         return await fix_actions.resolve(self.server, action)
 
@@ -235,7 +246,7 @@ async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world
     world.gate.clear()
     assert await world.titles(automatic=True) == [UNVERIFIED]
     world.gate.set()
-    assert await world.titles() == [VERIFIED], "an open menu waits a moment"
+    assert await world.verified() == [VERIFIED]
     assert world.session.active == {}
     count = len(world.requests)
     (action,) = await world.actions()
@@ -264,7 +275,6 @@ async def test_a_verification_beyond_the_budget_goes_on_as_a_command(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fix_actions, "_RESOLVE_SECONDS", 0.01)
-    monkeypatch.setattr(fix_actions, "_MENU_SECONDS", 0.01)
     world.gate.clear()
     (action,) = await world.actions()
     resolved = await world.resolve(action)
@@ -283,7 +293,7 @@ async def test_a_verification_beyond_the_budget_goes_on_as_a_command(
 async def test_the_result_of_a_fix_is_shown_when_it_is_applied_and_the_former_one_after_undo_and_redo(
     world: World,
 ) -> None:
-    await world.titles()
+    await world.verified()
     assert world.lens() == ("2 findings", False)
     for _ in range(2):
         world.edit(ONE_FIXED)
@@ -294,6 +304,14 @@ async def test_the_result_of_a_fix_is_shown_when_it_is_applied_and_the_former_on
         assert not world.state.captures[Key(world.path, "f")].stale
     world.edit(ONE_FIXED + "# more\n")
     assert world.state.captures[Key(world.path, "f")].stale, "this text was never verified"
+
+
+@pytest.mark.asyncio
+async def test_a_fix_can_be_applied_as_soon_as_it_has_passed(world: World) -> None:
+    while await world.titles() != [VERIFIED]:
+        continue
+    world.edit(ONE_FIXED)
+    assert world.lens() == ("1 findings", True)
 
 
 @pytest.mark.asyncio
@@ -330,7 +348,7 @@ async def test_settings_say_when_a_verification_starts(world: World) -> None:
     for settings, run, counts in (
         (FixSettings(verify="choice"), "save", (0, 0)),
         (FixSettings(verify="menu"), "save", (0, 2)),
-        (FixSettings(verify="cursor"), "manual", (0, 2)),
+        (FixSettings(verify="cursor"), "manual", (0, 0)),
         (FixSettings(verify="cursor"), "save", (2, 2)),
     ):
         world.settings(settings, run=run)
@@ -340,7 +358,7 @@ async def test_settings_say_when_a_verification_starts(world: World) -> None:
         await world.titles(automatic=True)
         await asyncio.gather(*(one.task for one in world.session.active.values()))
         automatic = len(world.requests)
-        await world.titles()
+        await world.verified()
         assert (automatic, len(world.requests)) == counts, (settings, run)
 
 
@@ -357,12 +375,14 @@ async def test_an_interrupted_run_says_nothing_of_the_fix(
         assert action.title == UNVERIFIED
         await world.apply(action)
     assert world.ui.said == ["`Use where` was not applied: its verification was canceled."]
-    assert await world.titles() == [VERIFIED]
+    assert await world.verified() == [VERIFIED]
 
 
 @pytest.mark.asyncio
 async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(world: World) -> None:
     world.offers(replaced("where", "Use rand", FixClass.CHANGES, "random numbers"))
+    assert await world.titles() == ["Verify and apply: Use rand (changes behavior)"]
+    await world.verified()
     (action,) = await world.actions()
     assert action.title == "Use rand: 2 → 1 breaks, changes behavior: random numbers"
     assert action.is_preferred is None
@@ -391,7 +411,7 @@ async def test_a_fix_of_another_class_is_not_among_all_fixes(world: World) -> No
     world.offers(replaced("where", "Use where", FixClass.EQUAL))
     assert await world.actions(only=["source.fixAll.fuselight"]) == []
     assert world.requests == []
-    assert await world.titles() == [VERIFIED]
+    assert await world.verified() == [VERIFIED]
 
 
 @pytest.mark.asyncio
@@ -409,6 +429,224 @@ async def test_a_save_gets_no_command_that_would_change_the_file_after_it(
 
 
 @pytest.mark.asyncio
+async def test_a_fix_of_two_files_is_one_edit_that_says_their_versions(world: World) -> None:
+    main = str(Path(world.path).with_name("main.py"))
+    await asyncio.to_thread(Path(main).write_text, "import torch\nrun()\n")
+
+    def both(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        (here,) = replaced("where", "Use where", FixClass.EXACT)(finding, _report, read)
+        texts = {**here.texts, main: read(main).replace("torch\n", "torch\nset_up()\n")}
+        return (dataclasses.replace(here, texts=texts),)
+
+    world.offers(both)
+    (action,) = await world.actions()
+    resolved = await world.resolve(action)
+    assert resolved.edit is not None
+    documents = {
+        one.text_document.uri: (one.text_document.version, [edit.new_text for edit in one.edits])  # type: ignore[union-attr]  # no snippets
+        for one in resolved.edit.document_changes or ()
+        if isinstance(one, types.TextDocumentEdit)
+    }
+    assert documents == {
+        world.uri: (1, ["    where(x)\n"]),
+        Path(main).as_uri(): (None, ["set_up()\n"]),
+    }
+    await asyncio.to_thread(Path(main).write_text, "import torch\nrun(1)\n")
+    again = await world.resolve(types.CodeAction(title=action.title, data=action.data))
+    assert again.edit is None, "the other file has changed on the disk"
+
+
+ENDS = st.sampled_from(["\n", "\r\n"])
+LINES = st.lists(st.sampled_from(["", "x = 1", "    y = 'caf\xe9'", "\tz", "\U0001f600"]), max_size=8)
+
+
+@examples(max_examples=150, deadline=None)
+@given(
+    old=LINES,
+    new=LINES,
+    end=ENDS,
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-32"]),
+    closed=st.booleans(),
+)
+def test_an_edit_gives_the_new_text_and_its_inverse_the_old_one(
+    old: list[str], new: list[str], end: str, encoding: str, *, closed: bool
+) -> None:
+    before, after = end.join(old), end.join(new) + (end if closed else "")
+    server: Any = SimpleNamespace(encoding=encoding, uri_of=convert.uri)
+    for text, wanted in ((before, after), (after, before)):
+        made = list(fix_actions._line_edits(server, "/m.py", text, wanted))
+        assert applied(text, made, encoding) == wanted
+
+
+def applied(text: str, edits: list[types.TextEdit], encoding: str) -> str:
+    """`text` after edits whose columns count units of `encoding`."""
+    size = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
+    codec = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encoding]
+    starts = [0, *(one.end() for one in re.finditer("\n", text))]
+
+    def offset(at: types.Position) -> int:
+        return starts[at.line] + len(
+            text[starts[at.line] :].encode(codec)[: at.character * size].decode(codec)
+        )
+
+    for one in reversed(edits):
+        text = text[: offset(one.range.start)] + one.new_text + text[offset(one.range.end) :]
+    return text
+
+
+@pytest.mark.asyncio
+async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(world: World) -> None:
+    sent: list[tuple[object, object]] = []
+    created: list[object] = []
+
+    async def create(params: types.WorkDoneProgressCreateParams) -> None:
+        created.append(params.token)
+
+    world.state.client.progress = True
+    world.server.spawn = lambda work, _what: tasks.append(asyncio.ensure_future(work))
+    world.server.progress = lambda params: sent.append((params.token, params.value))
+    world.server.window_work_done_progress_create_async = create
+    tasks: list[asyncio.Future[None]] = []
+    shown = fix_actions.VerificationProgress(world.server)
+    world.session.on_change = shown.update
+    world.gate.clear()
+    await world.titles(automatic=True)
+    await asyncio.gather(*tasks)
+    ((token, begin),) = sent
+    assert created == [token]
+    assert isinstance(begin, types.WorkDoneProgressBegin)
+    assert (begin.message, begin.cancellable) == ("verifying Use where", True)
+    assert not shown.cancel("another")
+    (running,) = world.session.active.values()
+    assert shown.cancel(str(token))
+    await asyncio.wait({running.task})
+    await asyncio.sleep(0)
+    assert running.task.cancelled()
+    assert [type(value) for _, value in sent[1:]] == [types.WorkDoneProgressEnd]
+
+
+@pytest.mark.asyncio
+async def test_a_chosen_fix_waits_for_no_automatic_verification(world: World) -> None:
+    def two(*given: Any) -> tuple[Remedy, ...]:
+        return tuple(
+            remedy
+            for new in ("where", "cond")
+            for remedy in replaced(new, f"Use {new}", FixClass.EXACT)(*given)
+        )
+
+    world.offers(two)
+    world.gate.clear()
+    _, second = await world.actions(automatic=True)
+    first = next(iter(world.session.active.values())).task
+    choosing = asyncio.create_task(world.apply(second))
+    await asyncio.wait({first})
+    assert first.cancelled()
+    world.gate.set()
+    await choosing
+    assert world.text_after(world.edits[0]) == TEXT.replace("branch", "cond", 1)
+
+
+@pytest.mark.asyncio
+async def test_what_is_known_of_fixes_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fix_session, "_MOST_OFFERS", 2)
+    monkeypatch.setattr(fix_session, "_MOST_ATTEMPTS", 2)
+    for number in range(6):
+        text = f"{TEXT}# {number}\n"
+        world.edit(text)
+        world.ran(text)
+        assert await world.verified() == [VERIFIED]
+    session = world.session
+    assert (len(session._offers), len(session._attempts), len(session._findings)) == (2, 2, 1)
+    assert len(session._results) <= fix_session._MOST_RESULTS
+    assert session._folder is not None
+    kept = await asyncio.to_thread(os.listdir, session._folder)
+    assert len(kept) == 1, "the results of older texts are deleted"
+    await session.close()
+    assert not await asyncio.to_thread(os.path.exists, session._folder)
+
+
+@pytest.mark.asyncio
 async def test_a_read_only_file_has_no_fix(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     assert await world.titles() == []
+
+
+PROGRAM_TEXT = """\
+import torch
+
+@torch.compile
+def f(x):
+    return x
+
+if __name__ == "__main__":
+    f(torch.ones(4))
+"""
+
+
+class _OneAnswer:
+    """A worker that gives one answer to every request."""
+
+    hello = None
+
+    def __init__(self, answer: Answer | Refused) -> None:
+        self.answer = answer
+
+    async def run(self, *_given: object) -> Answer | Refused:
+        return self.answer
+
+    async def close(self) -> None: ...
+
+
+def analysis_of(text: str, answer: Answer | Refused, consent: str = "run") -> Analysis:
+    state = State()
+    state.folders["/w"] = Folder("/w", "file:///w", consent=consent)
+    state.open(Document("file:///w/m.py", "/w/m.py", 1, SourceDocument("/w/m.py", text), runnable=True))
+    return Analysis(
+        state,
+        TellingUi(),
+        make_worker=lambda _lane, _settings, _log: _OneAnswer(answer),
+        find_interpreter=lambda _folder: Interpreter("/python"),
+    )
+
+
+REFUSED = Refused(1, "cancelled")
+
+
+@pytest.mark.asyncio
+async def test_a_verification_needs_the_consent_that_a_run_needs() -> None:
+    key = Key("/w/m.py", "f")
+    for consent in ("run", "unknown", "later", "never"):
+        session = analysis_of(TEXT, REFUSED, consent)
+        assert (session._prepare_verification(key, True) is not None) is (consent == "run")  # noqa: FBT003 - a callback
+        await session.close()
+    session = analysis_of(TEXT, REFUSED)
+    session._state.trusted = False
+    assert session._prepare_verification(key, False) is None  # noqa: FBT003 - a callback
+    await session.close()
+    program = analysis_of(PROGRAM_TEXT, REFUSED)
+    assert program._prepare_verification(key, False) is None, "its inputs come from the program"  # noqa: FBT003 - a callback
+    program.consent._programs["/w/m.py"] = "command"
+    assert program._prepare_verification(key, True) is None  # noqa: FBT003 - a callback
+    assert program._prepare_verification(key, False) is not None  # noqa: FBT003 - a callback
+    await program.close()
+
+
+@pytest.mark.asyncio
+async def test_only_a_failure_of_the_users_code_says_something_of_a_fix() -> None:
+    failure = Failure(Culprit.USER, "timeout", "killed after 3 s", "use smaller inputs")
+    made = report()
+    for answer, found in (
+        (Answer(1, made), ()),
+        (Refused(1, "failed", failure), (failure,)),
+        (REFUSED, None),
+        (Refused(1, "failed", dataclasses.replace(failure, culprit=Culprit.ENVIRONMENT)), None),
+    ):
+        session = analysis_of(TEXT, answer)
+        prepared = session._prepare_verification(Key("/w/m.py", "f"), True)  # noqa: FBT003 - a callback
+        assert prepared is not None
+        if found is None:
+            with pytest.raises(InterruptedVerificationError):
+                await prepared.execute(prepared.request, lambda _progress: None)
+        else:
+            assert (await prepared.execute(prepared.request, lambda _progress: None)).failures == found
+        await session.close()

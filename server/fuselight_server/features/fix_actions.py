@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight_server.features import convert
+from fuselight_server.files import split_text
 from fuselight_server.finding import Span
 from fuselight_server.fixes import FixClass
 
@@ -31,12 +32,10 @@ APPLY_ALL = "fuselight.server.applyAllFixes"
 FIX_ALL = "source.fixAll.fuselight"
 """Kind of the action that applies all exact fixes of a file."""
 
-_MENU_SECONDS = 0.4
-"""How long an open menu waits for verifications: the editor shows no entry of anybody before our answer."""
 _RESOLVE_SECONDS = 5.0
 """How long a chosen fix may take before its verification goes on as a command."""
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _CHANGED = "The file has changed since the fix was offered. Open the menu again."
 
 
@@ -49,24 +48,24 @@ async def fix_actions(
     if not offers:
         return []
     is_menu = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
-    when = settings.fixes.verify
-    if (is_menu and when != "choice") or (when == "cursor" and settings.run == "save"):
+    # A client asks with the same words for a menu and for a hover, so that only a choice counts as a request to run.
+    when = settings.fixes.verify if settings.run == "save" else "choice"
+    if when == "cursor" or (when == "menu" and is_menu):
         fixes.verify_in_background(offers)
-    if is_menu:
-        await fixes.wait(offers, _MENU_SECONDS)
     diagnostics = list(shown)
     resolves = server.state.client.resolves_actions
     passed, unknown = [], []
     for offer in offers:
         attempt = fixes.known(offer)
         if attempt is None:
-            title = f"Verify and apply: {offer.remedy.title}"
+            changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
+            title = f"Verify and apply: {offer.remedy.title}{changes}"
             is_resolved = resolves and when != "choice"
             unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
         elif attempt.has_passed:
             passed.append(_action(server, offer, title_of(attempt), diagnostics, resolves=resolves))
-            changes = offer.remedy.fix_class is FixClass.CHANGES
-            passed[-1].is_preferred = (len(passed) == 1 and not changes) or None
+            is_first = len(passed) == 1 and offer.remedy.fix_class is not FixClass.CHANGES
+            passed[-1].is_preferred = is_first or None
     return [*passed, *unknown]
 
 
@@ -261,19 +260,25 @@ def workspace_edit(
 def _line_edits(server: Server, path: str, old: str, new: str) -> Iterator[types.TextEdit]:
     """The edits from `old` to `new`, as whole lines."""
     before, after = _LINE.findall(old), _LINE.findall(new)
-    rows = [line.rstrip("\r\n") for line in before]
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    rows = split_text(old)
 
     def read_line(_path: str, line: int) -> str | None:
         return rows[line - 1] if 0 < line <= len(rows) else None
 
     view = convert.Client(server.encoding, read_line, server.uri_of)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for kind, start, end, new_start, new_end in matcher.get_opcodes():
         if kind != "equal":
-            last = end + 1 if end < len(rows) else len(rows)
-            column = 0 if end < len(rows) else len(rows[-1].encode("utf-8", "surrogatepass"))
-            span = Span(path, start + 1, 0, last, column)
-            yield types.TextEdit(range=convert.range_(span, view), new_text="".join(after[new_start:new_end]))
+            first, last = _start_of(start, rows), _start_of(end, rows)
+            place = convert.range_(Span(path, *first, *last), view)
+            yield types.TextEdit(range=place, new_text="".join(after[new_start:new_end]))
+
+
+def _start_of(index: int, rows: list[str]) -> tuple[int, int]:
+    """Where the line `index` (0-based) starts, 1-based: the end of the text for the line after the last one."""
+    if index < len(rows):
+        return index + 1, 0
+    return len(rows), len(rows[-1].encode("utf-8", "surrogatepass"))
 
 
 class VerificationProgress:

@@ -172,6 +172,7 @@ class Analysis:
     def document_closed(self, document: Document) -> None:
         """Remove a closed document; run the targets again whose results do not hold for the file on the disk."""
         path = document.path
+        self.fixes.cancel(path=path)
         text = disk_text(path) if document.runnable else None
         moved = document.source.become(text) if text is not None else None
         if moved is not None:

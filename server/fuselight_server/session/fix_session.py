@@ -259,21 +259,19 @@ class FixSession:
     ) -> Attempt | None:
         """Return what the verification of an offer finds; None if that takes longer or was canceled.
 
-        It goes on for whoever else waits, and is canceled by `cancel` or an edit of its files.
+        It goes on for whoever else waits, and is canceled by `cancel` or an edit of its files. One that is not
+        automatic waits for no automatic one: those are canceled.
         """
         known = self.known(offer)
         if known is not None:
             return known
+        for identity, other in list(self.active.items()):
+            if not automatic and other.is_automatic and identity != offer.id:
+                other.task.cancel()
         one = self._start(offer.id, offer.remedy.title, offer.key.path, lambda: self._verify(offer))
         one.is_automatic &= automatic
         found: Attempt | None = await _result_of(one.task, seconds)
         return found
-
-    async def wait(self, offers: Iterable[FixOffer], seconds: float) -> None:
-        """Wait for verifications that are in progress, so long at most."""
-        tasks = {self.active[one.id].task for one in offers if one.id in self.active}
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
 
     def cancel(self, identity: str | None = None, *, path: str | None = None) -> None:
         """Cancel one verification, those of a file, or all."""
@@ -326,11 +324,11 @@ class FixSession:
             self._state.log(f"verifying `{offer.remedy.title}` for {offer.key.words} in {offer.key.path}")
             attempt = await fixer.attempt(target, offer.finding, offer.remedy, offer.result.report)
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
+        if attempt.report is not None:  # before the fix can be chosen, whose edit ends this
+            await self._keep(offer.result, attempt.report, offer.remedy.texts)
         self._attempts[offer.id] = attempt
         while len(self._attempts) > _MOST_ATTEMPTS:
             self._attempts.popitem(last=False)
-        if attempt.report is not None:
-            await self._keep(offer.result, attempt.report, offer.remedy.texts)
         return attempt
 
     def _target(self, prepared: PreparedRun, offer: FixOffer) -> SessionTarget:
@@ -464,7 +462,7 @@ class FixSession:
             document = self._state.at(path)
             if key not in (keys_on_disk(path) if document is None else keys_of(document.source.text)):
                 return False
-        return True
+        return result.key.path in result.report.files
 
     async def close(self) -> None:
         """Cancel every verification and delete the results of runs."""

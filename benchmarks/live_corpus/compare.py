@@ -84,18 +84,14 @@ def moved(found: set[Place], edited: EditedText) -> set[Place]:
 
 
 class Comparison:
-    """One source in a worker of its own."""
+    """One source in a worker."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
+    def __init__(self, source: Source, worker: LiveWorker) -> None:
         self.source = source
-        self.worker = LiveWorker(folder)
-        self.path = str(folder / "model.py")
+        self.worker = worker
+        self.path = str(worker.folder / "model.py")
         self.text = source.text()
         self.ids = 100
-
-    def close(self) -> None:
-        """End the worker."""
-        self.worker.close()
 
     def request(self, text: str) -> RunRequest:
         """A run of a text."""
@@ -231,14 +227,12 @@ class Live:
 def compare_source(source: Source, seed: str, counts: dict[str, int], removals: int) -> list[dict[str, Any]]:
     """All outcomes of a source, as plain data; one with an `error` where it does not run."""
     with tempfile.TemporaryDirectory() as folder:
-        comparison = None
+        worker = LiveWorker(Path(folder))
         try:
-            comparison = Comparison(source, Path(folder))
-            made = comparison.outcomes(seed, counts, removals=removals)
+            made = Comparison(source, worker).outcomes(seed, counts, removals=removals)
         except Exception as error:  # noqa: BLE001 - a library may raise anything: the source is named and left out
             why = f"{type(error).__name__}: {str(error)[:300]}"
             made = [Outcome(source.name, "", "", "", (0, 0), error=why)]
         finally:
-            if comparison is not None:
-                comparison.close()
+            worker.close()
     return [asdict(one) for one in made]

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+NOT_PREDICTED = ("FL2", "FL3")
+"""Codes of recompilations, guards and specializations, which no prediction has."""
+
 
 def predictions(row: Row, way: str) -> tuple[list[Any], list[Any]]:
     """What one way predicts for an edit, and what of it is wrong. With both, the trace wins where it answered."""
@@ -49,11 +52,11 @@ def summary(outcomes: Sequence[Row]) -> str:
         "| | predicted | right | precision | in the runs | found | recall |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    on_edit = [
-        {**one, "added": [at for at in one["added"] if one["lines"][0] <= at[0] <= one["lines"][1]]}
-        for one in rows
+    covered = [
+        {**one, "added": [at for at in one["added"] if not at[1].startswith(NOT_PREDICTED)]} for one in rows
     ]
-    for words, subset in (("", rows), (", on the edited lines", on_edit)):
+    on_edit = [{**one, "added": [at for at in one["added"] if _is_on_edit(one, at[0])]} for one in covered]
+    for words, subset in (("", covered), (", on the edited lines", on_edit), (", all findings", rows)):
         for way in ("rules", "trace", "both", "whole"):
             predicted, right, true, hit = scores(subset, way)
             precision = f"{right / predicted:.3f}" if predicted else "-"
@@ -113,17 +116,32 @@ def _false_alarms(rows: Sequence[Row]) -> list[str]:
 
 
 def _misses(rows: Sequence[Row]) -> list[str]:
-    lines = ["| missed by | on the edited lines | cause | code | count |", "|---|---|---|---|--:|"]
+    lines = ["| missed by | code | on the edited lines | elsewhere |", "|---|---|--:|--:|"]
     for way in ("rules", "both", "whole"):
-        missed: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        missed: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
         for one in rows:
             made = set(map(tuple, predictions(one, way)[0]))
             for line, code in one["added"]:
                 if (line, code) not in made:
-                    here = "yes" if _is_on_edit(one, line) else "no"
-                    missed[here, one["cause"], code] += 1
-        lines += [
-            f"| {way} | {here} | {cause} | {code} | {count} |"
-            for (here, cause, code), count in missed.most_common()
-        ]
+                    missed[code][0 if _is_on_edit(one, line) else 1] += 1
+        for code, (here, elsewhere) in sorted(missed.items(), key=lambda item: -sum(item[1])):
+            lines.append(f"| {way} | {code} | {here} | {elsewhere} |")
+    return [*lines, "", *_by_cause(rows)]
+
+
+def _by_cause(rows: Sequence[Row]) -> list[str]:
+    """How many breaks on the edited lines each way found, by cause."""
+    lines = ["| cause | breaks on the edited lines | rules | trace |", "|---|--:|--:|--:|"]
+    counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
+    for one in rows:
+        true = {
+            (line, code)
+            for line, code in one["added"]
+            if _is_on_edit(one, line) and not code.startswith(NOT_PREDICTED)
+        }
+        found = counts[one["cause"]]
+        found[0] += len(true)
+        found[1] += len(true & set(map(tuple, one["rules"])))
+        found[2] += len(true & set(map(tuple, one["trace"] or ())))
+    lines += [f"| {cause} | {a} | {b} | {c} |" for cause, (a, b, c) in sorted(counts.items()) if a]
     return lines

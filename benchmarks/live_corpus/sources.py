@@ -7,6 +7,7 @@ edits need and a class `LiveCorpusModel` at the end with its inputs. No weights 
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ from pathlib import Path
 from benchmarks.architectures import MODELS
 
 _RELATIVE = re.compile(r"^(\s*from )(\.+)([\w.]*)( import )", re.MULTILINE)
-_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
-_IMPORT = re.compile(r"^(?:import|from) ", re.MULTILINE)
 PREFIX = """\
 import copy, logging, random, time, warnings
 import numpy as np
@@ -128,7 +127,7 @@ def _library_text(module: str) -> str:
         return f"{match[1]}{package}{'.' if match[3] else ''}{match[3]}{match[4]}"
 
     text = _RELATIVE.sub(absolute, Path(found.origin).read_text(encoding="utf-8"))
-    future = _FUTURE.search(text)
-    first = _IMPORT.search(text, future.end() if future else 0)
-    at = first.start() if first else 0
-    return text[:at] + PREFIX + text[at:]
+    imports = (one for one in ast.parse(text).body if isinstance(one, (ast.Import, ast.ImportFrom)))
+    lines = text.splitlines(keepends=True)
+    at = next((one.lineno for one in imports if getattr(one, "module", "") != "__future__"), 1) - 1
+    return "".join((*lines[:at], PREFIX, *lines[at:]))

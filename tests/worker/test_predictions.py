@@ -20,6 +20,10 @@ pytestmark = [
 ]
 
 HEAD = """\
+'''The imports of a docstring are none:
+
+import shutil
+'''
 import copy, gc, logging, random, time, warnings
 import numpy as np
 import torch
@@ -61,6 +65,7 @@ BREAKS = (
     "v = copy.deepcopy(h)", "v = torch.allclose(h, h)",
 )  # fmt: skip
 CLEAN = (
+    "shutil = None; v = shutil",
     "v = torch.where(m, h, 0.0)", "v = h[k[:1]]", "assert s > -100", "h[m] = 0", "v = s is None", "v = h.max(dim=-1)",
     "v = eval('1')", "if h.shape[0] > 2: v = 1", "if mask is not None: print(mask)", "v = (lambda: print(1))",
     "def inner(a): return a.item()", "v = F.one_hot(k, 10)", "logger.isEnabledFor(10) if mask is not None else 0",

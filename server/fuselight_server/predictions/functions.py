@@ -28,18 +28,16 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 _LONGEST = 3_000
 """Lines of a statement at the top of the file that is parsed."""
-_BLANK = re.compile(rb"\s*(?:#.*)?[\r\n]*\Z")
 _CLASS = re.compile(rb"^class\b", re.MULTILINE)
 _MEMBER = re.compile(rb"([ \t]+)(?:@|(?:async[ \t]+)?def\b)")
-_IMPORT = re.compile(rb"^(?:import|from)[ \t][^\r\n]*", re.MULTILINE)
+_IMPORT = re.compile(rb"(?:import|from)[ \t]")
 _DEFINED = re.compile(rb"^(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?(\w+)[ \t]*(?:[(:=]|$)", re.MULTILINE)
 _DISABLED = re.compile(
-    rb"^@torch\.(?:compiler|_dynamo)\.disable(?:\([^\r\n]*\))?[ \t]*\r?\n(?:async[ \t]+)?def[ \t]+(\w+)",
-    re.MULTILINE,
+    rb"@torch\.(?:compiler|_dynamo)\.disable(?:\([^\r\n]*\))?[ \t]*\r?\n(?:async[ \t]+)?def[ \t]+(\w+)",
 )
 DISABLED = "torch.compiler.disable"
 """What a function of the file stands for that is decorated so."""
-_LOGGER = re.compile(rb"^(\w+)[ \t]*(?::[^=\r\n]*)?=[ \t]*(?:\w+\.)*get_?[lL]ogger\(", re.MULTILINE)
+_LOGGER = re.compile(rb"(\w+)[ \t]*(?::[^=\r\n]*)?=[ \t]*(?:\w+\.)*get_?[lL]ogger\(")
 
 
 @dataclass(frozen=True)
@@ -168,14 +166,15 @@ def functions_of(report: Report, path: str, edited: EditedText) -> Iterator[Edit
     facts = RunFacts(report.facts.values, report.facts.files[path])
     eager = _eager_functions(report, path)
     data = b"".join(edited.new)
+    chunks = cut(data, Memory())
     names: dict[str, str] | None = None
     others: frozenset[str] = frozenset()
-    for tree in _statements(data, edited):
+    for tree in _statements(chunks, edited):
         for node in ast.walk(tree):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not _fits(node, edited):
                 continue
             if names is None:
-                names = _names(data)
+                names = _names(chunks)
                 others = frozenset(match[1].decode("utf-8", "replace") for match in _DEFINED.finditer(data))
             function = EditedFunction(path, node, edited, facts, names, others - names.keys())
             def_lines = {edited.then(line) for line in (node.lineno, *_decorator_lines(node))}
@@ -211,10 +210,10 @@ def _eager_functions(report: Report, path: str) -> set[int]:
     return found | {one.line for one in places if one.path == path}
 
 
-def _statements(data: bytes, edited: EditedText) -> Iterator[ast.Module]:
+def _statements(chunks: Sequence[bytes], edited: EditedText) -> Iterator[ast.Module]:
     """The parsed statements at the top of the file, or members of a class there, that have new lines."""
     line = 1
-    for chunk in cut(data, Memory()):
+    for chunk in chunks:
         rows = chunk.splitlines(keepends=True)
         last = line + len(rows) - 1
         if edited.is_new(line, last + 1) and len(rows) <= _LONGEST:
@@ -258,28 +257,31 @@ def _parse(text: bytes, line: int) -> ast.Module | None:
     return ast.increment_lineno(tree, line - 1)
 
 
-def _names(data: bytes) -> dict[str, str]:
-    """What the imports at the top of the file stand for."""
+def _names(chunks: Sequence[bytes]) -> dict[str, str]:
+    """What the imports at the top of the file stand for, its loggers, and its functions that are not traced."""
     found: dict[str, str] = {}
-    for match in _IMPORT.finditer(data):
-        text = match[0]
-        if text.rstrip().endswith(b"("):
-            end = data.find(b")", match.end())
-            text = data[match.start() : end + 1] if end >= 0 else b""
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for one in node.names:
-                    top = one.name.partition(".")[0]
-                    found[one.asname or top] = one.name if one.asname else top
-            elif isinstance(node, ast.ImportFrom):
-                base = "." * node.level + (node.module or "")
-                found |= {one.asname or one.name: f"{base}.{one.name}" for one in node.names}
-    for match in _LOGGER.finditer(data):
-        found[match[1].decode()] = "logging.Logger"
-    for match in _DISABLED.finditer(data):
-        found[match[1].decode()] = DISABLED
+    for chunk in chunks:
+        if _IMPORT.match(chunk):
+            found |= _imported(chunk)
+        elif (logger := _LOGGER.match(chunk)) is not None:
+            found[logger[1].decode("utf-8", "replace")] = "logging.Logger"
+        elif (disabled := _DISABLED.match(chunk)) is not None:
+            found[disabled[1].decode("utf-8", "replace")] = DISABLED
+    return found
+
+
+def _imported(chunk: bytes) -> dict[str, str]:
+    try:
+        tree = ast.parse(chunk)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                top = one.name.partition(".")[0]
+                found[one.asname or top] = one.name if one.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            found |= {one.asname or one.name: f"{base}.{one.name}" for one in node.names}
     return found

@@ -72,8 +72,9 @@ class RecordArguments(MakeCalls):
     def record_main(self, state: RunState) -> None:
         """Run the `__main__` block in eager mode until each traced function was called."""
         recorder = ArgumentRecorder(self.wanted(state), done=InputsCaptured)
-        with eager_recording(recorder, self.recording), recorder.listening():
-            if recorder.wanted:
+        if recorder.wanted:
+            # `torch.compile` itself must not load the backend that it is given, although nothing is compiled.
+            with dynamo.capture_only(), eager_recording(recorder, self.recording), recorder.listening():
                 run_main_again(state)
 
 

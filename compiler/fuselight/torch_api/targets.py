@@ -62,7 +62,9 @@ def is_compiled(target: object) -> bool:
     if isinstance(target, torch._dynamo.eval_frame.OptimizedModule):
         return True
     if isinstance(target, torch.nn.Module):
-        return getattr(target, "_compiled_call_impl", None) is not None or is_compiled(type(target).forward)
+        # A class of torch.jit has no `forward` to read.
+        forward = getattr(type(target), "forward", None)
+        return getattr(target, "_compiled_call_impl", None) is not None or is_compiled(forward)
     function = getattr(target, "__func__", target)
     return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
         function, "_torchdynamo_disable", False

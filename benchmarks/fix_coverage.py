@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 GOAL = 0.5
 _WHY = 160
 """Characters of a reason."""
-BUILT = ("bart", "wav2vec2", "flaubert", "longformer", "yoso")
+BUILT = ("bart", "wav2vec2", "hubert", "flaubert", "longformer", "yoso")
 """Models whose breaks were looked at while the rewrites were written."""
-HELD_OUT = ("fsmt", "hubert", "led", "m2m_100", "reformer", "sew", "switch", "xlm")
+HELD_OUT = ("fsmt", "led", "m2m_100", "reformer", "sew", "switch", "xlm")
 _MORE: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "m2m_100": ("M2M100Config", "M2M100Model", BART, "pair"),
     "fsmt": (

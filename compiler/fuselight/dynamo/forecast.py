@@ -403,7 +403,8 @@ def _holder(source: str, manager: Any, f_locals: Mapping[str, object]) -> tuple[
         return None
     try:
         owner = eval(found["owner"], scope, names)  # noqa: S307 - torch wrote it, and evaluates it the same way
-        return (vars(owner), found["name"]) if found["name"] in vars(owner) else None
+        held = vars(owner)  # of a class: a view that cannot be changed
+        return (held, found["name"]) if isinstance(held, dict) and found["name"] in held else None
     except Exception:  # noqa: BLE001 - any property of the user's can raise anything
         return None
 

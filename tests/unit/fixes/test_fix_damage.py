@@ -28,6 +28,12 @@ class Places(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.found: list[tuple[ast.expr, int, int]] = []
+        self.function_end = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        outer, self.function_end = self.function_end, self.function_end or node.end_lineno or 0
+        self.generic_visit(node)
+        self.function_end = outer
 
     def generic_visit(self, node: ast.AST) -> None:
         for _, value in ast.iter_fields(node):
@@ -39,7 +45,10 @@ class Places(ast.NodeVisitor):
 
     def _note(self, statement: ast.stmt, after: ast.stmt) -> None:
         last = after if isinstance(statement, ast.If) and isinstance(after, ast.Return) else statement
-        end = last.end_lineno or 0
+        is_used_later = isinstance(
+            statement, (ast.If, ast.Assign)
+        )  # `continue`, a flag, the name of a number
+        end = max(last.end_lineno or 0, self.function_end if is_used_later else 0)
         headers = [one for one in ast.iter_child_nodes(statement) if isinstance(one, ast.expr)]
         self.found += [
             (node, statement.lineno, end)

@@ -18,7 +18,16 @@ from fuselight.protocol import (
     Refused,
     Retrace,
 )
-from fuselight.report import Frame, Location, Problem, Report, TargetRef, Tier
+from fuselight.report import (
+    Frame,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Problem,
+    Report,
+    TargetRef,
+    Tier,
+)
 from fuselight_server.session import live
 from fuselight_server.settings import Settings
 from tests.support.reports import VERSIONS, broken
@@ -74,6 +83,8 @@ class LiveSimulatedWorker(SimulatedWorker):
         self.hold_start: asyncio.Event | None = None
         """Live runs get ready after it."""
         self.problems: dict[str, str] = {}
+        self.loops: frozenset[str] = frozenset()
+        """Functions that call others in a loop: a break in those sends them to eager mode."""
 
     async def run_live(
         self,
@@ -125,6 +136,7 @@ class LiveSimulatedWorker(SimulatedWorker):
     def _report(self, request: Retrace) -> Report:
         tree = ast.parse(request.text)
         breaks, frames, problems = [], [], []
+        skipped = []
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef) or node.name not in request.functions:
                 continue
@@ -132,6 +144,11 @@ class LiveSimulatedWorker(SimulatedWorker):
                 problems.append(Problem("retrace", node.name, self.problems[node.name]))
                 continue
             frames.append(Frame(node.name, Location(request.path, node.lineno, function=node.name)))
+            if node.name in self.loops and any(
+                isinstance(one, ast.Call) and getattr(one.func, "id", "") == "print" for one in ast.walk(tree)
+            ):
+                reason = "a break in a loop"
+                skipped.append(NotCompiled(NotCompiledKind.SKIPPED, node.name, frames[-1].location, reason))
             for call in ast.walk(node):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print":
                     place = Location(
@@ -146,6 +163,7 @@ class LiveSimulatedWorker(SimulatedWorker):
             generation=0,
             frames=tuple(frames),
             breaks=tuple(breaks),
+            not_compiled=tuple(skipped),
             problems=tuple(problems),
         )
 

@@ -50,6 +50,12 @@ def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, s
     )
 
 
+def codes_on(workspace: LiveWorkspace, line: int) -> list[str]:
+    """Codes of the predicted findings on a line of `model.py`."""
+    found = (one for prediction in workspace.state.predictions.values() for one in prediction.findings())
+    return sorted(one.code for one in found if one.span.line == line)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").touch()
@@ -334,6 +340,33 @@ async def test_a_function_that_the_worker_cannot_trace_is_said(folder: Path) -> 
         "f: the trace took longer than its time limit",
         "g: the trace took longer than its time limit",
     ]
+
+
+async def with_a_caller_in_eager(workspace: LiveWorkspace) -> list[str]:
+    """Type a break into `g`, which `f` calls in a loop; returns the codes on the line of `f`."""
+    workspace.worker.loops = frozenset({"f"})
+    workspace.edit("model.py", IN_G)
+    await workspace.pause()
+    return codes_on(workspace, 6)
+
+
+@pytest.mark.asyncio
+async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_trace(folder: Path) -> None:
+    workspace = await ran(folder)
+    assert await with_a_caller_in_eager(workspace) == ["FL101"]
+    assert [one.functions for one in workspace.worker.retraced] == [("g",), ("g", "f")]
+    assert workspace.effects() == ["+1 break, +1 frame in eager"]
+    workspace.edit("model.py", MODEL)
+    assert codes_on(workspace, 6) == []
+
+
+@pytest.mark.asyncio
+async def test_without_an_answer_of_the_second_trace_the_first_stays(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.worker.problems["f"] = "signature: changed"
+    assert await with_a_caller_in_eager(workspace) == []
+    assert len(workspace.worker.retraced) == 2
+    assert workspace.effects() == ["+1 break"]
 
 
 @pytest.mark.asyncio

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PREDICTED = frozenset({"FL107", "FL301", "FL302", "FL401", "FL402", "FL404"})
 """Codes that a trace of one function can have, besides those of graph breaks. Recompilations, guards and frames that
 run in eager mode depend on the calls and on the callers."""
+_OF_CALLERS = frozenset({"FL101"})
+"""Codes that the trace of the target's own function can have, besides those."""
 _ERRORS = frozenset({"FL401", "FL402", "FL404"})
 _AT_RUN_TIME = frozenset({"FL401"})
 """Codes whose absence from a trace shows nothing: the code may raise when it runs."""
@@ -114,12 +116,15 @@ class Prediction:
         found: Iterable[Finding],
         functions: tuple[ChangedFunction, ...],
         texts: tuple[str, str] = ("", ""),
+        *,
+        includes_callers: bool = False,
     ) -> None:
         """Show what tracing `functions` again found; `result` is what the last run found.
 
-        `texts` are that of the run and that of the trace.
+        `texts` are that of the run and that of the trace. `includes_callers`: so was the target's own function.
         """
-        kept = [one for one in found if is_predicted(one.code)]
+        allowed = _OF_CALLERS if includes_callers else frozenset[str]()
+        kept = [one for one in found if is_predicted(one.code) or one.code in allowed]
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match(kept)
         comparison.judge_the_rest(report, functions)
@@ -173,7 +178,7 @@ def gone_after_edit(finding: Finding) -> Finding:
 
 
 def _counted(codes: Collection[str]) -> Iterator[str]:
-    kinds = [_kind(code) for code in codes]
+    kinds = sorted((_kind(code) for code in codes), key=lambda kind: kind != "break")
     for kind in dict.fromkeys(kinds):
         yield format_count(kinds.count(kind), kind)
 

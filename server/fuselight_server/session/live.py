@@ -40,6 +40,8 @@ _REST = 3.0
 """Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""
 STARTING = "the process that traces edits is starting"
 _RETRACE_SECONDS = 5.0
+_CALLERS_SECONDS = 30.0
+"""Time limit of the second trace, which nobody waits for and which the next edit ends."""
 _RETRACE_STAGE = "retrace"
 """Stage of the problems of a report that concern one function."""
 
@@ -342,11 +344,55 @@ class LivePredictions:
                 return
         prediction = self._prediction(key, path)
         prediction.deferred = changes.deferred
-        if report is not None and changes.functions:
+        has_traced = report is not None and bool(changes.functions)
+        if report is not None and has_traced:
             ran = self._texts.text(result, path) or ""
             prediction.take_trace(result, report, found, changes.functions, (ran, text))
         else:
             prediction.forget_trace()
+        self._state.predict(prediction)
+        self._refresh()
+        if has_traced:
+            await self._retrace_callers(run, result, document, version, changes)
+
+    async def _retrace_callers(
+        self,
+        run: LiveRunHandle,
+        result: CaptureResult,
+        document: Document,
+        version: int,
+        changes: CodeChanges,
+    ) -> None:
+        """Trace the target's own function too: what its calls of the edited functions become.
+
+        A break in a function that is called in a loop sends the caller to eager mode, which a trace of the function
+        alone does not show. The first answer stays where this one fails.
+        """
+        path, text = document.path, document.source.text
+        names, entry = [one.name for one in changes.functions], run.entry(path)
+        if entry is None or entry in names or any(one.what == entry for one in changes.deferred):
+            return
+        start = time.monotonic()
+        outcome = await run.retrace(path, text, [*names, entry], _CALLERS_SECONDS)
+        if not self._is_current(result, document, version):
+            return
+        failed = isinstance(outcome, Refused) or any(
+            one.stage == _RETRACE_STAGE for one in outcome.report.problems
+        )
+        took = 1000 * (time.monotonic() - start)
+        self._state.log(
+            f"live run of {run.key.words}: {'not ' if failed else ''}traced {entry} in {took:.0f} ms"
+        )
+        if failed or isinstance(outcome, Refused):
+            return
+        found = await asyncio.to_thread(self._findings, outcome.report, result, {path: text})
+        if not self._is_current(result, document, version):
+            return
+        ran = self._texts.text(result, path) or ""
+        prediction = self._prediction(run.key, path)
+        prediction.take_trace(
+            result, outcome.report, found, changes.functions, (ran, text), includes_callers=True
+        )
         self._state.predict(prediction)
         self._refresh()
 

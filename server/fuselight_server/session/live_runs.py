@@ -30,6 +30,7 @@ IDLE_SECONDS = 300.0
 """After so long without an edit a live run is ended."""
 _MOST_FAILURES = 2
 """Live runs of one result that may end by themselves."""
+_ENDED = "the process that traces edits ended by itself; the log says why"
 
 
 @runtime_checkable
@@ -142,6 +143,13 @@ class LiveRunHandle:
         known = self.ready.functions if self.ready is not None else ()
         return {one.name: one.reason for one in known if one.path == path and one.reason}
 
+    def entry(self, path: str) -> str | None:
+        """Return the function of a file that the target's calls enter; None where it cannot be traced again."""
+        if path != self.key.path:
+            return None
+        traced = self.traced(path)
+        return next((one for one in (self.key.name, f"{self.key.name}.forward") if one in traced), None)
+
     async def retrace(self, path: str, text: str, names: Iterable[str], seconds: float) -> Answer | Refused:
         """Trace functions of a file again with another text."""
         self.used = time.monotonic()
@@ -190,11 +198,13 @@ class LiveRuns:
     async def start(self, result: CaptureResult) -> str:
         """Start the live run of a result; returns why that cannot be, empty if there is one."""
         key = result.key
-        if self._failures.get(key, 0) >= _MOST_FAILURES:
-            return "the process that traces edits ended by itself; the log says why"
+        if self._has_failed(key):
+            return _ENDED
         overlays = await self._texts.overlays(result)
         if key in self._runs:
             return ""
+        if self._has_failed(key):  # another attempt, while the texts were read
+            return _ENDED
         text = self._texts.text(result, key.path)
         request = (
             None if overlays is None or text is None else self._plan(key, text, self._texts.request(key))
@@ -213,6 +223,9 @@ class LiveRuns:
         run.task.add_done_callback(self._tasks.discard)
         self._state.log(f"live run of {key.words} in {key.path}")
         return ""
+
+    def _has_failed(self, key: Key) -> bool:
+        return self._failures.get(key, 0) >= _MOST_FAILURES
 
     def lost(self, run: LiveRunHandle) -> None:
         """Take in that the worker no longer has a live run."""

@@ -322,7 +322,9 @@ class _Calls:
         if draw is _RECORDED:
             self._checksums.setdefault(index, checksums)
         elif not inputs:
-            self.notes["no floating-point input: the other values are those of the parameters alone"] = None
+            self.notes[
+                "no floating-point input: the further draws change parameters, and integers that are drawn at random"
+            ] = None
         elif checksums == self._checksums.get(index):
             self.notes[
                 "the inputs are the same with another seed: the other values are random numbers of the same mean and "

@@ -73,7 +73,7 @@ async def _tried(trials: Trials, folder: str, target_run: TargetRun, outcome: Ch
     report = await target_run.report()
     fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=folder)
     tried = trials.setdefault((report.target.path, report.target.name), {})
-    for one in tried_changes(expected_changes(Context.of(report))):
+    for one in tried_changes(expected_changes(Context.of(report, read_line=outcome.sources.line))):
         tried[one] = await try_remedies(fixer, target_run, report, one)
     fixer.forget_results()
     return report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight.report import Outcome, Tier
+from fuselight.report import Outcome
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
@@ -115,7 +115,6 @@ def markdown(finding: Finding, *, edited: bool) -> str:
 
 def _body(finding: Finding, *, edited: bool) -> list[str]:
     parts = ["*From before your edit of this line.*"] if edited else []
-    parts += [f"*{convert.PREDICTED}.*"] if finding.tier is Tier.PREDICTED else []
     parts += [plain(part) for part in _paragraphs(finding) if part]
     if finding.gb_ids:
         parts.append(plain(f"Related: {', '.join(finding.gb_ids)}"))

@@ -6,6 +6,7 @@ same answer, one is named.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from fuselight_server.formatting import format_count
 from fuselight_server.results.captures import captured_files, knowing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fuselight.report import Fact
     from fuselight_server.findings.conditions import OneSided
@@ -31,6 +32,9 @@ LISTED = 3
 """Captures with different values for the same expression that a hover lists."""
 _LONGEST = 60
 """Characters of an expression's text."""
+_SYMBOL = re.compile(r"\b[su]\d+\b(?!\[)")
+"""A size or a number of torch's that varies, as `s27`; `u8[4]` is a dtype."""
+_MOST_SYMBOLS = 3
 _KINDS = {FactKind.NUMBER: "number ", FactKind.CONSTANT: "constant ", FactKind.MODULE: "module "}
 
 
@@ -69,17 +73,31 @@ def fact_text(traced: CapturedFile, fact: Fact, document: Document) -> str:
         return ""
     name = code_span(_text(_span(fact, document), document))
     if len(values) == 1 and not fact.omitted:
-        return f"{name}: {_value(values[0])}"
+        return f"{name}: {_value(values[0])}{_symbols(values)}"
     lines = [f"- {_value(one)}" for one in values]
     if fact.omitted:
         lines.append(f"- and {format_count(fact.omitted, 'more value')}")
-    return "\n".join([f"{name}: {variants(fact, values)}", "", *lines])
+    return "\n".join([f"{name}: {variants(fact, values)}", "", *lines]) + _symbols(values)
 
 
 def _value(one: SeenValue) -> str:
     details = [*one.details, *([one.times] if one.times else [])]
     end = f" ({plain(', '.join(details))})" if details else ""
     return f"{_KINDS.get(one.value.kind, '')}{code_span(one.value.text)}{end}"
+
+
+def _symbols(values: Sequence[SeenValue]) -> str:
+    """Explain torch's names of sizes and numbers that vary, as a paragraph: `s27` is no word of the user's code."""
+    kinds = (FactKind.TENSOR, FactKind.CONTAINER, FactKind.NUMBER)
+    texts = " ".join(one.value.text for one in values if one.value.kind in kinds)
+    names = sorted(set(_SYMBOL.findall(texts)))
+    said = [
+        f"{code_span(name)} is dynamic: the compiled code takes more than one value"
+        if name.startswith("s")
+        else f"{code_span(name)} is known only when the compiled code runs"
+        for name in names[:_MOST_SYMBOLS]
+    ]
+    return f"\n\n{'; '.join(said)}." if said else ""
 
 
 def _condition_at(traced: CapturedFile, document: Document, line: int, column: int) -> OneSided | None:

@@ -218,7 +218,7 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
             yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
         return
     yield from _split(context, one, name)
-    yield "this line runs in eager, and no kernel is fused across it"
+    yield "this line runs in eager mode, and no kernel is fused across it"
 
 
 def _split(context: Context, one: Break, name: str) -> Iterator[str]:

@@ -66,7 +66,9 @@ def remedies(
 
 def after_break(line: int) -> tuple[str, ...]:
     """What to do about a variable that code after a graph break on `line` was compiled for."""
-    return (f"Remove the graph break on line {line}: the code after it is compiled for what crosses it",)
+    return (
+        f"Remove the graph break on line {line}: the code after it has guards on the values that cross it",
+    )
 
 
 def _before_the_call(one: Forecast, name: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _OF_DATA = frozenset({ChangeKind.SIZE, ChangeKind.NUMBER, ChangeKind.LENGTH, ChangeKind.ATTRIBUTE})
 """Changes that a lens names: whether they compile again depends on the code."""
+_PYTHON_VALUES = frozenset({ChangeKind.NUMBER, ChangeKind.VALUE, ChangeKind.LENGTH})
 _IN_LENS = 2
 _NAMED = 3
 """Names that one entry spells out."""
@@ -201,7 +202,9 @@ def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) ->
     frame, one = asked.frame, asked.change
     if not one.recompiles:
         return ()
-    if frame.resumes_at is not None and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+    # Without the break, an argument that is a Python value has the same guard; tensors after it are new ones.
+    is_argument = asked.named.resumes_at is None and one.kind in _PYTHON_VALUES
+    if frame.resumes_at is not None and not is_argument and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
         return after_break(frame.resumes_at)
     return remedies(
         one,

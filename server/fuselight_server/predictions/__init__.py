@@ -75,6 +75,6 @@ def _finding(context: Context, one: PredictedBreak, conditions: Conditions) -> F
         *(one.gb_id, f"graph break: {what}"),
         span=one.span,
         severity=one.severity,
-        cost=("this line runs in eager, and no kernel is fused across it",),
+        cost=("this line runs in eager mode, and no kernel is fused across it",),
         hints=steps,
     )

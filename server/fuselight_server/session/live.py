@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _REST = 3.0
 """Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""
-STARTING = "the process that traces edits is starting"
+STARTING = "the tracer is starting"
 _RETRACE_SECONDS = 5.0
 _CALLERS_SECONDS = 30.0
 """Time limit of the second trace, which nobody waits for and which the next edit ends."""

@@ -30,7 +30,7 @@ IDLE_SECONDS = 300.0
 """After so long without an edit a live run is ended."""
 _MOST_FAILURES = 2
 """Live runs of one result that may end by themselves."""
-_ENDED = "the process that traces edits ended by itself; the log says why"
+_ENDED = "the tracer ended by itself; the log says why"
 
 
 @runtime_checkable

@@ -7,7 +7,16 @@ import io
 import json
 from pathlib import Path
 
-from fuselight.report import ChangeKind, Culprit, Failure, Forecast, FrameForecast, Report
+from fuselight.report import (
+    Break,
+    ChangeKind,
+    Culprit,
+    Failure,
+    Forecast,
+    FrameForecast,
+    Location,
+    Report,
+)
 from fuselight_server.cli.formats.forecast import Trials, as_json, print_forecasts
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.terminal import Terminal
@@ -55,6 +64,19 @@ def test_the_table_has_the_change_its_compiles_its_line_and_its_guard() -> None:
     assert row.split()[-6:] == ["yes", "1", "/project/model.py:21", "x.size(0)", "==", "6"]
     assert "      Before the first call: torch._dynamo.mark_dynamic(x, 0)" in rest
     assert "1 other change would not recompile: --all lists them" in rest
+
+
+def test_a_value_that_a_break_carried_over_is_named_by_the_expression_of_the_file(tmp_path: Path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("\n" * 24 + "        best = y.max().item()\n", encoding="utf-8")
+    broken = Location(str(model), 25, 15, 25, 29)
+    carried = Forecast(
+        ChangeKind.NUMBER, ("___stack0",), "1.5", "2.5", recompiles=True, source="___stack0", born=(at(26),),
+        guard="___stack0 == 1.5",
+    )  # fmt: skip
+    part = FrameForecast("Net.forward", Location(str(model), 20), 1, 8, (carried,), resumes_at=25)
+    given = report(forecasts=(part,), breaks=(Break("0/0", ("GB0124",), ("item",), (broken,)),))
+    assert "the value of `y.max().item()` on line 25 changes" in text_of(given)
 
 
 def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -> None:

@@ -65,7 +65,7 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
         31 |         y = 1
            |
            Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
-           Cost: this line runs in eager, and no kernel is fused across it.
+           Cost: this line runs in eager mode, and no kernel is fused across it.
            What to do:
            - Compute both sides and select with torch.where (or use torch.cond), or decide outside the
              compiled code on a Python value that you pass in.

@@ -184,7 +184,7 @@ def test_recompilations_make_no_further_graphs() -> None:
 
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD),)))
-    assert one.cost == ("this line runs in eager, and no kernel is fused across it",)
+    assert one.cost == ("this line runs in eager mode, and no kernel is fused across it",)
 
 
 def test_a_skipped_frame_costs_all_of_the_function() -> None:
@@ -210,7 +210,7 @@ def test_wording() -> None:
         graph break: a branch depends on the data of a tensor
         Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
 
-        Cost: `Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it; this line runs in eager, and no kernel is fused across it.
+        Cost: `Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it; this line runs in eager mode, and no kernel is fused across it.
 
         What to do:
         - Compute both sides and select with torch.where (or use torch.cond), or decide outside the compiled code on a Python value that you pass in.

@@ -158,7 +158,7 @@ def test_a_change_that_only_a_part_compiles_for_needs_a_compile() -> None:
     assert (batch.recompiles, batch.functions) == (True, ("Net.forward from line 24 on",))
     assert (batch.reason, batch.remedies[0]) == (
         "h.size(0) == 4",
-        "Remove the graph break on line 24: the code after it is compiled for what crosses it",
+        "Remove the graph break on line 24: the code after it has guards on the values that cross it",
     )
     assert (to_eval.recompiles, to_eval.functions) == (True, ("Net.forward from line 24 on",))
 
@@ -177,6 +177,16 @@ def test_what_a_part_made_itself_is_an_entry_only_if_it_compiles_again() -> None
         "rows.size(0) changes (5 → 4, after the graph break on line 24)",
         "rows.size(1) changes (8 → 7, after the graph break on line 24)",
     ], "its meaning is not known"
+
+
+def test_removing_a_break_is_no_advice_for_an_argument_that_the_code_after_it_reads() -> None:
+    count = value(ChangeKind.NUMBER, "k", "3", "4")
+    unread = dataclasses.replace(count, recompiles=False, guard="", source="", born=())
+    (one,) = changes(frame(unread), frame(count, resumes_at=24))
+    assert one.functions == ("Net.forward from line 24 on",)
+    assert one.remedies[0].startswith("Pass `k` as a tensor")
+    (alone,) = changes(frame(), frame(count, resumes_at=24))
+    assert alone.remedies[0].startswith("Remove the graph break on line 24")
 
 
 def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:

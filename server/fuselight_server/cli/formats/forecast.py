@@ -16,7 +16,7 @@ from fuselight_server.findings.forecasts import expected_changes, has_unasked_pa
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
@@ -39,7 +39,9 @@ _HEADER = ("change", "recompiles", "likely", "further compiles", "line", "compil
 
 def as_json(outcome: CheckOutcome, trials: Trials | None = None) -> str:
     """The forecasts of every target; `trials`: the remedies that were tried."""
-    targets = [_target(report, _of(report, trials or {})) for report in outcome.reports]
+    targets = [
+        _target(report, _changes(report, outcome), _of(report, trials or {})) for report in outcome.reports
+    ]
     return json.dumps({"schema": 1, "targets": targets, "problems": encode(outcome.problems)}, indent=2)
 
 
@@ -48,7 +50,11 @@ def _of(report: Report, trials: Trials) -> Tried:
     return trials.get((report.target.path, report.target.name), {})
 
 
-def _target(report: Report, tried: Tried) -> dict[str, Any]:
+def _changes(report: Report, outcome: CheckOutcome) -> tuple[ExpectedChange, ...]:
+    return expected_changes(Context.of(report, read_line=outcome.sources.line))
+
+
+def _target(report: Report, changes: Sequence[ExpectedChange], tried: Tried) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
@@ -66,7 +72,7 @@ def _target(report: Report, tried: Tried) -> dict[str, Any]:
             }
             for frame in report.forecasts
         ],
-        "changes": [_change(one, tried.get(one)) for one in expected_changes(Context.of(report))],
+        "changes": [_change(one, tried.get(one)) for one in changes],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
     }
@@ -111,7 +117,7 @@ def print_forecasts(
     for report in outcome.reports:
         print_heading(report, "what would compile it again", terminal)
         print_problems(report, terminal)
-        changes = expected_changes(Context.of(report))
+        changes = _changes(report, outcome)
         shown = [one for one in changes if one.recompiles or is_full]
         if shown:
             rows = [_HEADER, *(_row(one) for one in shown)]

@@ -287,7 +287,7 @@ async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Pa
     assert len(workspace.worker.requests) == 1
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
-    assert workspace.deferred() == ["the process that traces edits is starting"]
+    assert workspace.deferred() == ["the tracer is starting"]
     workspace.worker.hold_start.set()
     await workspace.predicted()
     assert workspace.deferred() == []
@@ -471,7 +471,7 @@ async def test_a_live_run_that_dies_is_started_again_once(folder: Path) -> None:
     workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
     await workspace.pause()
     assert len(workspace.worker.requests) == 2
-    assert workspace.deferred() == ["the process that traces edits ended by itself; the log says why"]
+    assert workspace.deferred() == ["the tracer ended by itself; the log says why"]
     workspace.edit("model.py", CURED)
     workspace.save("model.py")
     await workspace.settle()
@@ -489,7 +489,7 @@ async def test_a_live_run_that_cannot_start_is_not_tried_again(folder: Path) -> 
     workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
     await workspace.pause()
     assert len(workspace.worker.requests) == 1
-    assert workspace.deferred() == ["the process that traces edits ended by itself; the log says why"]
+    assert workspace.deferred() == ["the tracer ended by itself; the log says why"]
 
 
 @pytest.mark.asyncio

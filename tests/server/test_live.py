@@ -97,7 +97,9 @@ def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Cl
     assert found["range"]["start"]["line"] == FORWARD
     assert found["message"].endswith(". Predicted from your edit; the next run confirms it")
     typist.lens("edit: +1 break (predicted)")
-    assert "Predicted from your edit; the next run confirms it" in typist.hover(FORWARD, 12)
+    hover = typist.hover(FORWARD, 12)
+    assert "Compute both sides" in hover
+    assert "Predicted from your edit" not in hover, "the editor shows the message above the hover"
     assert "Predicted by tracing `Net.forward`" in typist.hover(5, 7)
 
     typist.type((HEAD + 2, 0), (HEAD + 2, 0), "        print(x)\n")

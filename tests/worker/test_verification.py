@@ -234,3 +234,64 @@ def test_a_text_that_never_returns_is_ended(compared: Compared) -> None:
     endless = "# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        pass\n"
     report = compared.run(OLD, endless, seconds=3.0)
     assert [one.kind for one in report.failures] == ["timeout"]
+
+
+@pytest.mark.parametrize(
+    ("rare", "usual", "words"),
+    [
+        ("x.mean()", "x * 2", "one side is float32[], but torch.where always gives float32[4]"),
+        ("x.long()", "x * 2", "one side is int64[4], but torch.where always gives float32[4]"),
+        ("0", "x * 2", "one side is the number 0, but torch.where always gives float32[4]"),
+        ("x - 1", "x * 2", ""),
+        ("0.0", "x.sum()", ""),
+    ],
+)
+def test_sides_of_another_kind_differ_although_no_call_takes_them(
+    compared: Compared, rare: str, usual: str, words: str
+) -> None:
+    old = (
+        "import torch\n# fuselight: f(f32[4])\ndef f(x):\n"
+        f"    if x.abs().max() > 1e4:\n        return {rare}\n    return {usual}\n"
+    )
+    selected = f"torch.where(x.abs().max() > 1e4, {rare}, {usual})"
+    new = f"import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return {selected}\n"
+    verification = compared.verification(old, new)
+    found = [one.text for comparison in verification.comparisons for one in comparison.differences]
+    assert bool(found) == bool(words)
+    assert all(words in text for text in found)
+    assert "was always False: the other side was not compared" in verification.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "aspect", "words"),
+    [
+        (("str(n)", "str(m)"), Aspect.OUTPUT, "output[1] was '4', is 'tensor(4)'"),
+        (
+            ("self.seen.append(n)", "self.seen.append(m)"),
+            Aspect.STRUCTURE,
+            "seen[0], changed in place was int",
+        ),
+        (
+            ("self._last = x * n", "self._last = x * n + 1"),
+            Aspect.STATE,
+            "_last, changed in place: element [0]",
+        ),
+        (
+            ("return x,", "return x.clone(),"),
+            Aspect.MEMORY,
+            "output[0] shared memory with input 0, and now with no input",
+        ),
+    ],
+)
+def test_text_attributes_and_shared_memory_are_compared(
+    compared: Compared, change: tuple[str, str], aspect: Aspect, words: str
+) -> None:
+    old = (
+        "import torch\n# fuselight: Net()(f32[4])\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.seen = []\n        self._last = None\n\n    def forward(self, x):\n"
+        "        m = torch.tensor(x.numel())\n        n = x.numel()\n        self.seen.append(n)\n"
+        "        self._last = x * n\n        return x, str(n)\n"
+    )
+    found = compared.differing(old, old.replace(*change), "Net")
+    assert list(found) == [aspect]
+    assert words in found[aspect]

@@ -23,6 +23,8 @@ class Aspect(str, enum.Enum):
     """Text on the standard streams."""
     STRUCTURE = "structure"
     """Which values there are, with their dtypes and shapes."""
+    MEMORY = "memory"
+    """Which inputs, parameters and buffers an output shares its memory with."""
     EXCEPTION = "exception"
 
 

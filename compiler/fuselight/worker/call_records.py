@@ -22,10 +22,10 @@ import torch
 
 from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
-from fuselight.measure.measured_call import modules_of
 from fuselight.report import Aspect, Difference
 from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
+from fuselight.worker.call_traits import MEMORY, ChangedAttributes, attributes_of, output_traits
 from fuselight.worker.state import put
 
 _TOLERANCES = {
@@ -106,6 +106,8 @@ class CallRecord:
     """A digest of the state of each random number generator."""
     numbers: dict[str, str] = field(default_factory=dict)
     """Attributes and globals that the call changed: how a number changed, else the new value."""
+    traits: dict[str, str] = field(default_factory=dict)
+    """What values do not show: text among the outputs; device and shared memory of tensors."""
     stdout: str = ""
     stderr: str = ""
 
@@ -115,7 +117,7 @@ class CallRecord:
         self.results.save(values)
         plain = {
             name: getattr(self, name)
-            for name in ("raised", "message", "random", "numbers", "stdout", "stderr")
+            for name in ("raised", "message", "random", "numbers", "traits", "stdout", "stderr")
         }
         put(path, values.getvalue())
         put(f"{path}.json", json.dumps(plain).encode())
@@ -139,6 +141,7 @@ def record_call(
     """
     collector = results.ResultCollector(prepared, elements=_ELEMENTS, all_elements=_ALL_ELEMENTS)
     before = dict(_numbers(prepared, names))
+    attributes = ChangedAttributes(prepared)
     error: Exception | None = None
     for stream in streams:
         stream.start()
@@ -148,12 +151,15 @@ def record_call(
         error, outputs = raised, None
     finally:
         stdout, stderr = (stream.stop() for stream in streams)
+    for name, value in attributes.changed() if error is None else ():
+        collector.add(f"{name}{CHANGED}", value)
     record = CallRecord(
         collector.outputs(outputs) if error is None else CallResults(),
         raised=type(error).__name__ if error is not None else "",
         message=first_line(error)[:_SHOWN] if error is not None else "",
         random=_generators(),
         numbers=_changed(before, dict(_numbers(prepared, names))),
+        traits=output_traits(prepared, outputs),
         stdout=stdout,
         stderr=_PLACE.sub(": ", stderr),
     )
@@ -167,6 +173,7 @@ def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tupl
     found: list[Difference] = []
     if not new.raised:
         found += _values(new, old)
+        found += () if compiled else _trait_differences(new, old)
     found += _number_differences(new, old)
     for name in sorted(new.random.keys() & old.random.keys()):
         if new.random[name] != old.random[name]:
@@ -282,18 +289,28 @@ def _kind(value: Value) -> str:
     return f"{dtype}[{', '.join(map(str, value.shape))}]" if value.dtype.startswith("torch.") else dtype
 
 
+def _trait_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    for name in old.traits.keys() & new.traits.keys():
+        was, now = old.traits[name], new.traits[name]
+        if was != now:
+            was, now = was[:_SHOWN], now[:_SHOWN]
+            if name.endswith(MEMORY):
+                words = f"{name.removesuffix(MEMORY)} shared memory with {was}, and now with {now}"
+                yield Difference(Aspect.MEMORY, words)
+            else:
+                yield Difference(Aspect.OUTPUT, f"{name} was {was}, is {now}")
+
+
 # Numbers that are no tensors
 
 
 def _numbers(prepared: Prepared, names: Mapping[str, Any]) -> Iterator[tuple[str, float | str]]:
     """Attributes of modules, and globals of the file, that hold a number or a text."""
     left = _NUMBERS
-    for prefix, module in modules_of(prepared):
-        for path, one in module.named_modules(prefix=prefix):
-            for name, value in list(vars(one).items()):
-                if isinstance(value, (int, float, str)) and not name.startswith("_") and left > 0:
-                    left -= 1
-                    yield (f"{path}.{name}" if path else name), value
+    for name, value in attributes_of(prepared):
+        if isinstance(value, (int, float, str)) and left > 0:
+            left -= 1
+            yield name, value
     for name, value in list(names.items()):
         if isinstance(value, (int, float, str)) and not name.startswith("__"):
             yield f"global {name}", value

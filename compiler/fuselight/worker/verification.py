@@ -24,7 +24,7 @@ from fuselight import dynamo
 from fuselight.inputs import UserCallError
 from fuselight.measure.measured_call import modules_of, with_inputs
 from fuselight.protocol import VerifyRequest
-from fuselight.report import Call, CallComparison, Difference, Verification
+from fuselight.report import Aspect, Call, CallComparison, Difference, Verification
 from fuselight.report.failure import first_line
 from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
 from fuselight.target.random_fill import quick_random
@@ -40,6 +40,7 @@ from fuselight.worker.call_records import (
     record_call,
     without_printed,
 )
+from fuselight.worker.selections import SelectionWatch
 from fuselight.worker.state import RunState, keep, put
 from fuselight.worker.target_run import Climb
 
@@ -122,12 +123,15 @@ class _Calls:
     """The first answer of the ladder, until it is used: what a provider returned may have taken long to make."""
     notes: dict[str, None] = field(default_factory=dict)
     printed_varies: bool = False
+    selections: SelectionWatch = field(init=False)
+    """The branches that became a torch.where."""
     _checksums: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Of the recorded inputs, by call: to see whether another seed gives other values."""
     _kept: dict[torch.nn.Module, dict[str, torch.Tensor]] = field(default_factory=dict)
     """Parameters and buffers of the modules that the file keeps in globals, as they were after the import."""
 
     def __post_init__(self) -> None:
+        self.selections = SelectionWatch(self.request.target.path, self.request.overlays)
         for module in self.names.values():
             if isinstance(module, torch.nn.Module):
                 state = module.state_dict(keep_vars=True)
@@ -184,7 +188,11 @@ class _Calls:
     def write_about(self) -> None:
         """Write what the run of the new text must know."""
         verification = self.state.verification or Verification()
-        about = {"refused": verification.refused, "printed_varies": self.printed_varies}
+        about = {
+            "refused": verification.refused,
+            "printed_varies": self.printed_varies,
+            "selections": sorted(self.selections.lines),
+        }
         put(os.path.join(self.request.folder, _ABOUT), json.dumps(about).encode())
 
     # The new text
@@ -199,10 +207,12 @@ class _Calls:
         self.printed_varies = bool(about["printed_varies"])
         if about["refused"]:
             raise NothingToCompareError(str(about["refused"]))
+        self.selections.known.update(about["selections"])
         for compiled in (False, True):
             for draw in self.draws:
                 for index, record in self._round(draw, compiled=compiled):
                     self._add(draw, index, record, compiled=compiled)
+            self.notes.update(dict.fromkeys(self.selections.notes()))
 
     def _add(self, draw: Draw, index: int, record: CallRecord, *, compiled: bool) -> None:
         """Compare a call with that of the old text in eager mode.
@@ -220,6 +230,8 @@ class _Calls:
                 found = self._differences(record, as_compiled, compiled=True)
                 if not as_compiled.raised and all(one.rounding for one in found):
                     differences = found
+        if differences is not None and self.selections.mixed and not compiled:
+            differences = (*differences, Difference(Aspect.STRUCTURE, self.selections.mixed))
         before = self.state.verification or Verification()
         made = () if differences is None else (CallComparison(index, draw.name, compiled, differences),)
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
@@ -290,6 +302,7 @@ class _Calls:
             call_mode(prepared),
             warnings.catch_warnings(),
             recorded,
+            contextlib.nullcontext() if compiled else self.selections,
         ):
             if is_recorded:
                 self._announce(index, planned, prepared)

@@ -19,7 +19,7 @@ from fuselight_server.files import split_text
 from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.findings.counts import counts
 from fuselight_server.fixes import FixClass, remedies
-from fuselight_server.fixes.verdict import Verdict, judge, judge_calls
+from fuselight_server.fixes.verdict import Verdict, judge, judge_calls, memory_notes
 from fuselight_server.runs.planning import MAIN, with_texts
 from fuselight_server.static.document import read_source
 from fuselight_server.static.line_map import LineMap
@@ -241,6 +241,7 @@ class Fixer:
         if not verdict.passed:
             return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=notes)
         before, after = counts(report), counts(new)
+        notes = (*notes, *(f"{remedy.title} on line {line}: {words}" for words in memory_notes(new)))
         return Attempt(
             finding,
             line,

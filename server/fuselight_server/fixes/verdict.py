@@ -78,6 +78,18 @@ def judge_calls(remedy: Remedy, report: Report) -> Verdict:
     return Verdict(passed=not why, words=why)
 
 
+def memory_notes(report: Report) -> tuple[str, ...]:
+    """Which outputs share their memory with something else than before."""
+    comparisons = report.verification.comparisons if report.verification else ()
+    found = (
+        one.text
+        for comparison in comparisons
+        for one in comparison.differences
+        if one.aspect is Aspect.MEMORY
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def changed_compiles(report: Report, first: int) -> int:
     """How often the calls from number `first` on compiled code again."""
     again = (one for one in report.recompiles if one.compile_id is not None)
@@ -153,6 +165,8 @@ def _difference(remedy: Remedy, report: Report) -> str:
 
 
 def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:
+    if difference.aspect is Aspect.MEMORY:
+        return remedy.fix_class is not FixClass.EXACT
     if difference.rounding:  # compiled code may round in another order
         return remedy.fix_class is not FixClass.EXACT or comparison.compiled
     if remedy.fix_class is not FixClass.CHANGES:

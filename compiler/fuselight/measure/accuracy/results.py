@@ -122,7 +122,7 @@ class ResultCollector:
         """`elements`, `all_elements`: the most elements to keep of one tensor, and of all tensors."""
         self._prepared = prepared
         self._elements, self._all_elements = elements or _ELEMENTS, all_elements or _ALL_ELEMENTS
-        named = dict(_held(prepared))
+        named = dict(held_tensors(prepared))
         self._before = {name: _Before(tensor) for name, tensor in named.items()}
         self._tensors: list[tuple[str, torch.Tensor, str]] = []
         self._skipped: list[str] = []
@@ -134,10 +134,14 @@ class ResultCollector:
                 if room >= 0:
                     self._before[name].copy = tensor.detach().clone()
 
+    def add(self, name: str, value: Any) -> None:
+        """Add a further value, before `outputs` is called."""
+        self._collect(name, value, 0)
+
     def outputs(self, outputs: Any) -> CallResults:
         """Return `outputs`, the gradients, and everything that changed since this object was created, on the CPU."""
         self._collect("output", outputs, 0)
-        held = dict(_held(self._prepared))
+        held = dict(held_tensors(self._prepared))
         for name, tensor in held.items() if self._prepared.options.train else ():
             if tensor.requires_grad and tensor.is_leaf:
                 # No gradient counts as zero, as in torch's benchmark suite.
@@ -170,7 +174,7 @@ class ResultCollector:
         elif depth > _DEPTH:
             self._skip(f"{name}: too deep")
         else:
-            below = _below(value)
+            below = elements_of(value)
             if below is None:
                 self._skip(f"{name}: a {type(value).__name__}")
             for suffix, item in below or ():
@@ -210,7 +214,7 @@ class ResultCollector:
             self._skipped.append(what)
 
 
-def _held(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
+def held_tensors(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
     """Input tensors, parameters and buffers by name, each once."""
     seen: set[int] = set()
     for name, value in arguments_of(prepared):
@@ -232,7 +236,7 @@ def _kind(name: str, tensor: torch.Tensor) -> str:
     return "parameter " if isinstance(tensor, torch.nn.Parameter) else "buffer "
 
 
-def _below(value: Any) -> list[tuple[str, Any]] | None:
+def elements_of(value: Any) -> list[tuple[str, Any]] | None:
     """The elements of a container, by the suffix of their name; None for anything that is not a container."""
     if isinstance(value, dict):  # transformers' ModelOutput is one as well
         return [

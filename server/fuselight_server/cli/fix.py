@@ -98,10 +98,13 @@ async def fix(
     writes: bool,
     inductor: bool = False,
 ) -> FixOutcome:
-    """Run the targets one after the other, and try the remedies of their findings."""
+    """Run all targets, and then try the remedies of the findings of each.
+
+    All run first, so that each fix is also verified for the targets after its own.
+    """
     with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
         files = FixedFiles(asked, folder, writes=writes, inductor=inductor)
-        checked = await report_each(options, show, files.report_of)
+        checked = await report_each(options, show, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff())
     if writes:
         files.write(checked)
@@ -119,6 +122,7 @@ class FixedFiles:
         self._writes = writes
         self._files: dict[str, FileText | None] = {}
         self._readings: dict[str, Reading] = {}
+        self._runs: list[TargetRun] = []
         self.fixer = Fixer(
             read=self._text,
             obstacle=self._obstacle,
@@ -137,15 +141,25 @@ class FixedFiles:
         self._readings.update(outcome.readings)
 
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        """Report one target, after its fixes if files are written, else before them."""
+        """Report one target as it is, without the fixes so far."""
         self.read(outcome)
+        first = await target_run.report()
+        self.fixer.add(target_run, first)
+        self._runs.append(target_run)
+        return first
+
+    async def fix_all(self, outcome: CheckOutcome) -> None:
+        """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
         fixer = self.fixer
-        first = await target_run.report(fixer.request(target_run))
-        last = await fixer.fix(target_run, first, self._asked)
-        self.unsolved += sum(
-            self._asked.takes(one) and not fixer.candidates(one, last) for one in fixer.findings(last)
-        )
-        return last if self._writes else first
+        for number, (target_run, first) in enumerate(zip(self._runs, list(outcome.reports), strict=True)):
+            is_changed = bool(fixer.texts.keys() & first.files.keys())
+            now = await target_run.report(fixer.request(target_run)) if is_changed else first
+            last = await fixer.fix(target_run, now, self._asked)
+            self.unsolved += sum(
+                self._asked.takes(one) and not fixer.candidates(one, last) for one in fixer.findings(last)
+            )
+            if self._writes:
+                outcome.reports[number] = last
 
     # Files
 

@@ -137,8 +137,12 @@ async def report_each(
     *,
     sample_after: float = 5.0,
     default_sizes: dict[str, int] | None = None,
+    after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
 ) -> CheckOutcome:
-    """Make a report of each target of the paths, in one worker, which is closed at the end."""
+    """Make a report of each target of the paths, in one worker, which is closed at the end.
+
+    `after_all` is called before that: it may run targets again, and replace the reports.
+    """
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
     worker, problem = None, None
@@ -160,6 +164,8 @@ async def report_each(
                 outcome.reports.append(report)
                 if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
                     break  # no other run can do better in this interpreter
+            if after_all is not None:
+                await after_all(outcome)
     finally:
         if worker is not None:
             await worker.close()

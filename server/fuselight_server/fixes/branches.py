@@ -632,6 +632,7 @@ def _reads(node: cst.CSTNode, names: set[str]) -> bool:
 
 
 _RAISES = "when it raises, and the type of the exception"
+_RAISES_WITHOUT_TEXT = "when it raises, and the type and the message of the exception"
 
 
 def _raised(site: Site, node: cst.If, test: TensorTest, indent: str) -> Remedy | None:
@@ -655,7 +656,7 @@ def _raised(site: Site, node: cst.If, test: TensorTest, indent: str) -> Remedy |
     text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
     lines = (*comments, *_under(site, node, test.known, [text]))
     new = site.rewritten((start, end, f"{site.newline}{indent}".join(lines)))
-    return _assertion(site, new)
+    return _assertion(site, new, _RAISES if message else _RAISES_WITHOUT_TEXT)
 
 
 def _message(site: Site, exception: cst.BaseExpression) -> str:
@@ -665,11 +666,11 @@ def _message(site: Site, exception: cst.BaseExpression) -> str:
     return f", {site.code(first)}" if isinstance(first, cst.SimpleString) else ""
 
 
-def _assertion(site: Site, text: str | None) -> Remedy | None:
+def _assertion(site: Site, text: str | None, changes: str) -> Remedy | None:
     if text is None:
         return None
     path = site.finding.span.path
-    return Remedy("assert_async", "Use torch._assert_async", FixClass.CHANGES, {path: text}, _RAISES)
+    return Remedy("assert_async", "Use torch._assert_async", FixClass.CHANGES, {path: text}, changes)
 
 
 def _assert(site: Site, node: cst.Assert) -> Iterator[Remedy]:
@@ -681,6 +682,6 @@ def _assert(site: Site, node: cst.Assert) -> Iterator[Remedy]:
         return
     message = f", {site.code(node.msg)}" if isinstance(node.msg, cst.SimpleString) else ""
     text = site.rewritten((start, end, f"{site.torch}._assert_async({condition}{message})"))
-    remedy = _assertion(site, text)
+    remedy = _assertion(site, text, _RAISES if message or node.msg is None else _RAISES_WITHOUT_TEXT)
     if remedy is not None:
         yield remedy

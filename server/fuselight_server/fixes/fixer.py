@@ -19,6 +19,7 @@ from fuselight_server.files import split_text
 from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.findings.counts import counts
 from fuselight_server.fixes import FixClass, remedies
+from fuselight_server.fixes.reach import may_run
 from fuselight_server.fixes.verdict import Verdict, judge, judge_calls, memory_notes
 from fuselight_server.runs.planning import MAIN, with_texts
 from fuselight_server.static.document import read_source
@@ -149,7 +150,8 @@ class Fixer:
         return with_texts(target.request, self.texts)
 
     def add(self, target: FixTarget, report: Report) -> None:
-        """Add a target whose calls must stay the same as well, with the report of the texts so far."""
+        """Add a target whose calls must stay the same as well, or its report of the texts so far."""
+        self._runs = [run for run in self._runs if run[0] is not target]
         self._runs.append((target, report))
 
     def candidates(self, finding: Finding, report: Report) -> tuple[Remedy, ...]:
@@ -226,11 +228,7 @@ class Fixer:
             report=new,
             lines=lines,
         )
-        others = [
-            one
-            for one, known in self._runs
-            if one is not target and known.inputs is not None and remedy.texts.keys() & known.files.keys()
-        ]
+        others = [one for one, known in self._runs if one is not target and self._is_concerned(known, remedy)]
         for other in others if verdict.passed else ():
             found = judge_calls(remedy, await self.verified(other, remedy))
             if not found.passed:
@@ -253,6 +251,13 @@ class Fixer:
             report=new,
             effect=effect(before, after),
         )
+
+    def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
+        """Whether a target may run what a remedy changes. One that fails already has nothing to keep."""
+        if known.inputs is None or known.failures or not remedy.texts.keys() & known.files.keys():
+            return False
+        texts = {path: text for path in known.files if (text := self.text(path)) is not None}
+        return may_run(known.target.name, texts, remedy.texts)
 
     async def verified(self, target: FixTarget, remedy: Remedy) -> Report:
         """The report of the new text, compared with the texts so far."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 COMPILED_ONLY = "in compiled calls"
 """In `Remedy.changes`: eager calls must do the same as before."""
+_SHOWN = 120
+"""Most characters of the title of another finding: torch's texts may have pages."""
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
 _ALLOWED = (
     ("random", _VALUES),
@@ -128,7 +130,9 @@ def _findings(
         if match is not None:
             left.remove(match)
     new = next((one for one in left if one.severity > Severity.HINT), None)
-    return f"it causes another finding: {new.code} on line {new.span.line}: {new.title}" if new else ""
+    title = new.title.partition("\n")[0] if new else ""
+    title = title if len(title) <= _SHOWN else f"{title[:_SHOWN]}..."
+    return f"it causes another finding: {new.code} on line {new.span.line}: {title}" if new else ""
 
 
 def _is_same(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:

@@ -359,9 +359,17 @@ class FixSession:
         return fixer
 
     def _others(self, result: CaptureResult) -> list[CaptureResult]:
-        """Other targets that run files of this one: a fix must leave their calls as they are, too."""
-        shared = [one for one in self._current_results(result.key.path) if one.key != result.key]
-        return shared[:_MOST_OTHERS]
+        """Other targets that run files of this one: a fix must leave their calls as they are, too.
+
+        Also those of other files: a fix may change a file that several targets import.
+        """
+        known = {
+            one.key: one
+            for path in (result.key.path, *result.report.files)
+            for one in self._current_results(path)
+            if one.key != result.key
+        }
+        return list(known.values())[:_MOST_OTHERS]
 
     async def verify_all(
         self, path: str, seconds: float | None = None, *, automatic: bool = False

@@ -216,7 +216,7 @@ def checked(x):
 def asserted(x):
     assert x.min() >= 0, x.shape
     # fix: [GB0170] assert_async "Use torch._assert_async"
-    # = 2 -> 1 graphs, changes behavior: when it raises, and the type of the exception
+    # = 2 -> 1 graphs, changes behavior: when it raises, and the type and the message of the exception
     # -|    assert x.min() >= 0, x.shape
     # +|    torch._assert_async(x.min() >= 0)
     return x.sqrt()

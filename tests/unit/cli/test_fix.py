@@ -16,8 +16,10 @@ from fuselight.report import (
     Culprit,
     Difference,
     Failure,
+    Inputs,
     Location,
     Report,
+    Rung,
     TargetRef,
     Verification,
 )
@@ -65,6 +67,8 @@ class World:
         self.path.write_bytes(MODEL)
         self.verification = EXACT
         self.failures: tuple[Failure, ...] = ()
+        self.others: dict[str, Verification] = {}
+        """What the verification for a target finds instead."""
         self.worker = AnsweringWorker(self.answer)
         self.worker.put_in_place(monkeypatch)
         monkeypatch.chdir(folder)
@@ -76,7 +80,8 @@ class World:
 
     def answer(self, request: RunRequest) -> Report:
         path = str(self.path)
-        text = request.overlays.get(path) or MODEL.decode("latin-1")
+        text = request.overlays.get(path) or self.path.read_bytes().decode("latin-1")
+        name = request.target.name
         breaks: list[Break] = [
             broken(Location(path, number), compile_id=f"{number}/0")
             for number, line in enumerate(text.split("\n"), 1)
@@ -84,12 +89,13 @@ class World:
         ]
         is_new = isinstance(request, VerifyRequest) and not request.records
         return report(
-            target=TargetRef(path, "f", 5, "function"),
+            target=TargetRef(path, name, 5, "function"),
+            inputs=Inputs(Rung.DIRECTIVE, path, 3),
             roots=(str(self.path.parent),),
             files={path: ""},
             breaks=tuple(breaks),
             failures=self.failures if is_new else (),
-            verification=self.verification if is_new else Verification(),
+            verification=self.others.get(name, self.verification) if is_new else Verification(),
         )
 
     def run(self, *options: str) -> Result:
@@ -218,3 +224,42 @@ def test_a_file_that_is_read_only_or_lacks_the_characters_is_refused_before_a_ru
 def test_select_takes_codes_and_their_beginnings(world: World) -> None:
     assert world.statuses("--select", "FL2") == []
     assert len(world.statuses("--select", "FL2", "--select", "GB01")) == 2
+
+
+TWO_TARGETS = b"""\
+import torch
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    return helper(x)
+
+
+# fuselight: %s(f32[4])
+@torch.compile
+def %s(x):
+    return 'x' if %s(x) else x
+
+
+def helper(x):
+    branch(x)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "calls", "refused"),
+    [
+        ("g", "helper", "for the target g: it differs (eager, recorded inputs)"),
+        ("a", "helper", "for the target a: it differs (eager, recorded inputs)"),
+        ("g", "len", ""),
+    ],
+)
+def test_a_fix_is_verified_for_each_target_that_may_reach_it(
+    world: World, other: str, calls: str, refused: str
+) -> None:
+    world.path.write_bytes(TWO_TARGETS % (other.encode(), other.encode(), calls.encode()))
+    world.others[other] = differing(Aspect.OUTPUT)
+    before = world.path.read_bytes()
+    (first, *_) = world.statuses("--write")
+    assert first == (("refused", refused) if refused else ("written", "same results"))
+    assert (world.path.read_bytes() == before) is bool(refused)

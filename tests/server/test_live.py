@@ -114,6 +114,25 @@ def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Cl
     assert (folder / "model.py").read_text() == MODEL
 
 
+def test_a_comment_leaves_a_break_and_an_inner_function_is_traced(client: Client, folder: Path) -> None:
+    broken = MODEL.replace("        x = self.first(x)\n", "        print(x)\n        x = self.first(x)\n")
+    uri = run_in(client, folder, broken)
+    client.idle(1)
+    (ran,) = breaks(client, uri)
+    typist = Typist(client, uri)
+    typist.type((FORWARD, 16), (FORWARD, 16), "  # ä comment")
+    (found,) = typist.until(lambda found: "Predicted" in str(found), "the break beside the comment")
+    assert {**found, "message": ran["message"]} == ran
+    time.sleep(0.7)  # after the trace
+    assert typist.until(bool, "the break beside the comment") == [found]
+    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+
+    inner = "        def show(y):\n            return y.tolist()\n\n        show(x)\n"
+    typist.type((FORWARD + 1, 0), (FORWARD + 1, 0), inner)
+    both = typist.until(lambda found: len(found) == 2, "the break in the inner function")
+    assert sorted(one["range"]["start"]["line"] for one in both) == [FORWARD, FORWARD + 2]
+
+
 def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, MODEL)
     client.idle(1)

@@ -7,7 +7,10 @@ line, without it.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import io
+import tokenize
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from fuselight.report import Report, Stack
-    from fuselight_server.finding import Finding
+    from fuselight_server.finding import Finding, Span
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.runs.keys import Key
     from fuselight_server.static.code_changes import ChangedFunction, DeferredChange
@@ -34,6 +37,7 @@ run in eager mode depend on the calls and on the callers."""
 _OF_CALLERS = frozenset({"FL101"})
 """Codes that the trace of the target's own function can have, besides those."""
 _ERRORS = frozenset({"FL401", "FL402", "FL404"})
+_LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
 _AT_RUN_TIME = frozenset({"FL401"})
 """Codes whose absence from a trace shows nothing: the code may raise when it runs."""
 
@@ -128,14 +132,8 @@ class Prediction:
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match(kept)
         comparison.judge_the_rest(report, functions)
-        self._places = Places()
-        self._traced = tracked(comparison.shown, self._places)
-        self._new = tuple(one.code for one in comparison.new)
-        self._deleted = tuple(comparison.deleted)
-        self._judged = {
-            id(live): _Judged(live, self._places.add(live.place.span), status)
-            for live, status in comparison.judged
-        }
+        comparison.match_same_code(functions)
+        self._show(comparison)
         lines = [(one.first, one.last) for one in functions]
         self._ruled = tracked(
             (
@@ -146,7 +144,27 @@ class Prediction:
             self._places,
         )
         self.functions = tuple(one.name for one in functions)
+
+    def _show(self, comparison: _FindingComparison) -> None:
+        self._places = Places()
+        self._traced = tracked(comparison.shown, self._places)
+        self._new = tuple(one.code for one in comparison.new)
+        self._deleted = tuple(comparison.deleted)
+        self._judged = {
+            id(live): _Judged(live, self._places.add(live.place.span), status)
+            for live, status in comparison.judged
+        }
         self.is_current = True
+
+    def take_same_code(self, result: CaptureResult, texts: tuple[str, str]) -> None:
+        """Show what the last run found on lines of which an edit changed no code, as a comment.
+
+        `texts` are that of the run and one without any other code.
+        """
+        comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
+        comparison.match_same_code()
+        self._show(comparison)
+        self._ruled, self.functions, self.deferred = (), (), ()
 
     def forget_trace(self) -> None:
         """Drop what a trace found: the text cannot be traced any more."""
@@ -210,6 +228,18 @@ class _FindingComparison:
                 self.shown.append(_of_prediction(one))
                 self.new.append(one)
 
+    def match_same_code(self, traced: tuple[ChangedFunction, ...] = ()) -> None:
+        """Go on with the findings of edited lines whose code is that of the run, outside of what was traced again."""
+        for live in self._left:
+            then, now = live.finding.span, live.place.span
+            if any(one.first <= now.line <= one.last for one in traced):
+                continue
+            if live.edited and not live.place.gone and then.path == now.path == self._path:
+                code = _code(self._ran, then)
+                if code and code == _code(self._now, now):
+                    self.judged.append((live, PredictedStatus.REPEATED))
+                    self.shown.append(_of_prediction(live.now()))
+
     def judge_the_rest(self, report: Report, functions: tuple[ChangedFunction, ...]) -> None:
         """Call those findings of the run gone whose lines were traced again without them."""
         limits = [(one.first, _traced_to(report, self._path, one)) for one in functions]
@@ -247,6 +277,18 @@ class _FindingComparison:
 
 def _line(lines: list[str], number: int) -> str:
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _code(lines: list[str], span: Span) -> list[str]:
+    """The code of a span's lines by token: without comments and spaces."""
+    text = "\n".join(one.strip() for one in lines[span.line - 1 : span.end_line or span.line])
+    found = []
+    # Lines of a statement alone may end in an open bracket.
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for one in tokenize.generate_tokens(io.StringIO(text).readline):
+            if one.type not in _LAYOUT and one.string:
+                found.append(one.string)  # noqa: PERF401 - what came before an error counts
+    return found
 
 
 def _of_prediction(finding: Finding) -> Finding:

@@ -299,8 +299,7 @@ class LivePredictions:
                 self._begin_trace(path)  # an edit of another file has started it meanwhile
                 return
         if not changes:
-            self._state.drop_prediction(key, path)
-            self._refresh()
+            self._show_same_code(result, path, (ran, now))
         elif why:
             self._show_deferred(key, path, (DeferredChange("", why, 1),))
         elif run is not None and run.ready is None:
@@ -414,6 +413,16 @@ class LivePredictions:
             self._state.log(f"live run of {run.key.words}: {outcome.reason}: {said}")
             deferred = [DeferredChange(one.name, why, one.first) for one in changes.functions]
             self._show_deferred(run.key, path, (*changes.deferred, *deferred))
+
+    def _show_same_code(self, result: CaptureResult, path: str, texts: tuple[str, str]) -> None:
+        """Show that nothing differs but comments and the like."""
+        prediction = self._prediction(result.key, path)
+        prediction.take_same_code(result, texts)
+        if any(prediction.findings()):
+            self._state.predict(prediction)
+        else:
+            self._state.drop_prediction(result.key, path)
+        self._refresh()
 
     def _show_deferred(self, key: Key, path: str, deferred: tuple[DeferredChange, ...]) -> None:
         """Show why nothing is traced."""

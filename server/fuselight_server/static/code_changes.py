@@ -134,13 +134,15 @@ class _CodeComparison:
         old, new = self._old.functions.get(name, []), self._new.functions.get(name, [])
         if old == new or (name not in self._traced and _only_inner_differ(old, new)):
             return
+        why = self._why_not(old, new) if new else "it is gone"
+        if why and self._is_made_by_a_trace(name):
+            return
         if not new:
             self._taint(name, f"it uses `{_last(name)}`, which is gone")
             if name in self._traced:
                 self._defer(name, "it was renamed or removed", old[-1].first)
             return
         now = new[-1]
-        why = self._why_not(old, new)
         if not why:
             self._candidates.append(now)
             return
@@ -149,6 +151,12 @@ class _CodeComparison:
             self._compare_init(now, old[-1] if old else None)
         if old:
             self._defer(name, why, now.first)
+
+    def _is_made_by_a_trace(self, name: str) -> bool:
+        """Whether the function around one is traced again, which defines the inner one again."""
+        around, _, own = name.rpartition(LOCALS)
+        there = [len(parts.functions.get(around, ())) for parts in (self._old, self._new)]
+        return around in self._traced and "." not in own and there == [1, 1]
 
     def _why_not(self, old: list[FunctionPart], new: list[FunctionPart]) -> str:
         """Say why a changed function cannot be traced again; empty if it can, as far as it shows by itself."""

@@ -177,6 +177,21 @@ def test_an_outer_function_is_traced_again_where_it_was_traced() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    return inner", "    def more(x):\n        return x\n\n    return more(inner)"),
+        ("def inner(x):", "def inner(x, scale=2):"),
+        ("    def inner(x):\n        return x + 1\n\n    return inner", "    return abs"),
+        ("    def inner(x):\n        return x + 1\n\n    return inner", "    def add(x): return x\n\n    return add"),
+    ],
+    ids=("new", "signature", "gone", "renamed"),
+)  # fmt: skip
+def test_a_function_inside_a_traced_one_is_defined_again_with_it(old: str, new: str) -> None:
+    for traced in ((*TRACED, "make"), ("make",)):
+        assert changed((old, new), traced=traced) == (["make"], [])
+
+
 def test_a_new_function_matters_where_it_is_used() -> None:
     added = MODEL.replace("def make():", "def more(x):\n    return x\n\n\ndef make():").encode()
     assert not code_changes(MODEL.encode(), added, TRACED)

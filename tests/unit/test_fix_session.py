@@ -25,8 +25,10 @@ from fuselight.report import (
     Culprit,
     Difference,
     Failure,
+    Inputs,
     Location,
     Report,
+    Rung,
     TargetRef,
     Verification,
     data_key,
@@ -103,6 +105,8 @@ class World:
         self.ui = TellingUi()
         self.requests: list[RunRequest] = []
         self.verification = EXACT
+        self.others: dict[str, Verification] = {}
+        """What the verification for a target finds instead."""
         self.gate = asyncio.Event()
         """Closed while verifications are to wait."""
         self.gate.set()
@@ -139,24 +143,25 @@ class World:
         assert document is not None
         return document
 
-    def report_of(self, text: str, verification: Verification | None = None) -> Report:
+    def report_of(self, text: str, verification: Verification | None = None, name: str = "f") -> Report:
         breaks = [
             broken(Location(self.path, number), compile_id=f"{number}/0")
             for number, line in enumerate(text.split("\n"), 1)
             if "branch" in line
         ]
         return report(
-            target=TargetRef(self.path, "f", 4, "function"),
+            target=TargetRef(self.path, name, 4, "function"),
+            inputs=Inputs(Rung.DIRECTIVE, self.path, 2),
             roots=(str(Path(self.path).parent),),
             files={self.path: data_key(text.encode())},
             breaks=tuple(breaks),
             verification=verification,
         )
 
-    def ran(self, text: str) -> None:
+    def ran(self, text: str, name: str = "f") -> None:
         """Take in a run of the text."""
-        made = self.report_of(text)
-        self.state.accept(capture_result_of(Key(self.path, "f"), 1, made, findings(made)))
+        made = self.report_of(text, name=name)
+        self.state.accept(capture_result_of(Key(self.path, name), 1, made, findings(made)))
 
     def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         options = RunOptions(roots=(str(Path(self.path).parent),))
@@ -168,7 +173,9 @@ class World:
         await self.gate.wait()
         is_new = isinstance(request, VerifyRequest) and not request.records
         text = request.overlays.get(self.path, TEXT)
-        return self.report_of(text, self.verification if is_new else Verification())
+        name = request.target.name
+        found = self.others.get(name, self.verification)
+        return self.report_of(text, found if is_new else Verification(), name)
 
     async def _apply(self, params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
         self.edits.append(params.edit)
@@ -404,6 +411,19 @@ async def test_all_exact_fixes_are_one_edit_each_verified_on_top_of_the_others(w
     assert [one.overlays[world.path].count("where") for one in new] == [1, 2]
     world.edit(TEXT.replace("branch", "where"))
     assert world.lens() == ("0 findings", True)
+
+
+@pytest.mark.asyncio
+async def test_all_exact_fixes_are_verified_for_the_later_targets_of_the_file(world: World) -> None:
+    text = f"{TEXT}\n\n# fuselight: g(f32[4])\ndef g(x):\n    return f(x)\n"
+    world.edit(text)
+    for name in ("f", "g"):
+        world.ran(text, name)
+    world.others["g"] = Verification((DIFFERENT, *EXACT.comparisons))
+    (action,) = await world.actions(only=["source.fixAll"])
+    assert (await world.resolve(action)).edit is None
+    new = [one.target.name for one in world.requests if isinstance(one, VerifyRequest) and not one.records]
+    assert new[:2] == ["f", "g"]
 
 
 @pytest.mark.asyncio

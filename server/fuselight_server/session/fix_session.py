@@ -371,6 +371,14 @@ class FixSession:
         }
         return list(known.values())[:_MOST_OTHERS]
 
+    def _add_importers(self, path: str, fixer: Fixer) -> None:
+        """Let a fixer verify for targets of other files that run a file, too."""
+        importers = [one for one in self._current_results(path) if one.key.path != path]
+        for one in importers[:_MOST_OTHERS]:
+            run = self._prepare(one.key, True)  # noqa: FBT003 - as the type says
+            if run is not None:
+                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), one.report)
+
     async def verify_all(
         self, path: str, seconds: float | None = None, *, automatic: bool = False
     ) -> VerifiedFixes | None:
@@ -394,10 +402,15 @@ class FixSession:
             texts = {path: self._text(path) or ""}
             with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
                 fixer = self._new_fixer(results[0], folder) if results else None
-                for result, run in zip(results, runs, strict=True):
+                targets = [SessionTarget(run.request, run.execute, self._show(identity)) for run in runs]
+                for result, target in zip(results, targets, strict=True):
+                    if fixer is not None:  # also those after a target: their calls must stay as they are, too
+                        fixer.add(target, result.report)
+                if fixer is not None:
+                    self._add_importers(path, fixer)
+                for result, target in zip(results, targets, strict=True):
                     if fixer is None:
                         break
-                    target = SessionTarget(run.request, run.execute, self._show(identity))
                     report = result.report if not fixer.texts else await target.report(fixer.request(target))
                     last = await fixer.fix(target, report, _EXACT)
                     if fixer.texts:

@@ -41,6 +41,8 @@ export interface Status {
   /** The target device; null while the server does not run. */
   readonly device: TargetDevice | null;
   readonly running: readonly string[];
+  /** Titles of the fixes whose verification is in progress or waits. */
+  readonly verifying: readonly string[];
 }
 
 /** A question before code runs: about a folder, or about the `__main__` block of a program. */

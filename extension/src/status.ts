@@ -30,7 +30,7 @@ const words: Record<RunState, string> = {
 
 /** The state of every folder that the server has not reported. */
 function noServer(state: RunState, detail: string): Status {
-  const nothing = { interpreter: null, why: null, torch: null, device: null, running: [] };
+  const nothing = { interpreter: null, why: null, torch: null, device: null, running: [], verifying: [] };
   return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
 }
 
@@ -57,10 +57,12 @@ export function createStatusBoard() {
     }
     const status = of(editor?.document.uri);
     item.name = "Fuselight";
+    const isVerifying = status.state === "idle" && status.verifying.length > 0;
     const label = status.state === "idle" ? "Fuselight" : `Fuselight: ${words[status.state]}`;
-    item.text = `${icons[status.state]} ${label}`;
+    item.text = isVerifying ? `${icons.running} Fuselight: verifying` : `${icons[status.state]} ${label}`;
+    const fixes = isVerifying ? `; verifying ${status.verifying.join(", ")}` : "";
     item.accessibilityInformation = {
-      label: `Fuselight, ${words[status.state]}. ${status.detail}`,
+      label: `Fuselight, ${words[status.state]}. ${status.detail}${fixes}`,
       role: "button",
     };
     item.tooltip = tooltip(status);
@@ -105,6 +107,7 @@ function tooltip(status: Status): vscode.MarkdownString {
     status.interpreter ? `Interpreter: ${status.interpreter}${status.why ? ` (${status.why})` : ""}` : "",
     status.torch ? `torch ${status.torch}` : "",
     ...status.running.map((target) => `Running: ${target}`),
+    ...status.verifying.map((fix) => `Verifying: ${fix}`),
   ]) {
     if (line !== "") {
       text.appendMarkdown("\n\n");
@@ -146,8 +149,9 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
   if (status.state === "untrusted") {
     offer("shield", "Manage Workspace Trust", "workbench.trust.manage");
   } else {
-    if (status.running.length > 0 || status.state === "running") {
-      offer("stop-circle", "Cancel Runs", "fuselight.cancel", status.running.join(", "));
+    if (status.running.length > 0 || status.verifying.length > 0 || status.state === "running") {
+      const active = [...status.running, ...status.verifying];
+      offer("stop-circle", "Cancel Runs", "fuselight.cancel", active.join(", "));
     } else {
       offer("run-all", "Run All Targets in File", "fuselight.runFile");
     }

@@ -35,6 +35,7 @@ from fuselight.report import (
 )
 from fuselight_server.features import convert, fix_actions
 from fuselight_server.features.code_action import code_action
+from fuselight_server.features.status import verifying
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
 from fuselight_server.fixes import FixClass, Remedy, fixer
@@ -83,6 +84,10 @@ class TellingUi(RecordedUi):
     def __init__(self) -> None:
         super().__init__()
         self.said: list[str] = []
+        self.status_changes = 0
+
+    def status_changed(self) -> None:
+        self.status_changes += 1
 
     def say(self, text: str, *, error: bool) -> None:
         assert not error
@@ -536,6 +541,10 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     assert created == [token]
     assert isinstance(begin, types.WorkDoneProgressBegin)
     assert (begin.message, begin.cancellable) == ("verifying Use where", True)
+    assert world.ui.status_changes == 1
+    folder = world.state.folder_of(world.path)
+    assert verifying(world.server, folder) == ["Use where"]
+    assert verifying(world.server, Folder("/other", "file:///other", Settings())) == []
     assert not shown.cancel("another")
     (running,) = world.session.active.values()
     assert shown.cancel(str(token))
@@ -543,6 +552,8 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     await asyncio.sleep(0)
     assert running.task.cancelled()
     assert [type(value) for _, value in sent[1:]] == [types.WorkDoneProgressEnd]
+    assert world.ui.status_changes == 2
+    assert verifying(world.server, folder) == []
 
 
 @pytest.mark.asyncio

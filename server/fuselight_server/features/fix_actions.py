@@ -288,10 +288,14 @@ class VerificationProgress:
         self._server = server
         self._shown: dict[str, tuple[str, str]] = {}
         """The token and the words of each, by the id of its offer."""
+        self._active: tuple[str, ...] = ()
 
     def update(self) -> None:
         """Begin, move on and end what the client shows."""
         server, active = self._server, self._server.analysis.fixes.active
+        if self._active != tuple(active):  # not at each step: a status counts findings
+            self._active = tuple(active)
+            server.ui.status_changed()
         if not server.state.client.progress:
             return
         for identity in self._shown.keys() - active.keys():

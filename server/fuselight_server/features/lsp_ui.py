@@ -72,10 +72,14 @@ class LspUi:
         self.refresh_hints()
 
     def runs_changed(self) -> None:
-        """Show which runs wait, move or ended. The status goes out when the loop has done what it was at."""
+        """Show which runs wait, move or ended."""
         self.progress.update(self._server)
         self.benches.update(self._server)
         self.refresh_lenses()
+        self.status_changed()
+
+    def status_changed(self) -> None:
+        """Send the statuses that differ from those that were sent, when the loop has done what it was at."""
         if not self._status_due:
             self._status_due = True
             asyncio.get_running_loop().call_soon(self._send_statuses)

@@ -52,6 +52,10 @@ class ClientUi(Ui, Protocol):
         """Let the client ask for inlay hints again."""
         ...
 
+    def status_changed(self) -> None:
+        """Send the statuses of folders that differ from those that were sent."""
+        ...
+
     def run_of(self, token: str | int) -> Key | None:
         """Return the run that a progress token belongs to; None where it is over."""
         ...

@@ -52,7 +52,14 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
         "torch": folder.torch,
         "device": choose(folder.settings).status(),
         "running": [run.job.key.words for run in running],
+        "verifying": verifying(server, folder),
     }
+
+
+def verifying(server: Server, folder: Folder) -> list[str]:
+    """Titles of the fixes of a folder whose verification is in progress or waits."""
+    active = server.analysis.fixes.active.values()
+    return [one.title for one in active if server.state.folder_of(one.path) is folder]
 
 
 def _words(  # noqa: PLR0911 - one return a state

@@ -55,6 +55,8 @@ def number_remedies(site: Site) -> Iterator[Remedy]:
             _takes_tensor(site, use) or test for use, test in zip(uses, found, strict=True)
         ):
             continue
+        if any(_meets_half_precision(site, call, use) for use in uses):
+            continue
         tests = list(dict.fromkeys(test for test in found if test is not None))
         replaced = (*site.range_of(number), text)
         if not tests:
@@ -124,6 +126,36 @@ def _as_tensor(site: Site, call: cst.Call) -> tuple[cst.Call | None, str]:
         is_integer |= dotted(around.func) == "int"
         call, around = around, _conversion_of(site, around)
     return call, f"{text}.long()" if is_integer else f"{text}{detached}"
+
+
+def _meets_half_precision(site: Site, call: cst.Call, use: cst.BaseExpression) -> bool:
+    """Whether a number of more range is computed with a tensor of float16 or bfloat16.
+
+    A number keeps its digits there; a tensor without dimensions is converted first: 70,000 is infinity in float16.
+    """
+    tensor = _converted(site, call)
+    if tensor is not None and _is_half(site, tensor):
+        return False
+    inner: cst.CSTNode = use
+    for parent in site.ancestors(use):
+        partner: cst.BaseExpression | None = None
+        if isinstance(parent, cst.BinaryOperation):
+            partner = parent.left if parent.right is inner else parent.right
+        elif isinstance(parent, cst.AugAssign):
+            partner = parent.target
+        elif isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
+            partner = parent.func.value
+        elif not isinstance(parent, (cst.UnaryOperation, cst.Arg)):
+            return False
+        if partner is not None and _is_half(site, partner):
+            return True
+        inner = parent
+    return False
+
+
+def _is_half(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether Dynamo saw a tensor of float16 or bfloat16."""
+    return any(value.text.startswith(("f16[", "bf16[")) for value in site.values(node))
 
 
 def _conversion_of(site: Site, call: cst.Call) -> cst.Call | None:

@@ -61,7 +61,7 @@ def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] |
     """An argument of print as a template of `str.format` and the values for it; None where there is no simple one."""
     if isinstance(value, cst.SimpleString):
         text = value.evaluated_value
-        is_plain = isinstance(text, str) and not _NOT_IN_TEMPLATE.search(text)
+        is_plain = isinstance(text, str) and text.isprintable() and not _NOT_IN_TEMPLATE.search(text)
         return (str(text), []) if is_plain else None
     if isinstance(value, cst.BaseString) and not isinstance(value, cst.FormattedString):
         return None
@@ -71,7 +71,8 @@ def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] |
     for part in value.parts:
         if isinstance(part, cst.FormattedStringText):
             template += part.value
-            if _NOT_IN_TEMPLATE.search(part.value) or value.start.lower() not in {'f"', "f'"}:
+            is_plain = part.value.isprintable() and not _NOT_IN_TEMPLATE.search(part.value)
+            if not is_plain or value.start.lower() not in {'f"', "f'"}:
                 return None
         elif isinstance(part, cst.FormattedStringExpression):
             spec = [one for one in part.format_spec or () if isinstance(one, cst.FormattedStringText)]

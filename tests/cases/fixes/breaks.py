@@ -53,6 +53,16 @@ def conditional_expression(x):
     # +|    return x + torch.where(x.max() > 1, x, -x)
 
 
+# fuselight: half(f16[4])
+def half(x):
+    total = x.float().abs().sum().item()
+    # fix: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
+    # = 2 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    return x / total
+
+
 # fuselight: number(f32[4])
 def number(x):
     return x * x.max().item()
@@ -216,7 +226,8 @@ def checked(x):
 def asserted(x):
     assert x.min() >= 0, x.shape
     # fix: [GB0170] assert_async "Use torch._assert_async"
-    # = 2 -> 1 graphs, changes behavior: when it raises, and the type and the message of the exception
+    # = 2 -> 1 graphs, changes behavior: when it raises, and the type and the message of the
+    # = exception
     # -|    assert x.min() >= 0, x.shape
     # +|    torch._assert_async(x.min() >= 0)
     return x.sqrt()

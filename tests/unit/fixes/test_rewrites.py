@@ -517,3 +517,11 @@ def test_torch_is_imported_where_the_new_code_needs_it() -> None:
         "    if not torch.compiler.is_compiling():\n        print(x)\n    return x * pi\n"
     )
     assert remedy.changes
+
+
+@pytest.mark.parametrize("text", ["'a\\tb'", "'\\x1b[1m'", "f'a\tb{x}'"])
+def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
+    body = f"import torch\n\n\ndef f(x):\n    print({text}, x)\n    return x\n"
+    assert "graph_print" not in [one.kind for one in offered(body, f"print({text}, x)", "GB0059")]
+    plain = "import torch\n\n\ndef f(x):\n    print('a', x)\n    return x\n"
+    assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]

@@ -40,7 +40,10 @@ def helper(x):
 CASE = """
 @torch.compile(fullgraph=False)
 def case_{index}(x, ids, mask=None):
-    h = x + 1
+    import math
+    def added(v):
+        return v + 1
+    h = added(x) * math.pi
     if mask is not None:
         h = h * mask
     m, s, k = h > 0, h.sum(), ids + 1

@@ -81,6 +81,28 @@ class Scope:
         for name in _bound(nodes):
             self.bind(name, None)
 
+    def define(self, node: ast.stmt) -> None:
+        """A function or an import inside the function was met: an old one is what it was in the run."""
+        reads = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            own = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)} | _bound(node.body)
+            outer = (one.names for one in ast.walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
+            reads -= own.difference(*outer)
+        if self.function.is_new(node) or reads & (self._changed | self._assigned_anew):
+            self.forget((node,))
+        else:
+            self._known |= dict.fromkeys(_bound((node,)))
+
+    @cached_property
+    def _assigned_anew(self) -> frozenset[str]:
+        """Names that new lines bind anywhere: a function reads them when it is called."""
+        new = (
+            one
+            for one in ast.walk(self.function.node)
+            if isinstance(one, ast.stmt) and one is not self.function.node
+        )
+        return frozenset(_bound(one for one in new if self.function.is_new(one)))
+
     def bind(self, name: str, value: KnownValue | None) -> None:
         """A name was assigned by new code, or to something unknown."""
         self._known[name] = value

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.predictions.functions import EditedFunction
 
 _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Assert, ast.Raise, ast.Delete)
+_DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
 _NESTED = (
     ast.Lambda,
     ast.ListComp,
@@ -82,6 +83,8 @@ class _Walk:
             scope.forget((*node.handlers, *node.orelse, *node.finalbody))
         elif isinstance(node, ast.ClassDef) and reached:
             yield from self._class(node)
+        elif isinstance(node, _DEFINING):
+            scope.define(node)
         else:
             scope.forget((node,))
 

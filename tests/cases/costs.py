@@ -33,7 +33,7 @@ def no_graph_at_all(x):
 def all_of_it_in_eager(x):  # warning: [FL101] "all of it runs in eager"
     x = x.sin()
     for _ in range(2):
-        print("in a loop")  # warning: [GB0059] "all of `all_of_it_in_eager` runs in eager, not only this line"
+        print("in a loop")  # warning: [GB0059] "all of `all_of_it_in_eager` runs in eager mode, not only this line"
         x = x + 1
     return x
 

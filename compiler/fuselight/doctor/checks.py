@@ -17,7 +17,7 @@ _OFF = {
     "TORCHDYNAMO_DISABLE": "torch.compile does nothing at all",
     "TORCH_COMPILE_DISABLE": "torch.compile does nothing at all",
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "every start compiles everything again",
-    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager without a word",
+    "TORCHDYNAMO_SUPPRESS_ERRORS": "what fails to compile runs in eager mode without a message",
     "TORCHINDUCTOR_COMPILE_THREADS": "kernels are compiled with so many processes, whatever the machine has",
     "CUDA_LAUNCH_BLOCKING": "each launch waits for its end: measured times mean little",
     "PYTORCH_JIT": "TorchScript, which some libraries use, is off",

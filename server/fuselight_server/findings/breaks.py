@@ -213,7 +213,7 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
     if one.frame_skipped:
         # What was compiled of the function before stays: only a resumption of it was skipped then.
         part = "the rest" if _graphs_of(context, one) else "all"
-        yield f"{part} of {name} runs in eager, not only this line"
+        yield f"{part} of {name} runs in eager mode, not only this line"
         if one.operators:
             yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
         return

@@ -51,7 +51,7 @@ _NEXT = {
     "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
     "FL402": ("Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it"),
     "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
-    "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager",
+    "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
     "FL405": "Use smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
     "FL406": (
         "Use a smaller model or fake=True in the directive, or raise the memory limit "

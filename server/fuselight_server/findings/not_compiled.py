@@ -110,9 +110,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     title = _TITLES[one.kind].format(name)
     if partly:
         title = f"the rest of {title}"
-    cost = ("all of it runs in eager",) if one.kind is not Kind.NO_TENSORS else ()
+    cost = ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
     if partly and one.stack:
-        cost = (f"the part with line {one.stack[-1].line} runs in eager",)
+        cost = (f"the part with line {one.stack[-1].line} runs in eager mode",)
     if one.kind in _LIMITS:
         cost = ("later calls that match no compiled version run in eager, without a warning",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]

@@ -63,7 +63,7 @@ def _finding(context: Context, one: PredictedBreak, conditions: Conditions) -> F
     what = title_of(one.gb_id, one.gb_id, one.explanation)
     steps = first_step(one.gb_id)
     if conditions.fullgraph:
-        remove = "Remove the break, or remove fullgraph=True so that this line runs in eager"
+        remove = "Remove the break, or remove fullgraph=True so that this line runs in eager mode"
         return context.finding(
             *("FL404", f"graph break under fullgraph=True: {what}"),
             "With fullgraph=True a graph break is an error, so nothing is compiled.",

@@ -190,7 +190,7 @@ def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
 def test_a_skipped_frame_costs_all_of_the_function() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
     assert one.cost == (
-        "all of `Net.forward` runs in eager, not only this line",
+        "all of `Net.forward` runs in eager mode, not only this line",
         "the 4 operators traced before this line run in eager too",
     )
 

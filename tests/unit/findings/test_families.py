@@ -64,7 +64,7 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
     compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2))
     (one,) = findings(report(frames=(Frame("f", at(20)),), compiles=(compiled,), not_compiled=(left,)))
     assert one.title == "the rest of `f` is not compiled: torch skipped it"
-    assert one.cost == ("the part with line 24 runs in eager",)
+    assert one.cost == ("the part with line 24 runs in eager mode",)
 
 
 def test_a_frame_without_tensors_called_by_eager_code_is_not_reported() -> None:

@@ -33,6 +33,7 @@ from fuselight.report import (
     Verification,
     data_key,
 )
+from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import convert, fix_actions
 from fuselight_server.features.code_action import code_action
 from fuselight_server.features.status import verifying
@@ -266,6 +267,12 @@ async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world
     resolved = await world.resolve(action)
     assert world.text_after(resolved.edit) == ONE_FIXED
     assert resolved.command is None
+
+
+@pytest.mark.asyncio
+async def test_a_title_says_if_one_side_of_a_branch_was_not_compared(world: World) -> None:
+    world.verification = dataclasses.replace(EXACT, notes=(f"the condition was always True: {ONE_SIDE}",))
+    assert await world.verified() == [f"{VERIFIED}, one side not tried"]
 
 
 @pytest.mark.asyncio

@@ -8,6 +8,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+ONE_SIDE = "the other side was not compared"
+"""How a note ends that says that a branch, now a torch.where, took the same side in all calls."""
+
 
 class Aspect(str, enum.Enum):
     """A part of what a call does."""

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from fuselight.report.verification import ONE_SIDE
+
 _SHOWN = 80
 _SIDES = 3
 """Arguments of torch.where that selects values: the condition and two sides."""
@@ -46,7 +48,7 @@ class SelectionWatch(TorchFunctionMode):
         for line, values in self._taken.items():
             if line not in self.known and len(values) == 1:
                 (value,) = values
-                yield f"the condition of `{line[:_SHOWN]}` was always {value}: the other side was not compared"
+                yield f"the condition of `{line[:_SHOWN]}` was always {value}: {ONE_SIDE}"
 
     def __torch_function__(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import convert
 from fuselight_server.files import split_text
 from fuselight_server.finding import Span
@@ -71,7 +72,8 @@ async def fix_actions(
 
 def title_of(attempt: Attempt) -> str:
     """`Use torch.where: 3 → 1 graphs, same results`."""
-    parts = (attempt.effect, attempt.why)
+    is_one_sided = any(note.endswith(ONE_SIDE) for note in attempt.notes)
+    parts = (attempt.effect, attempt.why, "one side not tried" if is_one_sided else "")
     return f"{attempt.remedy.title}: {', '.join(part for part in parts if part)}"
 
 

@@ -167,11 +167,11 @@ def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, 
 
 
 @pytest.fixture
-def switch(client: Client) -> Iterator[Callable[[str], None]]:
-    """Change the setting `live` of the shared server, without a delay before traces."""
+def switch(client: Client) -> Iterator[Callable[..., None]]:
+    """Change the setting `live` of the shared server, or `run`, without a delay before traces."""
 
-    def change(live: str) -> None:
-        client.settings = {**SHARED, "live": live, "liveDelay": 0}
+    def change(live: str, run: str = "save") -> None:
+        client.settings = {**SHARED, "live": live, "run": run, "liveDelay": 0}
         since = client.mark()
         client.notify("workspace/didChangeConfiguration", {"settings": {}})
         client.wait(lambda one: one.get("method") == "workspace/configuration", "the question", since=since)
@@ -182,7 +182,7 @@ def switch(client: Client) -> Iterator[Callable[[str], None]]:
     client.notify("workspace/didChangeConfiguration", {"settings": {}})
 
 
-def test_off_predicts_nothing(client: Client, folder: Path, switch: Callable[[str], None]) -> None:
+def test_off_predicts_nothing(client: Client, folder: Path, switch: Callable[..., None]) -> None:
     uri = run_in(client, folder, MODEL)
     client.idle(1)
     switch("off")
@@ -193,6 +193,10 @@ def test_off_predicts_nothing(client: Client, folder: Path, switch: Callable[[st
     assert not [line for line in logged if "live run" in line]
     switch("on")
     typist.until(bool, "the predicted break after live findings are switched on")
+    typist.lens("edit: +1 break")
+    switch("on", run="manual")
+    typist.lens("edit: not predicted, edits are traced only where a save")
+    typist.until(bool, "what the rules say, where nothing is traced any more")
     switch("off")
     typist.until(lambda found: not found, "the end of predictions")
 
@@ -204,4 +208,4 @@ def test_an_error_in_the_edited_function_is_predicted(client: Client, folder: Pa
     typist.type((HEAD, 15), (HEAD, 28), "torch.relu(y)")
     found = typist.until(lambda found: "FL401" in {one["code"] for one in found}, "the predicted error")
     assert {one["range"]["start"]["line"] for one in found} == {HEAD}
-    typist.lens("edit: +1 error")
+    typist.lens("+1 error (predicted)")

@@ -140,6 +140,8 @@ class LivePredictions:
         self.runs.end_where(
             lambda run: not self._is_on(run.key.path) or not self._may_run(run.key), "it is switched off"
         )
+        for prediction in self._state.predictions.values():
+            prediction.is_current = False  # rules answer again, for it may be that nothing is traced any more
         for document in [one for one in self._state.documents.values() if one.runnable]:
             self.edited(document.path)
 

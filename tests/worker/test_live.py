@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from fuselight.protocol import Answer, Refused, Retrace
+from fuselight.worker import process
 from tests.support.live_run import LiveRun, breaks
 from tests.support.live_worker import LiveWorker
 
@@ -59,6 +63,31 @@ def test_a_break_is_predicted_on_its_line(net: LiveRun) -> None:
     )
     assert {line for line, _ in breaks(report)} == {14}
     assert report.failures == ()
+
+
+def test_the_fork_made_ahead_answers_as_a_fresh_one_and_may_die(net: LiveRun) -> None:
+    hello = net.live.worker.hello
+    assert hello is not None
+    change = ("        y = self.linear(x)\n", "        y = self.linear(x)\n        print(y)\n", "Net.attend")
+    first = breaks(net.edit(*change))
+    forked = _fork_made_ahead(hello.pid)
+    time.sleep(1)  # it is ready by now, else a fresh fork answers
+    assert breaks(net.edit(*change)) == first != []
+    with pytest.raises(ProcessLookupError):
+        os.kill(forked, 0)
+    os.kill(_fork_made_ahead(hello.pid), signal.SIGKILL)
+    assert breaks(net.edit(*change)) == first
+
+
+def _fork_made_ahead(host: int) -> int:
+    """The newest process below a host: a live run forks nothing else between traces."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = process.descendants(host)
+        if len(found) == 3:
+            return found[-1]
+        time.sleep(0.02)
+    raise AssertionError("no fork was made")
 
 
 def test_an_edit_without_a_break_has_none(net: LiveRun) -> None:

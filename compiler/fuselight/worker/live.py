@@ -1,7 +1,10 @@
 """A live run: records the arguments of the functions that Dynamo traces, then traces edited ones when it is asked to.
 
 Each trace runs in a fork of this process, so that a crash, a hang or a side effect costs that one trace and the memory
-is shared; without fork it runs here. It sees no GPU: the target runs on the CPU, as on a machine without one.
+is shared; without fork it runs here. A fresh fork is slow, as it copies each page that it writes to: so the next fork
+is made after each trace, traces the function as it last ran, and waits. A live run sees no GPU: the target runs on the
+CPU, as on a machine without one.
+
 Invariant: each request is answered once, in the order in which they came; the process ends when the host closes the
 pipe of requests, or when it has been idle for `LiveRequest.idle_seconds`.
 """
@@ -18,8 +21,8 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 
 import torch
 
@@ -111,6 +114,30 @@ def run_live(state: RunState) -> None:
 
 
 @dataclass
+class _Spare:
+    """A fork that is made ahead of the next request."""
+
+    pid: int
+    requests: int
+    """Descriptor that takes the number of the request."""
+    ready: int
+    """Descriptor from which a byte comes once it waits."""
+    ends: float
+    """When it must be ready, by `time.monotonic()`."""
+    is_ready: bool = False
+
+    def look(self) -> None:
+        """See whether it waits by now."""
+        with contextlib.suppress(BlockingIOError):
+            self.is_ready = self.is_ready or bool(os.read(self.ready, 1))
+
+    def close(self) -> None:
+        """Close our ends of its pipes."""
+        os.close(self.requests)
+        os.close(self.ready)
+
+
+@dataclass
 class _Trace:
     """A trace in a process of its own."""
 
@@ -129,6 +156,7 @@ class LiveRun:
     _waiting: collections.deque[int] = field(default_factory=collections.deque)
     _cancelled: set[int] = field(default_factory=set)
     _running: _Trace | None = None
+    _spare: _Spare | None = None
     _open: bool = True
 
     def serve(self) -> None:
@@ -142,20 +170,23 @@ class LiveRun:
         self.state.send(to_json(LiveReady(request.id, tuple(self.recording.functions()))))
         reader = wire.FrameReader()
         while self._open:
-            timeout = _POLL if self._running else request.idle_seconds
+            is_waiting = self._running or (self._spare and not self._spare.is_ready)
+            timeout = _POLL if is_waiting else request.idle_seconds
             ready, _, _ = select.select([pipe], [], [], timeout)
             if ready:
                 data = os.read(pipe, 1 << 16)
                 self._open = bool(data)
                 for payload in reader.feed(data):
                     self._take(wire.load(payload))
-            elif not self._running:
+            elif not is_waiting:
                 break  # idle for long
             self._look()
+            self._look_at_spare()
             while self._waiting and self._running is None:
                 self._begin(self._waiting.popleft())
         if self._running is not None:
-            self._end(self._running)
+            self._end(self._running.pid)
+        self._end_spare()
 
     def _take(self, message: dict[str, Any]) -> None:
         number = message.get("cancel")
@@ -164,33 +195,108 @@ class LiveRun:
         elif number in self._waiting:
             self._waiting.remove(number)
         elif self._running is not None and self._running.request.id == number:
-            self._end(self._running)
+            self._end(self._running.pid)
             self._running = None
 
     def _begin(self, number: int) -> None:
-        data = children.read_file(self._path(number, "request"))
-        request = from_json(wire.load(data or b""))
-        if not isinstance(request, Retrace):
-            raise TypeError("a live run answers requests to trace")
+        request = self._request(number)
         if not self.state.job.forked:
             self._tell(number, self._do(request))
             return
+        pid = self._use_spare(number)
+        if pid is None:
+            process.flush_output()
+            parent = getpid()
+            pid = fork_rules.fork()
+            if pid == 0:
+                self._trace_here(parent, lambda: number)
+            with contextlib.suppress(OSError):
+                os.setpgid(pid, pid)
+        self._running = _Trace(request, pid, time.monotonic() + request.seconds)
+
+    def _request(self, number: int) -> Retrace:
+        request = from_json(wire.load(children.read_file(self._path(number, "request")) or b""))
+        if not isinstance(request, Retrace):
+            raise TypeError("a live run answers requests to trace")
+        return request
+
+    def _trace_here(self, parent: int, wait: Callable[[], int | None]) -> NoReturn:
+        """Be the process of one trace: of the request whose number `wait` returns; None if there is none any more."""
+        number = None
+        try:
+            _become_trace(parent)
+            number = wait()
+            outcome = None if number is None else self._do(self._request(number))
+            if getpid() != parent and number is not None and outcome is not None:
+                put(self._path(number, "outcome"), wire.dump(outcome))
+        except BaseException:  # noqa: BLE001 - the process ends here
+            if number is not None:
+                put(self._path(number, "outcome"), wire.dump(_failed()))
+        finally:
+            exit_now(0)
+
+    # The fork for the next request
+
+    def _make_spare(self, last: Retrace) -> None:
+        """Fork ahead of the next request, which is likely to be for the function of the last one."""
+        text = "\n".join(self.recording.texts[last.path].lines)
+        warm_up = replace(last, text=text, functions=last.functions[:1])
         process.flush_output()
+        requests, ours = os.pipe()
+        ready, theirs = os.pipe()
         parent = getpid()
         pid = fork_rules.fork()
         if pid == 0:
-            try:
-                _become_trace(parent)
-                outcome = self._do(request)
-                if getpid() != parent and outcome is not None:
-                    put(self._path(number, "outcome"), wire.dump(outcome))
-            except BaseException:  # noqa: BLE001 - the process ends here
-                put(self._path(number, "outcome"), wire.dump(_failed()))
-            finally:
-                exit_now(0)
+            os.close(ours)
+            os.close(ready)
+            self._trace_here(parent, lambda: self._wait_warm(warm_up, requests, theirs))
+        os.close(requests)
+        os.close(theirs)
+        os.set_blocking(ready, False)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        self._running = _Trace(request, pid, time.monotonic() + request.seconds)
+        self._spare = _Spare(pid, ours, ready, time.monotonic() + last.seconds)
+
+    def _wait_warm(self, warm_up: Retrace, requests: int, ready: int) -> int | None:
+        """Copy the pages that a trace writes to, then wait for the number of a request."""
+        with contextlib.suppress(RefusedError):
+            retrace(warm_up, self.recording, self.state)
+        traces.forget_compiled()
+        os.write(ready, b"1")
+        data = os.read(requests, 64)
+        return int(data) if data else None
+
+    def _use_spare(self, number: int) -> int | None:
+        """Give a request to the fork that waits; returns its process, None if a new one is needed."""
+        spare = self._spare
+        if spare is None:
+            return None
+        spare.look()
+        try:
+            if spare.is_ready:
+                os.write(spare.requests, b"%d" % number)
+        except OSError:  # it was killed
+            spare.is_ready = False
+        if not spare.is_ready:
+            self._end_spare()
+            return None
+        spare.close()
+        self._spare = None
+        return spare.pid
+
+    def _look_at_spare(self) -> None:
+        spare = self._spare
+        if spare is None:
+            return
+        spare.look()
+        if not spare.is_ready and time.monotonic() >= spare.ends:
+            self._end_spare()
+
+    def _end_spare(self) -> None:
+        if self._spare is not None:
+            spare, self._spare = self._spare, None
+            spare.close()
+            self._end(spare.pid)
 
     def _do(self, request: Retrace) -> dict[str, Any] | None:
         """Trace in this process. Returns what the host receives beyond the report."""
@@ -221,7 +327,7 @@ class LiveRun:
             status = 0  # user code ignores the end of children; the files tell
         if status is None:
             if time.monotonic() >= running.ends:
-                self._end(running)
+                self._end(running.pid)
                 self._running = None
                 self._tell(number, _too_slow(running.request))
             return
@@ -231,18 +337,20 @@ class LiveRun:
             self._tell(number, wire.load(data))
         elif children.read_file(self._path(number, "report")) is not None:
             self._tell(number, None)
+            if self._open and not self._waiting:
+                self._make_spare(running.request)
         else:
             self._tell(number, _crashed(status))
 
-    def _end(self, running: _Trace) -> None:
-        """Kill a trace and all that it started."""
-        below = process.descendants(running.pid)[1:]
-        process.kill_group(running.pid)
-        for pid in below:
+    def _end(self, pid: int) -> None:
+        """Kill a fork and all that it started."""
+        below = process.descendants(pid)[1:]
+        process.kill_group(pid)
+        for one in below:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(one, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(running.pid, 0)
+            os.waitpid(pid, 0)
 
     def _tell(self, number: int, outcome: dict[str, Any] | None) -> None:
         with contextlib.suppress(OSError):

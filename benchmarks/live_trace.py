@@ -1,15 +1,14 @@
 """An edited function traced again by a live run, against Dynamo's own time for the same function.
 
 Ours is the round trip through the worker's client: the edited text is parsed, and the function is traced in a fork of
-the live run. The other side is a process that has compiled the model before: `torch.compile(function, backend="eager")`
-and one call, after `torch._dynamo.reset()`. Both sides have the function with a graph break and without one.
+the live run that was made ahead. The other side is a process that has compiled the model before:
+`torch.compile(function, backend="eager")` and one call, after `torch._dynamo.reset()`. Both sides have the function
+with a graph break and without one; their rounds are interleaved.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -63,99 +62,122 @@ NAMES = ("Block.attention", "Block.forward")
 BROKEN = SOURCE.replace("        scores =", "        print()\n        scores =").replace(
     "        return x + self.down", "        print()\n        return x + self.down"
 )
+KINDS = {"without a break": SOURCE, "with a break": BROKEN}
+PAUSE = 0.5
+"""Seconds without a request before each, as between two traces while the user types."""
 _PLAIN = """
-import contextlib, io, json, sys, time
+import contextlib, io, sys, time
 import torch
 
 torch.set_num_threads(1)
-names = {}
-exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), names)
-net, x = names["Net"]().eval(), torch.randn(2, 32, 64)
-block, found = net.blocks[0], []
-with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
-    torch.compile(net, backend="eager")(x)
-    for name in ("attention", "forward"):
-        times = []
-        for _ in range(int(sys.argv[2])):
-            torch._dynamo.reset()
-            start = time.perf_counter()
-            torch.compile(getattr(block, name), backend="eager")(x)
-            times.append(time.perf_counter() - start)
-        found.append(times)
-print(json.dumps(found))
+blocks, x = [], torch.randn(2, 32, 64)
+with torch.no_grad():
+    for path in sys.argv[1:]:
+        names = {}
+        exec(compile(open(path).read(), path, "exec"), names)
+        net = names["Net"]().eval()
+        with contextlib.redirect_stdout(io.StringIO()):
+            torch.compile(net, backend="eager")(x)
+        blocks.append(net.blocks[0])
+    for line in sys.stdin:
+        number, name = line.split()
+        torch._dynamo.reset()
+        start = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            torch.compile(getattr(blocks[int(number)], name), backend="eager")(x)
+        print(time.perf_counter() - start, flush=True)
 """
 
 
 def rows() -> list[Row]:
     """The promises about the time from an edit to its prediction."""
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "net.py"
-        path.write_text(SOURCE, encoding="utf-8")
-        ours = asyncio.run(_ours(path, {"without a break": f"{SOURCE}\n", "with a break": BROKEN}))
-        out = []
-        for kind, text in (("without a break", SOURCE), ("with a break", BROKEN)):
-            path.write_text(text, encoding="utf-8")
-            theirs = _theirs(path)
-            ratio = median(
-                [median(ours[kind, name]) / median(times) for name, times in zip(NAMES, theirs, strict=True)]
-            )
-            every = sorted(seconds for name in NAMES for seconds in ours[kind, name])
-            late = every[int(0.95 * len(every))]
-            detail = f"{1000 * median(every):.0f} ms, 95th percentile {1000 * late:.0f} ms"
-            out.append(Row(f"an edited function {kind}, predicted over compiled", ratio, 1.5, detail=detail))
+        ours, theirs = asyncio.run(_measure(Path(name)))
+    out = []
+    for kind in KINDS:
+        ratio = median([median(ours[kind, name]) / median(theirs[kind, name]) for name in NAMES])
+        every = sorted(seconds for name in NAMES for seconds in ours[kind, name])
+        late = every[int(0.95 * len(every))]
+        detail = f"{1000 * median(every):.0f} ms, 95th percentile {1000 * late:.0f} ms"
+        out.append(Row(f"an edited function {kind}, predicted over compiled", ratio, 1.5, detail=detail))
     return out
 
 
-async def _ours(path: Path, texts: dict[str, str]) -> dict[tuple[str, str], list[float]]:
-    """Seconds of each round trip, by kind of text and name of the function."""
-    worker = Worker(Interpreter(sys.executable), cwd=str(path.parent), log=lambda _: None)
+Times = dict[tuple[str, str], list[float]]
+"""Seconds, by kind of text and name of the function."""
+
+
+async def _measure(folder: Path) -> tuple[Times, Times]:
+    """Time our round trips and Dynamo's own compiles, in turns: the load of the machine concerns both."""
+    path = folder / "net.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    plain_paths = [folder / f"plain{number}.py" for number in range(len(KINDS))]
+    for plain_path, text in zip(plain_paths, KINDS.values(), strict=True):
+        plain_path.write_text(text, encoding="utf-8")
+    worker = Worker(Interpreter(sys.executable), cwd=str(folder), log=lambda _: None)
     line = SOURCE[: SOURCE.index("class Net")].count("\n") + 1
     request = LiveRequest(
         id=1,
         generation=1,
         target=Target(str(path), "Net", "module", line, compiled=False),
         inputs=InputsPlan(directives=(DirectiveLine(line - 1, 0, "Net()(f32[2, 32, 64])"),)),
-        roots=(str(path.parent),),
+        roots=(str(folder),),
     )
     ready: asyncio.Future[LiveReady] = asyncio.get_running_loop().create_future()
     live = asyncio.create_task(worker.run_live(request, lambda _: None, ready.set_result))
+    plain = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PLAIN, *map(str, plain_paths)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    ours: Times = {}
+    theirs: Times = {}
     try:
         waits: set[asyncio.Future[object]] = {live, ready}  # type: ignore[arg-type] # it is invariant
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
             raise RuntimeError(f"the live run ended: {live.result()}")
-        found: dict[tuple[str, str], list[float]] = {}
-        for kind, text in texts.items():
+        for number, kind in enumerate(KINDS):
             for name in NAMES:
-                found[kind, name] = [await _seconds(worker, path, text, name) for _ in range(ROUNDS)]
+                for _ in range(ROUNDS):
+                    await asyncio.sleep(PAUSE)
+                    ours.setdefault((kind, name), []).append(await _prediction(worker, path, kind, name))
+                    theirs.setdefault((kind, name), []).append(await _compile(plain, number, name))
     finally:
         live.cancel()
         await asyncio.wait({live})
         await worker.close()
-    return found
+        if plain.stdin is not None:
+            plain.stdin.close()
+        await plain.wait()
+    return ours, theirs
 
 
-async def _seconds(worker: Worker, path: Path, text: str, name: str) -> float:
+async def _prediction(worker: Worker, path: Path, kind: str, name: str) -> float:
+    """Seconds of one round trip."""
+    text = KINDS[kind] + "\n"
     start = time.perf_counter()
     answer = await worker.retrace(Retrace(1, 1, str(path), text, (name,), seconds=60.0))
     seconds = time.perf_counter() - start
     if (
         not isinstance(answer, Answer)
         or answer.report.failures
-        or bool(answer.report.breaks) != (text == BROKEN)
+        or bool(answer.report.breaks) != (KINDS[kind] == BROKEN)
     ):
         raise RuntimeError(f"{name} was not traced as it should: {answer}")
     return seconds
 
 
-def _theirs(path: Path) -> list[list[float]]:
-    """Seconds of each compile, by function."""
-    command = [sys.executable, "-c", _PLAIN, str(path), str(ROUNDS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the compiles ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    found: list[list[float]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+async def _compile(plain: asyncio.subprocess.Process, number: int, name: str) -> float:
+    """Seconds of one compile of a process that has compiled the model before."""
+    if plain.stdin is None or plain.stdout is None:
+        raise RuntimeError("the process has no pipes")
+    plain.stdin.write(f"{number} {name.partition('.')[2]}\n".encode())
+    await plain.stdin.drain()
+    answer = await plain.stdout.readline()
+    if not answer:
+        raise RuntimeError("the process that compiles has ended; it says why above")
+    return float(answer)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class SettingsSession:
             restart=self._restart,
             early=SimpleNamespace(end=self._begin),
             outcomes=SimpleNamespace(rederive=self._rederive),
+            live=SimpleNamespace(settings_changed=nothing),
         )
 
     async def workspace_configuration_async(self, _params: Any) -> Sequence[Any]:

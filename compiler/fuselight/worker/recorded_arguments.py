@@ -118,12 +118,14 @@ class _Intermediate(torch.autograd.Function):
     """Gives a leaf tensor a history: what a function changes in place is rarely a leaf."""
 
     @staticmethod
-    def forward(_context: Any, tensor: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        del ctx
         return tensor.detach()
 
     @staticmethod
-    def backward(_context: Any, *gradients: Any) -> Any:
-        return gradients[0]
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        del ctx
+        return grad_outputs[0]
 
 
 def _as_intermediate(tensor: torch.Tensor) -> torch.Tensor:

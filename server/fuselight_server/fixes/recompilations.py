@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause
+from fuselight.version import release
 from fuselight_server.finding import Span
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.guard_causes import fixed_by_torch
@@ -39,7 +40,6 @@ _VALUES = re.compile(r" was (\S+), now (\S+)$")
 _SIZES = re.compile(r"\bsize=\[([^\]]*)\]")
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 _GLOBAL = re.compile(r"G\['(\w+)'\] == ")
-_VERSION = re.compile(r"(\d+)\.(\d+)")
 _ORDER = re.compile(r"key \d+ of (\w+) was ")
 _LIMIT = "FL102"
 
@@ -192,11 +192,10 @@ def _shapes(
 
 def _shapes_keyword(report: Report) -> str:
     """The argument of torch.compile that names dynamic sizes; empty for a torch without it."""
-    version = _VERSION.match(report.versions.torch or "")
-    release = (int(version[1]), int(version[2])) if version is not None else (0, 0)
-    if release < (2, 13):
+    installed = release(report.versions.torch or "")
+    if installed < (2, 13):
         return ""
-    return "shapes_spec" if release == (2, 13) else "dynamic_shapes"
+    return "shapes_spec" if installed == (2, 13) else "dynamic_shapes"
 
 
 def _for_numbers(
@@ -293,7 +292,8 @@ def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
     if _is_integer_change(failure):
         return f"{torch}.as_tensor({name})"
     try:
-        float(failure.was or ""), float(failure.now or "")
+        for one in (failure.was, failure.now):
+            float(one or "")
     except ValueError:
         return ""
     return f"{torch}.as_tensor({name}, dtype={torch}.float64)"

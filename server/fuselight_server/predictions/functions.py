@@ -242,8 +242,9 @@ def _members(rows: list[bytes]) -> Iterator[tuple[int, int]]:
         found = _MEMBER.match(text)
         if found is None:
             continue
-        indent = found[1] if indent is None else indent
-        if found[1] == indent and (not starts or not rows[row - 1].startswith(indent + b"@")):
+        own: bytes = found[1]
+        indent = indent or own
+        if own == indent and (not starts or not rows[row - 1].startswith(own + b"@")):
             starts.append(row)
     lasts = (start - 1 for start in starts[1:])
     yield from zip(starts, [*lasts, len(rows) - 1] if starts else (), strict=True)

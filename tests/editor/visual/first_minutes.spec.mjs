@@ -40,7 +40,7 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.pressUntilAsked("Run", "under torch.compile");
     await view.screenshot("consent-dialog");
     await view.allow("Not in This Folder");
-    await expect(view.status(/runs? (in|code)/)).toBeVisible();
+    await expect(view.status(/won't run code in this folder/)).toBeVisible();
     await view.pressUntilAsked("Run", "won't run code here");
     await view.allow("Ask Again");
     await view.allow("Run");

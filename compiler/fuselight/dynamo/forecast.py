@@ -57,6 +57,11 @@ def copied_locals(f_locals: Mapping[str, object]) -> dict[str, object]:
     return {name: copies.get(id(value), value) for name, value in f_locals.items()}
 
 
+def does_something_at_its_end(f_locals: Mapping[str, object]) -> bool:
+    """Whether a value acts when it is freed, as a file that is then written: keeping it would change the program."""
+    return any(hasattr(type(value), "__del__") for value in f_locals.values())
+
+
 @dataclass(frozen=True)
 class _Change:
     """A question: the locals with one change, or the same ones with something else changed meanwhile."""

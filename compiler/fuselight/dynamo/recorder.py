@@ -20,7 +20,7 @@ import torch
 from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.facts import FactLog
-from fuselight.dynamo.forecast import CompiledFrame, copied_locals, forecast
+from fuselight.dynamo.forecast import CompiledFrame, copied_locals, does_something_at_its_end, forecast
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
@@ -309,7 +309,9 @@ class Recorder:
         # The first function is the target itself: a model of a library is forecast like the user's.
         first = next(iter(self._asked.values())).callee if self._asked else callee
         is_asked = callee.location == first.location or stacks.is_user_code(callee.location.path, self._roots)
-        if code in self._asked or (is_asked and len(self._asked) < FORECAST_FRAMES):
+        if self._asked and does_something_at_its_end(f_locals):
+            self._asked.pop(code, None)
+        elif code in self._asked or (is_asked and len(self._asked) < FORECAST_FRAMES):
             self._asked[code] = CompiledFrame(code, callee, copied_locals(f_locals))
 
     def _keep_compile(

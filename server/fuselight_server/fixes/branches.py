@@ -1,4 +1,4 @@
-"""Branches on the data of a tensor: torch.where, torch.cond, torch._assert_async.
+"""Branches on the data of a tensor: torch.where, torch.cond.
 
 Invariant: torch.where computes both sides, so each side consists of expressions without side effects. The comments of
 a branch go above the statement that replaces it.
@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight.report import FactKind
-from fuselight_server.fixes.purity import dotted, is_pure
+from fuselight_server.fixes.assertions import assert_remedies, raise_remedy
+from fuselight_server.fixes.purity import is_pure
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import Site
+from fuselight_server.fixes.site import Site, descendants
+from fuselight_server.fixes.tensor_conditions import (
+    TensorTest,
+    condition_of,
+    is_computed_once,
+    is_pure_test,
+    owner_of,
+    under_known,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,25 +32,6 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.site import Replacement
 
 _CONDITION = "is_selected"
-_BOOLEAN = {
-    *(
-        "any",
-        "all",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "isclose",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "logical_xor",
-    ),
-    *("eq", "ne", "lt", "le", "gt", "ge", "bool", "is_nonzero"),
-}
-"""Functions that return a tensor of bools."""
-_COMPARISONS = (
-    *(cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual),
-)
 
 
 @dataclass(frozen=True)
@@ -57,108 +47,9 @@ def branch_remedies(site: Site) -> Iterator[Remedy]:
     if isinstance(found, cst.IfExp):
         yield from _conditional_expression(site, found)
     elif isinstance(found, cst.Assert):
-        yield from _assert(site, found)
+        yield from assert_remedies(site, found)
     elif isinstance(found, cst.If):
         yield from _statement(site, found)
-
-
-def _condition(site: Site, node: cst.BaseExpression) -> str | None:
-    """The condition as a tensor of bools, None where Python's operators decide without a tensor."""
-    torch, text = site.torch, None
-    if isinstance(node, cst.Comparison):
-        if len(node.comparisons) == 1 and isinstance(node.comparisons[0].operator, _COMPARISONS):
-            text = f"{torch}.as_tensor({site.code(node)})" if _is_python(site, node) else site.code(node)
-    elif isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-        inner = _condition(site, node.expression)
-        text = f"{torch}.logical_not({inner})" if inner else None
-    elif isinstance(node, cst.BooleanOperation):
-        left, right = _operand(site, node.left), _operand(site, node.right)
-        name = "logical_and" if isinstance(node.operator, cst.And) else "logical_or"
-        text = f"{torch}.{name}({left}, {right})" if left and right else None
-    elif isinstance(node, cst.Call):
-        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-        text = site.code(node) if name in _BOOLEAN else f"{site.code(node)}.bool()"
-    elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-        is_bool = _is_python(site, node) or _is_flag(site, node)
-        text = f"{torch}.as_tensor({site.code(node)})" if is_bool else f"{site.code(node)}.bool()"
-    return text
-
-
-def _operand(site: Site, node: cst.BaseExpression) -> str | None:
-    """An operand of torch.logical_and, which may be no tensor where Dynamo has not seen it."""
-    if isinstance(node, (cst.Name, cst.Attribute)) and not site.values(node):
-        return f"{site.torch}.as_tensor({site.code(node)})"
-    return _condition(site, node)
-
-
-def _is_python(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether Dynamo saw that an expression is True or False without a tensor."""
-    values = site.values(node)
-    return bool(values) and all(value.text in {"True", "False"} for value in values)
-
-
-def _is_flag(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether the function assigns True or False to the name, so that it is not always a tensor."""
-    function = site.function(node)
-    if not isinstance(node, cst.Name) or function is None:
-        return False
-    return any(
-        isinstance(value, cst.Name) and value.value in {"True", "False"}
-        for value in site.assigned(function, node.value)
-    )
-
-
-def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The operands of `a and b and c`."""
-    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
-        return [*_parts(node.left), *_parts(node.right)]
-    return [node]
-
-
-def _decides_early(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an operand of `and` needs no tensor: `x is not None`, `isinstance(x, y)`, `self.training`."""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-        return _decides_early(site, node.expression)
-    if isinstance(node, cst.Comparison):
-        operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
-        if all(isinstance(one.operator, operators) for one in node.comparisons):
-            return True
-    return dotted(node) == "self.training" or _is_python(site, node)
-
-
-def _owner(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
-    return next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
-
-
-def _is_pure_test(site: Site, test: cst.BaseExpression) -> bool:
-    """Whether a condition can be computed as a whole: `a and b` without stopping at a."""
-    if isinstance(test, cst.BooleanOperation):
-        return _is_pure_test(site, test.left) and _is_pure_test(site, test.right)
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _is_pure_test(site, test.expression)
-    return is_pure(test, _owner(site, test))
-
-
-def _is_computed_once(site: Site, test: cst.BaseExpression) -> bool:
-    """Whether a condition that the new code computes where the old did may have side effects: a random number."""
-    if isinstance(test, cst.BooleanOperation):
-        return _is_computed_once(site, test.left) and _is_pure_test(site, test.right)
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _is_computed_once(site, test.expression)
-    waiting: list[cst.CSTNode] = [test]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda, cst.BaseComp, cst.Comment)):
-            return False
-        if isinstance(one, cst.Call) and not _gives_tensor(one):
-            return False
-        waiting += one.children
-    return True
-
-
-def _gives_tensor(call: cst.Call) -> bool:
-    """Whether a call may return a tensor, by its name: a function without an owner is unknown."""
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value not in {"item", "tolist", "numpy"}
 
 
 def _is_value(node: cst.BaseExpression) -> bool:
@@ -169,8 +60,8 @@ def _is_value(node: cst.BaseExpression) -> bool:
 
 
 def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy]:
-    condition, owner, torch = _condition(site, node.test), _owner(site, node), site.torch
-    if condition is None or not _is_pure_test(site, node.test):
+    condition, owner, torch = condition_of(site, node.test), owner_of(site, node), site.torch
+    if condition is None or not is_pure_test(site, node.test):
         return
     start, end = site.outer_range(node)
     sides = (node.body, node.orelse)
@@ -237,9 +128,7 @@ def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
     """Whether a side can be a function of its own: one expression that changes nothing in place, without comments."""
     if not _is_value(node):
         return False
-    waiting: list[cst.CSTNode] = [node]
-    while waiting:
-        one = waiting.pop()
+    for one in descendants(node):
         if isinstance(one, _NOT_SIMPLE) or (isinstance(one, cst.Arg) and one.star == "*"):
             return False
         if isinstance(one, cst.Call):
@@ -249,7 +138,6 @@ def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
             )
             if not name or name.endswith("_") or name in {"item", "tolist", "append"}:
                 return False
-        waiting += one.children
     return True
 
 
@@ -268,33 +156,12 @@ def _module_name(site: Site, function: cst.BaseExpression) -> str:
     return function.value if is_module or is_element else ""
 
 
-@dataclass(frozen=True)
-class TensorTest:
-    """The condition of a statement: what decides without a tensor, and what is left."""
-
-    known: Sequence[cst.BaseExpression]
-    rest: cst.BaseExpression
-
-    @classmethod
-    def of(cls, site: Site, node: cst.If) -> TensorTest | None:
-        """Split `a and b`; None where no tensor is left, or a part cannot move before another one."""
-        parts = _parts(node.test)
-        known = [one for one in parts if _decides_early(site, one)]
-        tests = [one for one in parts if one not in known]
-        if not tests or not all(is_pure(one, _owner(site, node)) for one in known):
-            return None
-        rest = tests[0]
-        for one in tests[1:]:
-            rest = cst.BooleanOperation(rest, cst.And(), one)
-        return cls(known, rest)
-
-
 def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
     indent = site.indentation(node)
     test = TensorTest.of(site, node)
     if indent is None or test is None or isinstance(site.parents[node], cst.If):  # an elif
         return
-    raised = _raised(site, node, test, indent)
+    raised = raise_remedy(site, node, test, indent)
     skipped = _skipped(site, node, test.known)
     if raised is not None:
         yield raised
@@ -318,7 +185,7 @@ def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Itera
     for kind in kinds:
         lines = _selection_lines(site, node, sides, kind)
         if lines is not None:
-            lines = [*(comments or ()), *_under(site, node, test.known, lines)]
+            lines = [*(comments or ()), *under_known(site, node, test.known, lines)]
             replaced = (start, end, f"{site.newline}{indent}".join(lines))
             flag = _decided_flag(sides)
             if flag:
@@ -386,25 +253,13 @@ def _continue(
     for kind in ("where", "cond"):
         lines = _selection_lines(site, node, sides, kind)
         if lines is not None:
-            text = f"{site.newline}{indent}".join((*comments, *_under(site, node, skipped.known, lines)))
+            text = f"{site.newline}{indent}".join((*comments, *under_known(site, node, skipped.known, lines)))
             if skipped.around is not None:
                 again = f"{skipped.name} = {_on_one_line(value)}"
                 text += f"{site.newline}{skipped.around}else:"
                 text += f"{site.newline}{skipped.around}{site.step(node)}{again}"
             yield from (_where if kind == "where" else _cond)(site, (start, end, text))
             return
-
-
-def _under(site: Site, node: cst.If, known: Sequence[cst.BaseExpression], lines: list[str]) -> list[str]:
-    """Lines under the conditions that need no tensor."""
-    if not known:
-        return lines
-    head = " and ".join(_operand_of_and(site, one) for one in known)
-    return [f"if {head}:", *(f"{site.step(node)}{line}" for line in lines)]
-
-
-def _operand_of_and(site: Site, node: cst.BaseExpression) -> str:
-    return site.source[slice(*site.outer_range(node))]
 
 
 @dataclass(frozen=True)
@@ -565,9 +420,9 @@ def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[
 def _conditions(site: Site, sides: Sides) -> list[str] | None:
     """The conditions of all sides but the last, None where one is not a tensor of bools or has a side effect."""
     tests = [test for test, _ in sides.parts if test is not None]
-    if not _is_computed_once(site, tests[0]) or not all(_is_pure_test(site, test) for test in tests[1:]):
+    if not is_computed_once(site, tests[0]) or not all(is_pure_test(site, test) for test in tests[1:]):
         return None
-    found = [condition for test in tests if (condition := _condition(site, test))]
+    found = [condition for test in tests if (condition := condition_of(site, test))]
     return found if len(found) == len(tests) else None
 
 
@@ -576,7 +431,7 @@ def _accepts(site: Site, node: cst.If, value: cst.BaseExpression, kind: str) -> 
     if kind == "cond":
         return _is_simple(site, value)
     is_flag = isinstance(value, cst.Name) and value.value in {"True", "False"}
-    return is_flag or (_is_value(value) and is_pure(value, _owner(site, node)))
+    return is_flag or (_is_value(value) and is_pure(value, owner_of(site, node)))
 
 
 def _call(site: Site, kind: str, conditions: Sequence[str], values: Sequence[cst.BaseExpression]) -> str:
@@ -622,66 +477,4 @@ def _is_entangled(columns: Sequence[tuple[str, Sequence[cst.BaseExpression]]]) -
 
 
 def _reads(node: cst.CSTNode, names: set[str]) -> bool:
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, cst.Name) and one.value in names:
-            return True
-        waiting += one.children
-    return False
-
-
-_RAISES = "when it raises, and the type of the exception"
-_RAISES_WITHOUT_TEXT = "when it raises, and the type and the message of the exception"
-
-
-def _raised(site: Site, node: cst.If, test: TensorTest, indent: str) -> Remedy | None:
-    """`if known and test: raise ...` as an assert of the graph."""
-    body = node.body.body if isinstance(node.body, cst.IndentedBlock) and node.orelse is None else ()
-    line = body[0] if len(body) == 1 else None
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return None
-    statement = line.body[0]
-    if not isinstance(statement, cst.Raise) or statement.cause is not None or statement.exc is None:
-        return None
-    condition, torch = _condition(site, test.rest), site.torch
-    start, end = site.range_of(node)
-    end = site.end_of_line(end)
-    comments = site.comments(start, end)
-    if condition is None or comments is None or site.comments(*site.range_of(node.test)):
-        return None
-    if site.comments(*site.range_of(statement)):
-        return None
-    message = _message(site, statement.exc)
-    text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
-    lines = (*comments, *_under(site, node, test.known, [text]))
-    new = site.rewritten((start, end, f"{site.newline}{indent}".join(lines)))
-    return _assertion(site, new, _RAISES if message else _RAISES_WITHOUT_TEXT)
-
-
-def _message(site: Site, exception: cst.BaseExpression) -> str:
-    """The message as a further argument: only one that is a constant can be part of a graph."""
-    arguments = exception.args if isinstance(exception, cst.Call) else ()
-    first = arguments[0].value if arguments and not arguments[0].star else None
-    return f", {site.code(first)}" if isinstance(first, cst.SimpleString) else ""
-
-
-def _assertion(site: Site, text: str | None, changes: str) -> Remedy | None:
-    if text is None:
-        return None
-    path = site.finding.span.path
-    return Remedy("assert_async", "Use torch._assert_async", FixClass.CHANGES, {path: text}, changes)
-
-
-def _assert(site: Site, node: cst.Assert) -> Iterator[Remedy]:
-    condition = _condition(site, node.test)
-    if condition is None or site.line_of(node) is None or dotted(node.test) == "self":
-        return
-    start, end = site.range_of(node)
-    if site.comments(start, end):
-        return
-    message = f", {site.code(node.msg)}" if isinstance(node.msg, cst.SimpleString) else ""
-    text = site.rewritten((start, end, f"{site.torch}._assert_async({condition}{message})"))
-    remedy = _assertion(site, text, _RAISES if message or node.msg is None else _RAISES_WITHOUT_TEXT)
-    if remedy is not None:
-        yield remedy
+    return any(isinstance(one, cst.Name) and one.value in names for one in descendants(node))

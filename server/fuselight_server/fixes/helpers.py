@@ -18,7 +18,7 @@ from fuselight.report import FactKind
 from fuselight_server.finding import Span
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import Site
+from fuselight_server.fixes.site import Site, descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDe
         f"def _({names}):",
         f"{step}return {shaped}.new_empty({shaped}.shape)",
     ]
-    if any(isinstance(one, cst.Name) and one.value == "detach" for one in _all(function.body)):
+    if any(isinstance(one, cst.Name) and one.value == "detach" for one in descendants(function.body)):
         nothing = "None" if len(parameters) == 1 else f"({', '.join(['None'] * len(parameters))})"
         rows += ["", "", f"{name}.register_autograd(lambda context, gradient: {nothing})"]
     end = _trimmed(helper, start, end)
@@ -185,7 +185,9 @@ def _result(site: Site, function: cst.FunctionDef) -> tuple[str, cst.BaseExpress
         one = statement.body[0]
         if isinstance(one, cst.Expr) and isinstance(one.value, cst.SimpleString):
             continue
-        uses_numpy |= any(isinstance(node, cst.Name) and node.value in {"numpy", "np"} for node in _all(one))
+        uses_numpy |= any(
+            isinstance(node, cst.Name) and node.value in {"numpy", "np"} for node in descendants(one)
+        )
         if isinstance(one, cst.Assign) and len(one.targets) == 1:
             target = one.targets[0].target
             if not isinstance(target, cst.Name):
@@ -226,11 +228,3 @@ def _is_plain_numpy(call: cst.Call) -> bool:
     keywords = {one.keyword.value for one in call.args if one.keyword is not None}
     flattens = any(dotted(one.value) == "None" for one in call.args[1:])
     return keywords <= {"axis", "kind", "shift", "stable"} and not flattens
-
-
-def _all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += one.children

@@ -229,7 +229,7 @@ class Site:
     def assigned(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
         """What a function assigns to a name, None where it binds it in another way than `name = value`."""
         found: list[cst.BaseExpression | None] = []
-        for one in _all(function.body):
+        for one in descendants(function.body):
             if isinstance(one, cst.Name) and one.value == name and self._is_bound_at(one):
                 statement = self.parents[self.parents[one]]
                 found.append(statement.value if isinstance(statement, cst.Assign) else None)
@@ -239,7 +239,7 @@ class Site:
         """Where a function reads a name, nested functions included."""
         return [
             one
-            for one in _all(function.body)
+            for one in descendants(function.body)
             if isinstance(one, cst.Name)
             and one.value == name
             and not self._is_bound_at(one)
@@ -324,7 +324,7 @@ class Site:
     def free_name(self, node: cst.CSTNode, wanted: str) -> str:
         """A name that does not occur in the function around a node."""
         function = self.function(node) or self.module
-        taken = {one.value for one in _all(function) if isinstance(one, cst.Name)}
+        taken = {one.value for one in descendants(function) if isinstance(one, cst.Name)}
         return next(
             name
             for name in (wanted, *(f"{wanted}_{number}" for number in range(1, len(taken) + 2)))
@@ -421,7 +421,8 @@ def _binds(chunk: Chunk, name: str) -> bool:
     )
 
 
-def _all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and all nodes below it."""
     waiting = [node]
     while waiting:
         one = waiting.pop()
@@ -453,4 +454,4 @@ def _parse(source: str) -> _Parsed:
 
 
 def _comments(module: cst.Module) -> collections.Counter[str]:
-    return collections.Counter(node.value for node in _all(module) if isinstance(node, cst.Comment))
+    return collections.Counter(node.value for node in descendants(module) if isinstance(node, cst.Comment))

@@ -12,10 +12,10 @@ import asyncio
 import os
 import time
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fuselight.protocol import RETRACE_REASONS, Answer, Refused
+from fuselight.protocol import RETRACE_REASONS, Refused
 from fuselight.report import Report, Tier
 from fuselight_server.files import within
 from fuselight_server.findings import findings
@@ -44,6 +44,23 @@ _CALLERS_SECONDS = 30.0
 """Time limit of the second trace, which nobody waits for and which the next edit ends."""
 _RETRACE_STAGE = "retrace"
 """Stage of the problems of a report that concern one function."""
+
+
+@dataclass(frozen=True)
+class EditedTarget:
+    """A text of an open file that the last run of a target had otherwise."""
+
+    result: CaptureResult
+    document: Document
+    version: int
+    ran: str
+    """The text that ran."""
+    now: str
+
+    @property
+    def path(self) -> str:
+        """The edited file."""
+        return self.document.path
 
 
 class LivePredictions:
@@ -167,14 +184,14 @@ class LivePredictions:
         ]
         return sorted(found, key=lambda one: (one.key.path != path, -one.generation))
 
-    def _is_current(self, result: CaptureResult, document: Document, version: int) -> bool:
-        """Whether an answer for a version of a document still counts."""
-        newest = self._state.captures.get(result.key)
+    def _is_current(self, edit: EditedTarget) -> bool:
+        """Whether an answer for a text still counts."""
+        newest = self._state.captures.get(edit.result.key)
         return (
             newest is not None
-            and newest.reported is result
-            and self._state.at(document.path) is document
-            and document.source.version == version
+            and newest.reported is edit.result
+            and self._state.at(edit.path) is edit.document
+            and edit.document.source.version == edit.version
         )
 
     def _begin_trace(self, path: str) -> None:
@@ -221,39 +238,39 @@ class LivePredictions:
             while (document := self._state.at(path)) is not None and self._is_on(path):
                 version, text = document.source.version, document.source.text
                 start = time.monotonic()
-                found: list[tuple[CaptureResult, tuple[Finding, ...]]] = []
+                found: list[tuple[EditedTarget, tuple[Finding, ...]]] = []
                 for result in self._results(path)[:MOST_LIVE_RUNS]:
                     ran = self._texts.text(result, path)
                     if ran is not None and not _other_changes(result, path):
-                        found.append((result, await self._by_rules(result, path, ran, text)))
-                if self._state.at(path) is document and document.source.version == version:
-                    for result, made in found:
-                        if self._is_current(result, document, version):
-                            self._take_rules(result.key, path, made)
-                            await self._start_early(result, path, text)
+                        edit = EditedTarget(result, document, version, ran, text)
+                        found.append((edit, await self._by_rules(edit)))
+                for edit, made in found:
+                    if self._is_current(edit):
+                        self._take_rules(edit.result.key, path, made)
+                        await self._start_early(edit)
                 await asyncio.sleep(_REST * (time.monotonic() - start))
                 if document.source.version == version:
                     return
         finally:
             self._ruling.discard(path)
 
-    async def _start_early(self, result: CaptureResult, path: str, now: str) -> None:
+    async def _start_early(self, edit: EditedTarget) -> None:
         """Start the live run of a target while the user types on: the first line may be half-typed for long."""
-        ran = self._texts.text(result, path)
-        if ran is None or self.runs.of(result.key) is not None or not self._may_run(result.key):
+        key = edit.result.key
+        if self.runs.of(key) is not None or not self._may_run(key):
             return
         try:
-            is_code = bool(await asyncio.to_thread(code_changes, _encoded(ran), _encoded(now), ()))
+            is_code = bool(await asyncio.to_thread(code_changes, _encoded(edit.ran), _encoded(edit.now), ()))
         except UnreadableError:
             is_code = True
-        if is_code and self._state.captures.get(result.key) is not None:
-            await self.runs.start(result)
+        if is_code and self._state.captures.get(key) is not None:
+            await self.runs.start(edit.result)
 
-    async def _by_rules(self, result: CaptureResult, path: str, ran: str, now: str) -> tuple[Finding, ...]:
+    async def _by_rules(self, edit: EditedTarget) -> tuple[Finding, ...]:
         if self._rules_failed:
             return ()
         try:
-            return await asyncio.to_thread(predict, result.report, path, ran, now)
+            return await asyncio.to_thread(predict, edit.result.report, edit.path, edit.ran, edit.now)
         except Exception:  # noqa: BLE001 - any defect of ours: it is logged once, not at each keystroke
             self._rules_failed = True
             self._state.log(f"rules have failed and are off; traces go on:\n{traceback.format_exc()}")
@@ -281,17 +298,17 @@ class LivePredictions:
     async def _trace_target(self, result: CaptureResult, document: Document, *, may_start: bool) -> None:
         """Trace what edits have changed of one target, and show that if the text is still the same then."""
         path, key = document.path, result.key
-        version, now = document.source.version, document.source.text
         ran = self._texts.text(result, path)
         if ran is None:
             return  # saved: the run that follows replaces everything
+        edit = EditedTarget(result, document, document.source.version, ran, document.source.text)
         run = self.runs.of(key)
         traced = run.traced(path) if run is not None else frozenset[str]()
         try:
-            changes = await asyncio.to_thread(code_changes, _encoded(ran), _encoded(now), traced)
+            changes = await asyncio.to_thread(code_changes, _encoded(ran), _encoded(edit.now), traced)
         except UnreadableError:
             return  # half-typed: predictions on other lines stay
-        if not self._is_current(result, document, version):
+        if not self._is_current(edit):
             return
         why = "" if not changes else _other_changes(result, path)
         if changes and not why and run is None:
@@ -301,13 +318,13 @@ class LivePredictions:
                 self._begin_trace(path)  # an edit of another file has started it meanwhile
                 return
         if not changes:
-            self._show_same_code(result, path, (ran, now))
+            self._show_same_code(result, path, (ran, edit.now))
         elif why:
             self._show_deferred(key, path, (DeferredChange("", why, 1),))
         elif run is not None and run.ready is None:
             self._show_deferred(key, path, (DeferredChange("", STARTING, 1),))
         elif run is not None:
-            await self._retrace(run, result, document, version, _with_reasons(changes, run.untraceable(path)))
+            await self._retrace(run, edit, _with_reasons(changes, run.untraceable(path)))
 
     async def _start(self, result: CaptureResult, *, may_start: bool) -> str:
         """Start the live run of a target; returns why that cannot be. `_moved` traces when it is ready."""
@@ -317,82 +334,66 @@ class LivePredictions:
             return f"edits are traced for {MOST_LIVE_RUNS} targets of a file"
         return await self.runs.start(result)
 
-    async def _retrace(
-        self,
-        run: LiveRunHandle,
-        result: CaptureResult,
-        document: Document,
-        version: int,
-        changes: CodeChanges,
-    ) -> None:
-        path, key, text = document.path, run.key, document.source.text
-        report: Report | None = None
-        found: tuple[Finding, ...] = ()
-        if changes.functions:
-            start = time.monotonic()
-            names = [one.name for one in changes.functions]
-            outcome = await run.retrace(path, text, names, _RETRACE_SECONDS)
-            if not self._is_current(result, document, version):
-                return
-            if isinstance(outcome, Refused):
-                self._refused(outcome, run, path, changes)
-                return
-            took = 1000 * (time.monotonic() - start)
-            self._state.log(f"live run of {key.words}: traced {', '.join(names)} in {took:.0f} ms")
-            report, changes = _without_problems(outcome, changes)
-            found = await asyncio.to_thread(self._findings, report, result, {path: text})
-            if not self._is_current(result, document, version):
-                return
-        prediction = self._prediction(key, path)
-        prediction.deferred = changes.deferred
-        has_traced = report is not None and bool(changes.functions)
-        if report is not None and has_traced:
-            ran = self._texts.text(result, path) or ""
-            prediction.take_trace(result, report, found, changes.functions, (ran, text))
-        else:
-            prediction.forget_trace()
-        self._state.predict(prediction)
-        self._refresh()
-        if has_traced:
-            await self._retrace_callers(run, result, document, version, changes)
-
-    async def _retrace_callers(
-        self,
-        run: LiveRunHandle,
-        result: CaptureResult,
-        document: Document,
-        version: int,
-        changes: CodeChanges,
-    ) -> None:
-        """Trace the target's own function too: what its calls of the edited functions become.
+    async def _retrace(self, run: LiveRunHandle, edit: EditedTarget, changes: CodeChanges) -> None:
+        """Trace the changed functions and show what that finds, then do the same with the target's own function.
 
         A break in a function that is called in a loop sends the caller to eager mode, which a trace of the function
-        alone does not show. The first answer stays where this one fails.
+        alone does not show. The first answer stays where the second trace fails.
         """
-        path, text = document.path, document.source.text
-        names, entry = [one.name for one in changes.functions], run.entry(path)
+        names = [one.name for one in changes.functions]
+        trace = await self._trace_functions(run, edit, names, _RETRACE_SECONDS) if names else None
+        if isinstance(trace, Refused):
+            self._refused(trace, run, edit.path, changes)
+        if isinstance(trace, Refused) or not self._is_current(edit):
+            return
+        if trace is not None:
+            changes = _without_problems(trace[0], changes)
+        prediction = self._prediction(run.key, edit.path)
+        prediction.deferred = changes.deferred
+        if trace is None or not changes.functions:
+            prediction.forget_trace()
+            self._state.predict(prediction)
+            self._refresh()
+            return
+        self._show_trace(run.key, edit, trace, changes)
+        entry, names = run.entry(edit.path), [one.name for one in changes.functions]
         if entry is None or entry in names or any(one.what == entry for one in changes.deferred):
             return
+        trace = await self._trace_functions(run, edit, [*names, entry], _CALLERS_SECONDS)
+        if trace is not None and not isinstance(trace, Refused) and not _problems(trace[0]):
+            self._show_trace(run.key, edit, trace, changes, includes_callers=True)
+
+    async def _trace_functions(
+        self, run: LiveRunHandle, edit: EditedTarget, names: list[str], seconds: float
+    ) -> tuple[Report, tuple[Finding, ...]] | Refused | None:
+        """Trace functions of a text, and return what that finds; None where the text is another by then."""
         start = time.monotonic()
-        outcome = await run.retrace(path, text, [*names, entry], _CALLERS_SECONDS)
-        if not self._is_current(result, document, version):
-            return
-        failed = isinstance(outcome, Refused) or any(
-            one.stage == _RETRACE_STAGE for one in outcome.report.problems
-        )
-        took = 1000 * (time.monotonic() - start)
+        outcome = await run.retrace(edit.path, edit.now, names, seconds)
+        if not self._is_current(edit):
+            return None
+        failed = isinstance(outcome, Refused) or _problems(outcome.report)
+        took, what = 1000 * (time.monotonic() - start), ", ".join(names)
         self._state.log(
-            f"live run of {run.key.words}: {'not ' if failed else ''}traced {entry} in {took:.0f} ms"
+            f"live run of {run.key.words}: {'not ' if failed else ''}traced {what} in {took:.0f} ms"
         )
-        if failed or isinstance(outcome, Refused):
-            return
-        found = await asyncio.to_thread(self._findings, outcome.report, result, {path: text})
-        if not self._is_current(result, document, version):
-            return
-        ran = self._texts.text(result, path) or ""
-        prediction = self._prediction(run.key, path)
+        if isinstance(outcome, Refused):
+            return outcome
+        found = await asyncio.to_thread(self._findings, outcome.report, edit.result, {edit.path: edit.now})
+        return (outcome.report, found) if self._is_current(edit) else None
+
+    def _show_trace(
+        self,
+        key: Key,
+        edit: EditedTarget,
+        trace: tuple[Report, tuple[Finding, ...]],
+        changes: CodeChanges,
+        *,
+        includes_callers: bool = False,
+    ) -> None:
+        prediction = self._prediction(key, edit.path)
+        texts = edit.ran, edit.now
         prediction.take_trace(
-            result, outcome.report, found, changes.functions, (ran, text), includes_callers=True
+            edit.result, *trace, changes.functions, texts, includes_callers=includes_callers
         )
         self._state.predict(prediction)
         self._refresh()
@@ -450,9 +451,14 @@ def _with_reasons(changes: CodeChanges, why_not: dict[str, str]) -> CodeChanges:
     return replace(changes, deferred=deferred)
 
 
-def _without_problems(answer: Answer, changes: CodeChanges) -> tuple[Report, CodeChanges]:
+def _problems(report: Report) -> dict[str, str]:
+    """Say why functions could not be traced, by their names."""
+    return {one.what: one.why for one in report.problems if one.stage == _RETRACE_STAGE}
+
+
+def _without_problems(report: Report, changes: CodeChanges) -> CodeChanges:
     """Turn the functions that could not be traced into deferred changes."""
-    problems = {one.what: one.why for one in answer.report.problems if one.stage == _RETRACE_STAGE}
+    problems = _problems(report)
     deferred = []
     for one in changes.functions:
         if one.name in problems:
@@ -461,7 +467,7 @@ def _without_problems(answer: Answer, changes: CodeChanges) -> tuple[Report, Cod
                 DeferredChange(one.name, RETRACE_REASONS.get(reason, detail.strip() or reason), one.first)
             )
     functions = tuple(one for one in changes.functions if one.name not in problems)
-    return answer.report, CodeChanges(functions, (*changes.deferred, *deferred))
+    return CodeChanges(functions, (*changes.deferred, *deferred))
 
 
 def _encoded(text: str) -> bytes:

@@ -10,14 +10,12 @@ import asyncio
 import dataclasses
 import functools
 import os
-import shlex
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Answer, Refused, RunRequest
 from fuselight.report import Culprit, Tier
-from fuselight.version import untested_torch
 from fuselight_server.files import disk_text, within
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.planning import measure_request
@@ -27,6 +25,7 @@ from fuselight_server.runs.planning import MAIN, default_runs, named_runs
 from fuselight_server.runs.queue import Job, OwnedWorker, Run, Runs
 from fuselight_server.session.benchmarks import BenchmarkSession, run_serialized
 from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
+from fuselight_server.session.environment_notices import EnvironmentNotices
 from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import PROGRAM, ResultIntake
 from fuselight_server.session.live import LivePredictions
@@ -44,12 +43,6 @@ if TYPE_CHECKING:
     from fuselight_server.settings import Interpreter, Settings
     from fuselight_server.static.reading import Reading
 
-NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
-"""Kinds of failure of the interpreter itself: one such run is enough."""
-
-SELECT_INTERPRETER = "fuselight.selectInterpreter"
-"""The client's command by which the user chooses another."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Trigger:
@@ -63,6 +56,10 @@ class Trigger:
     """Whether the user asked for this run: a question about it must be seen."""
     supersede: bool = False
     """Whether it takes the place of a run in flight; else it runs after that."""
+
+
+ASKED = Trigger("command", explicit=True, supersede=True)
+"""The user, by a command or a button."""
 
 
 class Analysis:
@@ -84,9 +81,6 @@ class Analysis:
         self._workers: dict[WorkerKey, OwnedWorker] = {}
         self._unrunnable: set[Key] = set()
         """Runs that the interpreter of their folder could not make."""
-        self._told_of_triton: set[str] = set()
-        """Interpreters for which a message about missing Triton was already shown."""
-        self._untested_shown: set[str] = set()
         self._throttle = RunThrottle(state)
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
         """Files that were saved during each run in flight, and whether by the editor itself."""
@@ -99,6 +93,9 @@ class Analysis:
         self.benches = BenchmarkSession(state, self.outcomes)
         self.stored = StoredResults(state)
         self.fixes = FixSession(state, self.outcomes, prepare=self._prepare_verification)
+        self._environments = EnvironmentNotices(
+            state, ui, spawn=self._spawn, run_again=lambda key: self._request((key,), ASKED)
+        )
         self.live = LivePredictions(
             state,
             worker=self._live_worker,
@@ -153,7 +150,7 @@ class Analysis:
             self._ui.say("Nothing here is compiled or has inputs: point at a target to run it.", error=False)
         else:
             self.consent.reopen(folder, path)
-            self._request(keys, Trigger("command", explicit=True, supersede=True), plan)
+            self._request(keys, ASKED, plan)
 
     def compile(self, key: Key) -> None:
         """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
@@ -585,45 +582,11 @@ class Analysis:
                 await self.stored.keep(result)
             self._run_again(job.key)
 
-    def _show_untested(self, torch: str) -> None:
-        """Say once that the tests do not run on this torch."""
-        text = untested_torch(torch)
-        if text is not None and torch not in self._untested_shown:
-            self._untested_shown.add(torch)
-            self._state.log(text)
-            self._ui.say(text, error=False)
-
-    async def _offer_triton(self, key: Key, executable: str) -> None:
-        """Say once how to install Triton, and generate the kernels again when the user has done that."""
-        if executable in self._told_of_triton:
-            return
-        self._told_of_triton.add(executable)
-        command = f"{shlex.quote(executable)} -m pip install triton"
-        text = (
-            "Kernels are shown without registers, occupancy and assembly, because Triton is not installed. "
-            f"Run `{command}`, then press Retry."
-        )
-        if await self._ui.offer(text, ("Retry",)) == "Retry":
-            self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
-            self._request((key,), Trigger("command", explicit=True, supersede=True))
-
     def _note_environment(self, folder: Folder, job: Job, report: Report) -> None:
-        """Keep what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
-        broken = next((one for one in report.failures if one.kind in NO_RUN_CAN_WORK), None)
-        if broken is None:
-            folder.problem = None
-            folder.torch = report.versions.torch or folder.torch
+        """Take in what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
+        if self._environments.note(folder, job.key, report):
             self._unrunnable.discard(job.key)
-            self._show_untested(folder.torch or "")
-            device = report.target_device
-            if report.generated and report.versions.triton is None and device and device.backend == "cuda":
-                self._spawn(self._offer_triton(job.key, report.versions.executable), "offering Triton")
         else:
-            if folder.problem != broken.message:
-                folder.problem = broken.message
-                # A client that can offer another interpreter says it with the offer.
-                if SELECT_INTERPRETER not in self._state.client.commands:
-                    self._ui.say(f"{broken.message} {broken.next_step}".strip(), error=True)
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)
             self._unrunnable.update({job.key, *same})

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from fuselight.protocol import (
@@ -28,13 +29,33 @@ from fuselight.report import (
     TargetRef,
     Tier,
 )
+from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.session import live
 from fuselight_server.settings import Settings
 from tests.support.reports import VERSIONS, broken
 from tests.support.simulation import Program, SimulatedWorker, Workspace
 
+MODEL = """\
+import torch
+from helper import scale
 
-class Clock:
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    x = x + 1
+    print(x)
+    return g(x)
+
+def g(x):
+    return scale(x)
+"""
+HELPER = "def scale(x):\n    return x\n"
+BROKEN = MODEL.replace("    x = x + 1\n", "    print(0)\n    x = x + 1\n")
+CURED = MODEL.replace("    print(x)\n", "    x = x + 2\n")
+IN_G = MODEL.replace("    return scale(x)\n", "    print(x)\n    return scale(x)\n")
+
+
+class ManualClock:
     """Timers that expire when the test says so."""
 
     def __init__(self) -> None:
@@ -174,7 +195,7 @@ class LiveWorkspace(Workspace):
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         super().__init__(folder, settings)
         self.worker: LiveSimulatedWorker = LiveSimulatedWorker()
-        self.clock = Clock()
+        self.clock = ManualClock()
         live._REST = 0.0  # real time does not pass here
         loop: Any = asyncio.get_running_loop()
         loop.call_later = self.clock.call_later
@@ -202,3 +223,36 @@ class LiveWorkspace(Workspace):
 
     def deferred(self) -> list[str]:
         return [str(change) for one in self.state.predictions.values() for change in one.deferred]
+
+
+def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, str, bool]]:
+    """Line, tier (or `gone`), and whether it is marked as stale, of the breaks in a file."""
+    server: Any = SimpleNamespace(state=workspace.state)
+    return sorted(
+        (one.span.line, "gone" if one.title.startswith("gone") else one.tier.value, edited)
+        for one, edited in findings_of(server, workspace.path(name))
+        if one.code.startswith("GB")
+    )
+
+
+def codes_on(workspace: LiveWorkspace, line: int) -> list[str]:
+    """Codes of the predicted findings on a line of `model.py`."""
+    found = (one for prediction in workspace.state.predictions.values() for one in prediction.findings())
+    return sorted(one.code for one in found if one.span.line == line)
+
+
+def write_model(folder: Path) -> None:
+    """Write `model.py` and the file that it imports."""
+    (folder / "pyproject.toml").touch()
+    (folder / "model.py").write_text(MODEL)
+    (folder / "helper.py").write_text(HELPER)
+
+
+async def ran(folder: Path, settings: Settings | None = None) -> LiveWorkspace:
+    """A workspace with the result of a save of `model.py`."""
+    workspace = LiveWorkspace(folder, settings)
+    workspace.open("model.py")
+    workspace.save("model.py")
+    await workspace.settle()
+    assert shown(workspace) == [(8, "capture", False)]
+    return workspace

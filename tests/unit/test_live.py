@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -10,68 +11,23 @@ from typing import Any
 import pytest
 
 from fuselight.protocol import Refused
-from fuselight_server.session import live_runs
-from fuselight_server.settings import Settings
-from tests.support.live_simulation import LiveWorkspace
-
-MODEL = """\
-import torch
-from helper import scale
-
-# fuselight: f(f32[4])
-@torch.compile
-def f(x):
-    x = x + 1
-    print(x)
-    return g(x)
-
-def g(x):
-    return scale(x)
-"""
-HELPER = "def scale(x):\n    return x\n"
-BROKEN = MODEL.replace("    x = x + 1\n", "    print(0)\n    x = x + 1\n")
-CURED = MODEL.replace("    print(x)\n", "    x = x + 2\n")
-IN_G = MODEL.replace("    return scale(x)\n", "    print(x)\n    return scale(x)\n")
-
-PREDICTED = "graph break: "
-
-
-def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, str, bool]]:
-    """Line, start of the title and whether it is marked as stale, of the breaks in a file; with their tier."""
-    from types import SimpleNamespace  # noqa: PLC0415 - for this question alone
-
-    from fuselight_server.features.diagnostics import findings_of  # noqa: PLC0415
-
-    server: Any = SimpleNamespace(state=workspace.state)
-    return sorted(
-        (one.span.line, "gone" if one.title.startswith("gone") else one.tier.value, edited)
-        for one, edited in findings_of(server, workspace.path(name))
-        if one.code.startswith("GB")
-    )
-
-
-def codes_on(workspace: LiveWorkspace, line: int) -> list[str]:
-    """Codes of the predicted findings on a line of `model.py`."""
-    found = (one for prediction in workspace.state.predictions.values() for one in prediction.findings())
-    return sorted(one.code for one in found if one.span.line == line)
+from tests.support.live_simulation import (
+    BROKEN,
+    CURED,
+    IN_G,
+    MODEL,
+    LiveWorkspace,
+    codes_on,
+    ran,
+    shown,
+    write_model,
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "model.py").write_text(MODEL)
-    (tmp_path / "helper.py").write_text(HELPER)
+    write_model(tmp_path)
     return tmp_path
-
-
-async def ran(folder: Path, settings: Settings | None = None) -> LiveWorkspace:
-    """A workspace with the result of a save of `model.py`."""
-    workspace = LiveWorkspace(folder, settings)
-    workspace.open("model.py")
-    workspace.save("model.py")
-    await workspace.settle()
-    assert shown(workspace) == [(8, "capture", False)]
-    return workspace
 
 
 @pytest.mark.asyncio
@@ -181,8 +137,6 @@ async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(folder: Path) -
     prediction_without_break = workspace.worker._report
 
     def report(request: Any) -> Any:
-        import dataclasses  # noqa: PLC0415
-
         return dataclasses.replace(prediction_without_break(request), breaks=(), frames=())
 
     workspace.worker._report = report  # type: ignore[method-assign]
@@ -215,20 +169,6 @@ async def test_the_run_of_a_save_replaces_predictions(folder: Path) -> None:
     await workspace.pause()
     assert len(workspace.worker.requests) == 2
     assert shown(workspace) == [(8, "capture", False)]
-
-
-@pytest.mark.asyncio
-async def test_a_save_of_the_same_text_keeps_the_live_run(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.edit("model.py", MODEL)
-    workspace.save("model.py")
-    await workspace.settle()
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    assert len(workspace.worker.requests) == 1
-    assert len(workspace.worker.retraced) == 2
 
 
 @pytest.mark.asyncio
@@ -275,22 +215,6 @@ async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path)
     workspace.edit("model.py", BROKEN.replace("return g(x)", "return g(x"))
     await workspace.pause()
     assert len(workspace.worker.retraced) == 1
-    assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
-
-
-@pytest.mark.asyncio
-async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.worker.hold_start = asyncio.Event()
-    workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print(\n    x = x + 1\n"))
-    await workspace.predicted()
-    assert len(workspace.worker.requests) == 1
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    assert workspace.deferred() == ["the tracer is starting"]
-    workspace.worker.hold_start.set()
-    await workspace.predicted()
-    assert workspace.deferred() == []
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
 
 
@@ -380,182 +304,6 @@ async def test_an_edit_of_a_helper_is_predicted_for_its_target(folder: Path) -> 
     await workspace.pause()
     assert "helper.py has changed, too" in workspace.deferred()
     assert shown(workspace) == [(9, "capture", False)]
-
-
-@pytest.mark.asyncio
-async def test_off_means_that_nothing_happens(folder: Path) -> None:
-    workspace = await ran(folder, Settings(live="off"))
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    assert workspace.worker.requests == []
-    assert shown(workspace) == [(9, "capture", False)]
-
-
-@pytest.mark.asyncio
-async def test_switching_it_off_ends_the_live_run_and_its_findings(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.state.folders[str(folder)].settings = Settings(live="off")
-    workspace.analysis.live.settings_changed()
-    await workspace.predicted()
-    assert workspace.worker.live == {}
-    assert shown(workspace) == [(9, "capture", False)]
-    workspace.state.folders[str(folder)].settings = Settings()
-    workspace.analysis.live.settings_changed()
-    await workspace.pause()
-    assert len(shown(workspace)) == 2
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("change", ["untrusted", "never", "manual"])
-async def test_user_code_runs_only_where_a_save_would_run_it(folder: Path, change: str) -> None:
-    workspace = await ran(folder)
-    mine = workspace.state.folders[str(folder)]
-    if change == "untrusted":
-        workspace.state.trusted = False
-    elif change == "never":
-        mine.consent = "never"
-    else:
-        mine.settings = Settings(run="manual")
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    assert workspace.worker.requests == []
-    assert [line for line, tier, _ in shown(workspace) if tier == "predicted"] == []
-
-
-@pytest.mark.asyncio
-async def test_closing_a_file_ends_the_live_run(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.close("model.py")
-    await workspace.settle()
-    await workspace.predicted()
-    assert workspace.worker.live == {}
-    assert workspace.state.predictions == {}
-    assert workspace.analysis.live.is_idle
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("does", ["rename", "delete"])
-async def test_a_file_that_is_gone_ends_the_live_run(folder: Path, does: str) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.edit("model.py", BROKEN.replace("print(0)", "print(1)"))
-    workspace.worker.hold = asyncio.Event()
-    workspace.clock.advance(0.4)
-    await asyncio.sleep(0)
-    if does == "rename":
-        workspace.rename("model.py", "other.py")
-    else:
-        workspace.delete("model.py")
-    workspace.worker.hold.set()
-    workspace.worker.hold = None
-    await workspace.settle()
-    await workspace.predicted()
-    assert workspace.worker.live == {}
-    assert workspace.state.predictions == {}
-
-
-@pytest.mark.asyncio
-async def test_a_live_run_that_dies_is_started_again_once(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    for _ in range(2):
-        workspace.worker.crash()
-        await workspace.predicted()
-    assert len(workspace.worker.requests) == 2
-    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
-    await workspace.pause()
-    assert len(workspace.worker.requests) == 2
-    assert workspace.deferred() == ["the tracer ended by itself; the log says why"]
-    workspace.edit("model.py", CURED)
-    workspace.save("model.py")
-    await workspace.settle()
-    workspace.edit("model.py", MODEL)
-    await workspace.pause()
-    assert len(workspace.worker.requests) == 3, "a new result has attempts of its own"
-
-
-@pytest.mark.asyncio
-async def test_a_live_run_that_cannot_start_is_not_tried_again(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.worker.fail_start = "failed"
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
-    await workspace.pause()
-    assert len(workspace.worker.requests) == 1
-    assert workspace.deferred() == ["the tracer ended by itself; the log says why"]
-
-
-@pytest.mark.asyncio
-async def test_a_live_run_that_the_worker_lost_is_started_again(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.worker.refuse = [Refused(0, "no_live")]
-    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
-    await workspace.pause()
-    assert len(workspace.worker.requests) == 2
-    assert len(shown(workspace)) == 2
-
-
-@pytest.mark.asyncio
-async def test_a_stopped_worker_takes_its_live_runs_along(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    await workspace.analysis.restart(str(folder))
-    await workspace.predicted()
-    assert workspace.worker.live == {}
-    assert workspace.state.predictions == {}
-    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
-    await workspace.pause()
-    assert len(shown(workspace)) == 2
-
-
-@pytest.mark.asyncio
-async def test_an_idle_live_run_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    assert len(workspace.worker.live) == 1
-    monkeypatch.setattr(live_runs, "IDLE_SECONDS", 0.0)
-    await workspace.pause(1000)
-    assert workspace.worker.live == {}
-    assert len(shown(workspace)) == 2, "what was predicted still holds"
-
-
-@pytest.mark.asyncio
-async def test_the_number_of_live_runs_is_bounded(folder: Path) -> None:
-    many = MODEL
-    for name in "abcde":
-        many += f"\n# fuselight: {name}(f32[4])\n@torch.compile\ndef {name}(x):\n    return g(x)\n"
-    (folder / "model.py").write_text(many)
-    workspace = LiveWorkspace(folder)
-    workspace.open("model.py")
-    workspace.save("model.py")
-    await workspace.settle()
-    workspace.edit("model.py", many.replace("return scale(x)", "print(x)"))
-    await workspace.pause()
-    assert len(workspace.worker.live) == live_runs.MOST_LIVE_RUNS
-    assert workspace.deferred() == ["edits are traced for 3 targets of a file"] * 3
-    assert [line for line, tier, _ in shown(workspace) if tier == "predicted"] == [12]
-
-
-@pytest.mark.asyncio
-async def test_closing_the_session_ends_everything(folder: Path) -> None:
-    workspace = await ran(folder)
-    workspace.edit("model.py", BROKEN)
-    await workspace.pause()
-    workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
-    await workspace.analysis.close()
-    assert workspace.worker.live == {}
-    assert not workspace.analysis.live._timers
 
 
 @pytest.mark.asyncio

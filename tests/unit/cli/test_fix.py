@@ -11,22 +11,15 @@ import pytest
 from fuselight.protocol import RunRequest, VerifyRequest
 from fuselight.report import (
     Aspect,
-    Break,
-    CallComparison,
     Culprit,
-    Difference,
     Failure,
-    Inputs,
-    Location,
     Report,
-    Rung,
-    TargetRef,
     Verification,
 )
 from fuselight_server.finding import Finding
 from fuselight_server.fixes import FixClass, Remedy, fixer
 from tests.support.command import AnsweringWorker, Result, run_cli
-from tests.support.reports import broken, report
+from tests.support.fix_world import EXACT, differing, replaced, report_of_text
 
 MODEL = b"""\
 # coding: latin-1\r
@@ -38,27 +31,9 @@ def f(x):\r
     branch(x)\r
     return branch(x)\r
 """
-EXACT = Verification(tuple(CallComparison(0, "recorded inputs", compiled) for compiled in (False, True)))
 
 
-def differing(aspect: Aspect, *, rounding: bool = False, compiled: bool = False) -> Verification:
-    one = CallComparison(0, "recorded inputs", compiled, (Difference(aspect, "it differs", rounding),))
-    return Verification((one, *EXACT.comparisons))
-
-
-def replaced(title: str, fix_class: FixClass, new: str = "where", changes: str = "") -> Callable[..., object]:
-    """Remedies that replace the name on the finding's line."""
-
-    def found(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
-        path = finding.span.path
-        lines = read(path).split("\n")
-        lines[finding.span.line - 1] = lines[finding.span.line - 1].replace("branch", new)
-        return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes),)
-
-    return found
-
-
-class World:
+class FixCommand:
     """A file, the remedies of its findings, and how their verification ends."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +48,7 @@ class World:
         self.worker.put_in_place(monkeypatch)
         monkeypatch.chdir(folder)
         self._patch = monkeypatch
-        self.offers(replaced("Use where", FixClass.EXACT))
+        self.offers(replaced("where", "Use where", FixClass.EXACT))
 
     def offers(self, remedies: Callable[..., object]) -> None:
         self._patch.setattr(fixer, "remedies", remedies)
@@ -82,21 +57,10 @@ class World:
         path = str(self.path)
         text = request.overlays.get(path) or self.path.read_bytes().decode("latin-1")
         name = request.target.name
-        breaks: list[Break] = [
-            broken(Location(path, number), compile_id=f"{number}/0")
-            for number, line in enumerate(text.split("\n"), 1)
-            if "branch" in line
-        ]
         is_new = isinstance(request, VerifyRequest) and not request.records
-        return report(
-            target=TargetRef(path, name, 5, "function"),
-            inputs=Inputs(Rung.DIRECTIVE, path, 3),
-            roots=(str(self.path.parent),),
-            files={path: ""},
-            breaks=tuple(breaks),
-            failures=self.failures if is_new else (),
-            verification=self.others.get(name, self.verification) if is_new else Verification(),
-        )
+        found = self.others.get(name, self.verification) if is_new else Verification()
+        failures = self.failures if is_new else ()
+        return report_of_text(path, text, name=name, verification=found, failures=failures)
 
     def run(self, *options: str) -> Result:
         return run_cli("fix", "model.py", *options)
@@ -107,11 +71,11 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(tmp_path, monkeypatch)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FixCommand:
+    return FixCommand(tmp_path, monkeypatch)
 
 
-def test_without_an_option_no_file_changes_and_the_findings_are_still_there(world: World) -> None:
+def test_without_an_option_no_file_changes_and_the_findings_are_still_there(world: FixCommand) -> None:
     result = world.run()
     assert result.exit_code == 1
     assert "2 fixes: 2 passed." in result.stdout
@@ -119,7 +83,7 @@ def test_without_an_option_no_file_changes_and_the_findings_are_still_there(worl
     assert world.path.read_bytes() == MODEL
 
 
-def test_the_diff_has_the_lines_that_change(world: World) -> None:
+def test_the_diff_has_the_lines_that_change(world: FixCommand) -> None:
     changed = [line for line in world.run("--diff").stdout.splitlines() if line[:1] in {"+", "-"}]
     assert changed == [
         "--- a/model.py",
@@ -129,7 +93,7 @@ def test_the_diff_has_the_lines_that_change(world: World) -> None:
 
 
 def test_fixes_are_written_one_on_top_of_the_other_in_the_encoding_and_with_the_line_ends(
-    world: World,
+    world: FixCommand,
 ) -> None:
     world.path.chmod(0o640)
     result = world.run("--write")
@@ -154,22 +118,22 @@ def test_fixes_are_written_one_on_top_of_the_other_in_the_encoding_and_with_the_
     ],
 )
 def test_an_exact_fix_with_any_difference_is_refused(
-    world: World, verification: Verification, why: str
+    world: FixCommand, verification: Verification, why: str
 ) -> None:
     world.verification = verification
     assert world.statuses("--write") == [("refused", why)] * 2
     assert world.path.read_bytes() == MODEL
 
 
-def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: World) -> None:
-    world.offers(replaced("Use where", FixClass.EQUAL))
+def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: FixCommand) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EQUAL))
     world.verification = differing(Aspect.OUTPUT, rounding=True)
     assert world.statuses() == [("passed", "same results")] * 2
     assert all(one.non_finite for one in world.worker.requests if isinstance(one, VerifyRequest))
 
 
-def test_a_change_of_behavior_is_tried_only_if_it_is_allowed(world: World) -> None:
-    world.offers(replaced("Use where", FixClass.CHANGES, changes="random numbers"))
+def test_a_change_of_behavior_is_tried_only_if_it_is_allowed(world: FixCommand) -> None:
+    world.offers(replaced("where", "Use where", FixClass.CHANGES, "random numbers"))
     world.verification = differing(Aspect.OUTPUT)
     assert {status for status, _ in world.statuses()} == {"skipped"}
     assert world.statuses("--allow-behaviour-changes") == [("passed", "changes behavior: random numbers")] * 2
@@ -177,15 +141,15 @@ def test_a_change_of_behavior_is_tried_only_if_it_is_allowed(world: World) -> No
     assert {status for status, _ in world.statuses("--allow-behavior-changes")} == {"refused"}
 
 
-def test_a_fix_that_fails_leaves_the_finding_or_brings_another_is_refused(world: World) -> None:
+def test_a_fix_that_fails_leaves_the_finding_or_brings_another_is_refused(world: FixCommand) -> None:
     world.failures = (Failure(Culprit.USER, "timeout", "killed after 3 s", "use smaller inputs"),)
     assert world.statuses()[0] == ("refused", "the changed text fails: killed after 3 s")
     world.failures = ()
-    world.offers(replaced("Rename", FixClass.EXACT, new="branching"))
+    world.offers(replaced("branching", "Rename", FixClass.EXACT))
     assert world.statuses()[0] == ("refused", "the finding is still there")
 
 
-def test_a_fix_that_causes_another_finding_is_refused(world: World) -> None:
+def test_a_fix_that_causes_another_finding_is_refused(world: FixCommand) -> None:
     def moved_down(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
         path = finding.span.path
         text = read(path).replace("branch(x)", "where(x)", 1) + "\r\n# branch"
@@ -196,7 +160,7 @@ def test_a_fix_that_causes_another_finding_is_refused(world: World) -> None:
     assert [words.startswith(why) for _, words in world.statuses()] == [True, False]
 
 
-def test_a_file_that_changes_meanwhile_is_left_alone(world: World) -> None:
+def test_a_file_that_changes_meanwhile_is_left_alone(world: FixCommand) -> None:
     def answer(request: RunRequest) -> Report:
         if len(world.worker.requests) == 5:  # the last verification
             world.path.write_bytes(b"# edited\r\n" + MODEL)
@@ -212,16 +176,16 @@ def test_a_file_that_changes_meanwhile_is_left_alone(world: World) -> None:
     assert world.path.read_bytes() == b"# edited\r\n" + MODEL
 
 
-def test_a_file_that_is_read_only_or_lacks_the_characters_is_refused_before_a_run(world: World) -> None:
+def test_a_file_that_is_read_only_or_lacks_the_characters_is_refused_before_a_run(world: FixCommand) -> None:
     world.path.chmod(0o444)
     assert world.statuses("--write")[0] == ("refused", "model.py: the file is read-only")
     world.path.chmod(0o644)
-    world.offers(replaced("Use where", FixClass.EXACT, new="\u2192"))
+    world.offers(replaced("\u2192", "Use where", FixClass.EXACT))
     assert "characters that the file's encoding" in world.statuses("--write")[0][1]
     assert not [one for one in world.worker.requests if isinstance(one, VerifyRequest)]
 
 
-def test_select_takes_codes_and_their_beginnings(world: World) -> None:
+def test_select_takes_codes_and_their_beginnings(world: FixCommand) -> None:
     assert world.statuses("--select", "FL2") == []
     assert len(world.statuses("--select", "FL2", "--select", "GB01")) == 2
 
@@ -255,7 +219,7 @@ def helper(x):
     ],
 )
 def test_a_fix_is_verified_for_each_target_that_may_reach_it(
-    world: World, other: str, calls: str, refused: str
+    world: FixCommand, other: str, calls: str, refused: str
 ) -> None:
     world.path.write_bytes(TWO_TARGETS % (other.encode(), other.encode(), calls.encode()))
     world.others[other] = differing(Aspect.OUTPUT)

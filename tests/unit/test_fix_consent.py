@@ -1,0 +1,99 @@
+"""Which verifications of fixes may run, and which of their failures say something of the fix."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fuselight.protocol import Answer, Refused
+from fuselight.report import Culprit, Failure
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.fix_session import InterruptedVerificationError
+from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.settings import Interpreter
+from fuselight_server.static.document import SourceDocument
+from tests.support.fix_world import TEXT
+from tests.support.recorded_ui import RecordedUi
+from tests.support.reports import report
+
+PROGRAM_TEXT = """\
+import torch
+
+@torch.compile
+def f(x):
+    return x
+
+if __name__ == "__main__":
+    f(torch.ones(4))
+"""
+
+
+class _OneAnswer:
+    """A worker that gives one answer to every request."""
+
+    hello = None
+
+    def __init__(self, answer: Answer | Refused) -> None:
+        self.answer = answer
+
+    async def run(self, *_given: object) -> Answer | Refused:
+        return self.answer
+
+    async def close(self) -> None: ...
+
+
+def analysis_of(text: str, answer: Answer | Refused, consent: str = "run") -> Analysis:
+    state = State()
+    state.folders["/w"] = Folder("/w", "file:///w", consent=consent)
+    state.open(Document("file:///w/m.py", "/w/m.py", 1, SourceDocument("/w/m.py", text), runnable=True))
+    return Analysis(
+        state,
+        RecordedUi(),
+        make_worker=lambda _lane, _settings, _log: _OneAnswer(answer),
+        find_interpreter=lambda _folder: Interpreter("/python"),
+    )
+
+
+REFUSED = Refused(1, "cancelled")
+
+
+@pytest.mark.asyncio
+async def test_a_verification_needs_the_consent_that_a_run_needs() -> None:
+    key = Key("/w/m.py", "f")
+    for consent in ("run", "unknown", "later", "never"):
+        session = analysis_of(TEXT, REFUSED, consent)
+        assert (session._prepare_verification(key, True) is not None) is (consent == "run")  # noqa: FBT003 - a callback
+        await session.close()
+    session = analysis_of(TEXT, REFUSED)
+    session._state.trusted = False
+    assert session._prepare_verification(key, False) is None  # noqa: FBT003 - a callback
+    await session.close()
+    program = analysis_of(PROGRAM_TEXT, REFUSED)
+    assert program._prepare_verification(key, False) is None, "its inputs come from the program"  # noqa: FBT003 - a callback
+    program.consent._programs["/w/m.py"] = "command"
+    assert program._prepare_verification(key, True) is None  # noqa: FBT003 - a callback
+    assert program._prepare_verification(key, False) is not None  # noqa: FBT003 - a callback
+    await program.close()
+
+
+@pytest.mark.asyncio
+async def test_only_a_failure_of_the_users_code_says_something_of_a_fix() -> None:
+    failure = Failure(Culprit.USER, "timeout", "killed after 3 s", "use smaller inputs")
+    made = report()
+    for answer, found in (
+        (Answer(1, made), ()),
+        (Refused(1, "failed", failure), (failure,)),
+        (REFUSED, None),
+        (Refused(1, "failed", dataclasses.replace(failure, culprit=Culprit.ENVIRONMENT)), None),
+    ):
+        session = analysis_of(TEXT, answer)
+        prepared = session._prepare_verification(Key("/w/m.py", "f"), True)  # noqa: FBT003 - a callback
+        assert prepared is not None
+        if found is None:
+            with pytest.raises(InterruptedVerificationError):
+                await prepared.execute(prepared.request, lambda _progress: None)
+        else:
+            assert (await prepared.execute(prepared.request, lambda _progress: None)).failures == found
+        await session.close()

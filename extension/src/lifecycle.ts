@@ -72,7 +72,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     const { server } = resolution;
     const executable = [server.interpreter.executable, ...server.interpreter.args].join(" ");
     log.info(`starting the language server with ${executable} (${server.why})`);
-    hooks.state("starting", "The language server is starting.");
+    hooks.state("starting", "Starting the language server.");
     const started = createClient(server, { ...parts, resolution: () => resolution });
     started.onDidChangeState(({ oldState, newState }) => {
       log.info(`language server: ${State[oldState]} -> ${State[newState]}`);

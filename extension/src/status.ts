@@ -9,6 +9,7 @@ import { folderOf } from "./cursor";
 import { inlayHints } from "./inlay_hints";
 import type { RunState, Status } from "./protocol";
 import { fail } from "./say";
+import { spoken } from "./spoken_status";
 
 const icons: Record<RunState, string> = {
   untrusted: "$(shield)",
@@ -40,7 +41,7 @@ export function createStatusBoard() {
   const item = vscode.window.createStatusBarItem("fuselight.status", vscode.StatusBarAlignment.Right, 90);
   const changed = new vscode.EventEmitter<Status>();
   const byFolder = new Map<string, Status>();
-  let fallback = noServer("starting", "The language server is starting.");
+  let fallback = noServer("starting", "Starting the language server.");
 
   /** The state of the folder that `uri` is in. */
   function of(uri: vscode.Uri | undefined): Status {
@@ -62,7 +63,7 @@ export function createStatusBoard() {
     item.text = isVerifying ? `${icons.running} Fuselight: verifying` : `${icons[status.state]} ${label}`;
     const fixes = isVerifying ? `; verifying ${status.verifying.join(", ")}` : "";
     item.accessibilityInformation = {
-      label: `Fuselight, ${words[status.state]}. ${status.detail}${fixes}`,
+      label: spoken(words[status.state], `${status.detail}${fixes}`),
       role: "button",
     };
     item.tooltip = tooltip(status);

@@ -272,3 +272,16 @@ def test_the_server_ends_with_its_pipe(connect: Start, tmp_path: Path) -> None:
     assert client.process.stdin is not None
     client.process.stdin.close()
     assert client.process.wait(DEADLINE) == 0
+
+
+def test_a_cancel_that_comes_after_the_answer_is_no_error(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    number = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    assert client.answer(number)["result"]
+    for identity in (number, 9999):
+        client.notify("$/cancelRequest", {"id": identity})
+    client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    assert client.stop() == 0
+    assert b"ancel" not in client.stderr

@@ -219,7 +219,7 @@ class LiveWorkspace(Workspace):
         raise AssertionError("predictions did not end")
 
     def effects(self) -> list[str]:
-        return [one.effect for one in self.state.predictions.values()]
+        return [one.effect(self.state.readings_of([one])) for one in self.state.predictions.values()]
 
     def deferred(self) -> list[str]:
         return [str(change) for one in self.state.predictions.values() for change in one.deferred]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 import torch
 
@@ -46,23 +44,6 @@ def test_resumed_functions_are_not_reported() -> None:
         torch.compile(breaks, backend="eager")(torch.ones(4))
     assert {one.code for one in heard} == {breaks.__code__}
     assert not heard[0].fullgraph
-
-
-def test_guards_are_made_without_being_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    timed: list[object] = []
-
-    def timer(*what: object) -> float:
-        timed.append(what)
-        return 1.0
-
-    monkeypatch.setattr(torch._dynamo.guards, traces.GUARD_TIMER, timer)
-    for context, expected in ((contextlib.nullcontext(), 1), (traces.without_guard_timing(), 0)):
-        timed.clear()
-        torch._dynamo.reset()
-        with context:
-            compiled = torch.compile(_outer, backend="eager")
-            assert compiled(torch.ones(4)).shape == (4,)
-        assert len(timed) == expected
 
 
 def test_settings_are_put_in_force_and_taken_back() -> None:

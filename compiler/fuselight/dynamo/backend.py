@@ -15,7 +15,7 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.report import Location
-from fuselight.torch_api import compiled_results, targets, traces
+from fuselight.torch_api import compiled_results, targets
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,7 @@ def capture_backend(
 
 @contextlib.contextmanager
 def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
-    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.
-
-    Torch does not time its guards, which would take longer than a short trace.
-    """
+    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given."""
     made = CompileCalls()
 
     def heard() -> None:
@@ -89,11 +86,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
             return lambda function: real(function, backend=backend, **kept)
         return real(model, backend=backend, **kept)
 
-    with (
-        targets.replaced_compile(compile_, optimize),
-        targets.heard_precompile(heard),
-        traces.without_guard_timing(),
-    ):
+    with targets.replaced_compile(compile_, optimize), targets.heard_precompile(heard):
         yield made
 
 

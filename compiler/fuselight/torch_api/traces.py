@@ -13,7 +13,6 @@ from types import CodeType
 from typing import Any
 
 import torch
-import torch._dynamo.guards
 import torch._dynamo.symbolic_convert
 
 from fuselight.torch_api import frames, variables
@@ -23,9 +22,6 @@ MARK = "_dynamo_dynamic_indices"
 """The attribute of a tensor in which `mark_dynamic` keeps its dimensions."""
 TRANSLATORS = ("InstructionTranslator", "InliningInstructionTranslator")
 """The classes that trace a frame and an inlined function."""
-
-GUARD_TIMER = "profile_guard_manager"
-"""Checks new guards once with empty caches; returns microseconds."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +88,6 @@ def with_dynamo_config(values: Mapping[str, Any]) -> contextlib.AbstractContextM
 def forget_compiled() -> None:
     """Drop all compiled code, so that a function is traced again when it is called."""
     torch._dynamo.reset()
-
-
-def without_guard_timing() -> contextlib.AbstractContextManager[None]:
-    """Inside, torch does not time the guards that it makes, for its log alone: it writes 32 MB to empty the caches."""
-    if not hasattr(torch._dynamo.guards, GUARD_TIMER):  # then nothing is timed by it
-        return contextlib.nullcontext()
-    return wrapped(torch._dynamo.guards, GUARD_TIMER, lambda _real, *_args, **_named: 0.0)
 
 
 def is_marked_dynamic(tensor: torch.Tensor) -> bool:

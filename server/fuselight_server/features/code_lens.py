@@ -211,8 +211,8 @@ class TargetLenses:
         """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""
         if one.key != Key(self.snapshot.path, self.name):
             return ""
-        if one.effect:
-            return f"edit: {one.effect} (predicted)"
+        if effect := one.effect(self.snapshot.predicted):
+            return f"edit: {effect} (predicted)"
         return f"edit: not predicted, {one.deferred[0]}" if one.deferred else ""
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:

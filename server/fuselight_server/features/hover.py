@@ -166,15 +166,17 @@ DEFERRED = 8
 def predictions(snapshot: Snapshot, line: int) -> list[str]:
     """Say what edits are predicted to change for the targets whose lenses are on `line`, and what takes a run."""
     names = _targets_on(snapshot, line)
-    return [text for one in snapshot.predictions if one.key.name in names and (text := _prediction(one))]
+    return [
+        text for one in snapshot.predictions if one.key.name in names and (text := _prediction(snapshot, one))
+    ]
 
 
-def _prediction(one: Prediction) -> str:
+def _prediction(snapshot: Snapshot, one: Prediction) -> str:
     name, parts = code_span(one.key.name or "__main__"), []
-    if one.effect:
+    if effect := one.effect(snapshot.predicted):
         traced = ", ".join(code_span(function) for function in one.functions)
         parts.append(
-            f"{name} after your edit: {plain(one.effect)}. Predicted by tracing {traced} with the inputs of the last "
+            f"{name} after your edit: {plain(effect)}. Predicted by tracing {traced} with the inputs of the last "
             "run; the next run confirms it."
         )
     if one.deferred:

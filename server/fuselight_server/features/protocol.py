@@ -204,6 +204,11 @@ class Protocol(LanguageServerProtocol):
         """Return the type of a message; responses stay with pygls."""
         return _OURS.get(method) or super().get_message_type(method)
 
+    def _handle_cancel_notification(self, msg_id: Any) -> None:
+        """Cancel a request; one that has been answered meanwhile needs no warning."""
+        if msg_id in self._request_futures:
+            super()._handle_cancel_notification(msg_id)
+
     def structure_message(self, data: dict[str, Any]) -> Any:
         """Read a message. A request that cannot be read is answered with an error before the error goes on."""
         try:

@@ -25,11 +25,14 @@ from fuselight_server.features.capture_nodes import (
 )
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.kernel_nodes import kernel_node
-from fuselight_server.features.tree_nodes import Node, identified
+from fuselight_server.features.prediction_nodes import prediction_nodes
+from fuselight_server.features.tree_nodes import Node, NodeMaker, identified
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.results.captures import capture_result_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuselight_server.features.protocol import ReportTreeParams
     from fuselight_server.features.server import Server
     from fuselight_server.results.captures import CaptureResult
@@ -41,11 +44,22 @@ def report_tree(server: Server, params: ReportTreeParams) -> Node:
     """Answer `fuselight/reportTree`."""
     path = convert.path(params.uri) if params.uri else None
     shown = shown_results(server.state, path)
-    return {"nodes": [target_node(result, server.view, kernels) for result, kernels in shown]}
+    nodes = []
+    for result, kernels in shown:
+        predictions = [one for one in server.state.predictions.values() if one.key == result.key]
+        readings = server.state.readings_of(predictions)
+        predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
+        nodes.append(target_node(result, server.view, kernels, predicted))
+    return {"nodes": nodes}
 
 
-def target_node(result: CaptureResult, view: convert.Client, kernels: KernelResult | None = None) -> Node:
-    """Make the node of one target and all below it."""
+def target_node(
+    result: CaptureResult,
+    view: convert.Client,
+    kernels: KernelResult | None = None,
+    predicted: Sequence[Node] = (),
+) -> Node:
+    """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
     # After an edit the lines are not those that ran: their text is left out.
     context = Context.of(report, Thresholds(), None if result.stale else view.read_line)
@@ -56,6 +70,7 @@ def target_node(result: CaptureResult, view: convert.Client, kernels: KernelResu
     counted = [node for one, node in recompilations if one.compile_id is not None]
     stopped = [node for one, node in recompilations if one.compile_id is None]  # a lens does not count those
     children = [
+        *predicted,
         *input_nodes(make, report),
         *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
         *make.changes("changes", result.changes),

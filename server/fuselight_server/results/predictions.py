@@ -12,23 +12,26 @@ import enum
 import io
 import tokenize
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
 from fuselight_server.files import split_text
 from fuselight_server.finding import Severity
+from fuselight_server.findings import apply_ignores
 from fuselight_server.formatting import format_count
 from fuselight_server.results.changes import noun
 from fuselight_server.results.positions import Places, TrackedFinding, TrackedSpan, tracked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from fuselight.report import Report, Stack
     from fuselight_server.finding import Finding, Span
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.runs.keys import Key
     from fuselight_server.static.code_changes import ChangedFunction, DeferredChange
+    from fuselight_server.static.reading import Reading
     from fuselight_server.static.text_changes import Change
 
 _PREDICTED = frozenset({"FL107", "FL301", "FL302", "FL401", "FL402", "FL404"})
@@ -75,10 +78,10 @@ class Prediction:
     """Whether the functions were traced with the text as it is now."""
     _places: Places = field(default_factory=Places)
     _traced: tuple[TrackedFinding, ...] = ()
-    _new: tuple[str, ...] = ()
-    """Codes of what the trace found and the last run has nowhere."""
-    _deleted: tuple[str, ...] = ()
-    """Codes of what the last run found on lines that are deleted."""
+    _new: tuple[TrackedFinding, ...] = ()
+    """What the trace found and the last run has nowhere."""
+    _deleted: tuple[Finding, ...] = ()
+    """What the last run found on lines that are deleted."""
     _ruled: tuple[TrackedFinding, ...] = ()
     """Found by rules, where no trace has answered yet."""
     _judged: dict[int, _Judged] = field(default_factory=dict)
@@ -91,12 +94,18 @@ class Prediction:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is predicted, where no edit has touched its line since."""
-        seen: set[tuple[str, str, int]] = set()
-        for one in (*self._traced, *self._ruled):
-            place = (one.finding.code, one.place.span.path, one.place.span.line)
-            if not one.edited and not one.place.gone and place not in seen:
-                seen.add(place)
-                yield one.now()
+        return _on_unedited_lines((*self._traced, *self._ruled))
+
+    def added(self) -> Iterator[Finding]:
+        """Yield of these what the last run does not have."""
+        return _on_unedited_lines((*self._new, *self._ruled))
+
+    def removed(self) -> Iterator[Finding]:
+        """Yield what the last run found and the edits remove, where no later edit has touched its line."""
+        judged = (one for one in self._judged.values() if one.status is PredictedStatus.GONE)
+        yield from (one.finding.now() for one in judged if not one.place.edited)
+        if not self.deferred:
+            yield from self._deleted
 
     def status(self, finding: TrackedFinding) -> PredictedStatus | None:
         """Say what is predicted of a finding of the last run; None for nothing."""
@@ -148,7 +157,7 @@ class Prediction:
     def _show(self, comparison: _FindingComparison) -> None:
         self._places = Places()
         self._traced = tracked(comparison.shown, self._places)
-        self._new = tuple(one.code for one in comparison.new)
+        self._new = tracked(comparison.new, self._places)
         self._deleted = tuple(comparison.deleted)
         self._judged = {
             id(live): _Judged(live, self._places.add(live.place.span), status)
@@ -172,15 +181,16 @@ class Prediction:
         self._judged = {}
         self.is_current = False
 
-    @property
-    def effect(self) -> str:
-        """What the edits would change, as `+1 break, 2 breaks gone`; empty where that is not known."""
+    def effect(self, readings: Mapping[str, Reading] = MappingProxyType({})) -> str:
+        """Say what the edits would change, as `+1 break, 2 breaks gone`; empty where that is not known.
+
+        What an ignore comment of `readings`, files by path, silences does not count.
+        """
         if not self.is_current or not self.functions:
             return ""
-        judged = self._judged.values()
-        gone = [one.finding.finding.code for one in judged if one.status is PredictedStatus.GONE]
-        gone += () if self.deferred else self._deleted
-        parts = [f"+{text}" for text in _counted(self._new)] + [f"{text} gone" for text in _counted(gone)]
+        new = without_ignored((one.now() for one in self._new), readings)
+        gone = without_ignored(self.removed(), readings)
+        parts = [f"+{text}" for text in _counted(new)] + [f"{text} gone" for text in _counted(gone)]
         return ", ".join(parts) or "no new findings"
 
 
@@ -195,8 +205,22 @@ def gone_after_edit(finding: Finding) -> Finding:
     )
 
 
-def _counted(codes: Collection[str]) -> Iterator[str]:
-    kinds = sorted((_kind(code) for code in codes), key=lambda kind: kind != "break")
+def without_ignored(found: Iterable[Finding], readings: Mapping[str, Reading]) -> tuple[Finding, ...]:
+    """Drop what ignore comments silence; whether a comment silences nothing is not asked."""
+    return apply_ignores(found, readings, known=lambda _code: False)
+
+
+def _on_unedited_lines(found: Iterable[TrackedFinding]) -> Iterator[Finding]:
+    seen: set[tuple[str, str, int]] = set()
+    for one in found:
+        place = (one.finding.code, one.place.span.path, one.place.span.line)
+        if not one.edited and not one.place.gone and place not in seen:
+            seen.add(place)
+            yield one.now()
+
+
+def _counted(found: Collection[Finding]) -> Iterator[str]:
+    kinds = sorted((_kind(one.code) for one in found), key=lambda kind: kind != "break")
     for kind in dict.fromkeys(kinds):
         yield format_count(kinds.count(kind), kind)
 
@@ -217,8 +241,8 @@ class _FindingComparison:
         self.new: list[Finding] = []
         """Of these, what the last run does not have."""
         self.judged: list[tuple[TrackedFinding, PredictedStatus]] = []
-        self.deleted: list[str] = []
-        """Codes of findings whose lines were deleted."""
+        self.deleted: list[Finding] = []
+        """Findings whose lines were deleted."""
 
     def match(self, found: list[Finding]) -> None:
         """Find out which findings the last run has, too: on the line, else on an equal line of an edited part."""
@@ -247,7 +271,7 @@ class _FindingComparison:
             code, span = live.finding.code, live.place.span
             can_be_gone = span.path == self._path and is_predicted(code) and code not in _AT_RUN_TIME
             if can_be_gone and live.place.gone:
-                self.deleted.append(code)
+                self.deleted.append(live.finding)
             elif can_be_gone and any(first <= span.line <= last for first, last in limits):
                 self.judged.append((live, PredictedStatus.GONE))
 

@@ -131,6 +131,8 @@ class Snapshot(ResultsByTier):
     """Runs of this file's targets that wait for other runs."""
     predictions: tuple[Prediction, ...] = ()
     """What edits of any file are predicted to change for this file's targets."""
+    predicted: Mapping[str, Reading] = field(default_factory=dict)
+    """The open files that these predictions concern, by path: their comments ignore findings."""
 
     @property
     def path(self) -> str:
@@ -229,7 +231,10 @@ class State(ResultsByTier):
             if not was_stale and result.stale:
                 self.mark_findings(result.paths())
         for prediction in self.predictions.values():
+            before = prediction.is_current, len(tuple(prediction.findings()))
             prediction.change(path, change)
+            if before != (prediction.is_current, len(tuple(prediction.findings()))):
+                self.mark_results({*prediction.paths(), prediction.key.path})
 
     def compare_with_text(self, path: str, source: SourceDocument) -> None:
         """Mark results current that ran just the text of an open document."""
@@ -272,13 +277,13 @@ class State(ResultsByTier):
         before = self.predictions.get((prediction.key, prediction.path))
         paths = prediction.paths() | (before.paths() if before is not None else frozenset())
         self.predictions[prediction.key, prediction.path] = prediction
-        self.mark_findings(paths)
+        self.mark_results({*paths, prediction.key.path})
 
     def drop_prediction(self, key: Key, path: str) -> None:
         """Drop what is predicted of a target from the edits of a file."""
         prediction = self.predictions.pop((key, path), None)
         if prediction is not None:
-            self.mark_findings(prediction.paths())
+            self.mark_results({*prediction.paths(), key.path})
 
     def _drop_predictions(self, keys: set[Key]) -> None:
         for key, path in [one for one in self.predictions if one[0] in keys]:
@@ -302,6 +307,7 @@ class State(ResultsByTier):
         if document is None:
             return None
         path = document.path
+        predictions = tuple(one for one in self.predictions.values() if one.key.path == path)
         results = Results(
             (key, result)
             for key, result in self.results.items()
@@ -316,8 +322,14 @@ class State(ResultsByTier):
             client=self.client,
             can_run=document.runnable and self.trusted,
             waiting=frozenset(key for key in waiting if key.path == path),
-            predictions=tuple(one for one in self.predictions.values() if one.key.path == path),
+            predictions=predictions,
+            predicted=self.readings_of(predictions),
         )
+
+    def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:
+        """Read the open files that have lines with these predictions, by path."""
+        documents = [self.at(path) for path in {path for one in predictions for path in one.paths()}]
+        return {one.path: one.reading() for one in documents if one is not None}
 
     def outside_settings(self) -> Settings:
         """Return the settings of what lies in no folder."""

@@ -1,0 +1,103 @@
+"""Predictions in the report's tree, and what ignore comments leave of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fuselight_server.features import convert
+from fuselight_server.features.protocol import ReportTreeParams
+from fuselight_server.features.report_tree import report_tree
+from fuselight_server.features.server import Server
+from tests.support.live_simulation import BROKEN, CURED, MODEL, LiveWorkspace, ran, shown, write_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_model(tmp_path)
+    return tmp_path
+
+
+def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Label and description of the group of predictions, and of each below it, as the client gets them."""
+    server = SimpleNamespace(
+        state=workspace.state, view=convert.Client("utf-8", workspace.state.read_line, convert.uri)
+    )
+    params = ReportTreeParams(convert.uri(workspace.path("model.py")))
+    (target,) = report_tree(cast("Server", server), params)["nodes"]
+    groups: list[dict[str, Any]] = [one for one in target["children"] if one["contextValue"] == "predicted"]
+    return [
+        (
+            f"{group['label']}: {group['description']}",
+            [(one["label"], one["description"]) for one in group["children"]],
+        )
+        for group in groups
+    ]
+
+
+@pytest.mark.asyncio
+async def test_the_report_lists_a_typed_break_until_an_undo(folder: Path) -> None:
+    workspace = await ran(folder)
+    assert predicted(workspace) == []
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    ((group, entries),) = predicted(workspace)
+    assert group == "Predicted from your edit (1): +1 break"
+    assert [(label[:8], where) for label, where in entries] == [("GB0170: ", "predicted, model.py:7")]
+    workspace.state.take_changes()
+    workspace.edit("model.py", MODEL)
+    assert predicted(workspace) == []
+    assert workspace.path("model.py") in workspace.state.take_changes()[1], "the view is drawn again"
+
+
+@pytest.mark.asyncio
+async def test_an_edit_of_its_line_takes_a_prediction_from_the_report_at_once(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.state.take_changes()
+    workspace.edit("model.py", BROKEN.replace("print(0)", "int(0)"))
+    assert predicted(workspace) == []
+    assert workspace.path("model.py") in workspace.state.take_changes()[1]
+
+
+@pytest.mark.asyncio
+async def test_the_report_lists_what_an_edit_removes(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", CURED)
+    await workspace.pause()
+    ((group, entries),) = predicted(workspace)
+    assert group == "Predicted from your edit (1): 1 break gone"
+    assert [where for _, where in entries] == ["gone after your edit (predicted), model.py:8"]
+
+
+@pytest.mark.asyncio
+async def test_the_report_says_what_is_not_predicted(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", f"import os\n{MODEL}")
+    await workspace.pause()
+    ((group, entries),) = predicted(workspace)
+    assert group == "Predicted from your edit (1): "
+    assert entries[0][0].startswith("not predicted: ")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("comment", ["# fuselight: ignore", "# fuselight: ignore[GB0170]"])
+async def test_an_ignored_break_does_not_count(folder: Path, comment: str) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN.replace("print(0)", f"print(0)  {comment}"))
+    await workspace.pause()
+    assert shown(workspace) == [(9, "capture", False)]
+    assert workspace.effects() == ["no new findings"]
+    assert predicted(workspace) == []
+
+
+@pytest.mark.asyncio
+async def test_an_ignore_of_another_code_hides_nothing(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN.replace("print(0)", "print(0)  # fuselight: ignore[FL201]"))
+    await workspace.pause()
+    assert workspace.effects() == ["+1 break"]

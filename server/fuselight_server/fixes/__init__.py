@@ -7,12 +7,14 @@ statement does not fit a rewrite for certain, there is no remedy.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from fuselight_server.fixes.autograd_calls import repeated_argument_remedies
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
+from fuselight_server.fixes.imports import without_unused_imports
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
 from fuselight_server.fixes.output import output_remedies, print_remedies
@@ -54,8 +56,15 @@ def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]
         return ()
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
-    found = tuple(_rewrites(site)) if site is not None else ()
+    found = tuple(_with_used_imports(site, one) for one in _rewrites(site)) if site is not None else ()
     return (*found, *break_settings(finding, report, read))
+
+
+def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:
+    """The remedy without the imports that it leaves without a use."""
+    path = site.finding.span.path
+    text = without_unused_imports(path, site.text, remedy.texts[path])
+    return dataclasses.replace(remedy, texts={**remedy.texts, path: text})
 
 
 def _rewrites(site: Site) -> Iterator[Remedy]:

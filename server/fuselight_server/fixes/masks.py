@@ -6,17 +6,20 @@ far as Dynamo saw both.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight_server.fixes.purity import dotted, is_elementwise, is_pure
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.row_modules import is_row_wise
+from fuselight_server.fixes.site import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.fixes.site import Site
+    from fuselight_server.fixes.site import Replacement, Site
 
 _NEUTRAL = {"sum": "0", "prod": "1"}
 """Reductions without a dimension, and the value that leaves them as they are."""
@@ -25,7 +28,7 @@ _NEUTRAL = {"sum": "0", "prod": "1"}
 def mask_remedies(site: Site) -> Iterator[Remedy]:
     """Remedies for `y[mask] = c`, `y[mask] = f(x[mask])`, `x[mask].sum()` and repeat_interleave."""
     for call in site.nodes(cst.Call)[:3]:
-        yield from _reduction(site, call)
+        yield from _reductions(site, call)
         yield from _repeat_interleave(site, call)
     statement = next(iter(site.nodes(cst.Assign)), None) or _assignment_at(site)
     if statement is not None:
@@ -68,6 +71,19 @@ def _may_be_mask(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpressio
     return len(ranks) <= 1
 
 
+def _selects_rows(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
+    """Whether Dynamo saw a mask of bools that has all dimensions of the tensor but the last."""
+    masks, tensors = site.values(mask), site.values(tensor)
+    if not masks or not tensors or any(not value.text.startswith(("b8[", "bool[")) for value in masks):
+        return False
+    return {_rank(value.text) + 1 for value in masks} == {_rank(value.text) for value in tensors}
+
+
+def _is_mask(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an index is a mask of bools for certain: a comparison, or Dynamo saw one."""
+    return isinstance(node, cst.Comparison) or (bool(site.values(node)) and _may_be_mask(site, node, node))
+
+
 def _rank(text: str) -> int:
     inside = text.partition("[")[2].rstrip("]")
     return inside.count(",") + 1 if inside else 0
@@ -82,14 +98,16 @@ def _assignment(site: Site, statement: cst.Assign) -> Iterator[Remedy]:
     value = statement.value
     if site.comments(start, end) != [] or not is_pure(mask, None) or not is_pure(target.value, None):
         return
-    if not _may_be_mask(site, target.value, mask) or isinstance(mask, cst.Tuple):
+    rows = _selects_rows(site, target.value, mask)
+    if not (rows or _may_be_mask(site, target.value, mask)) or isinstance(mask, cst.Tuple):
         return
-    name, condition = site.operand(target.value), site.code(mask)
+    name = site.operand(target.value)
+    condition = f"{site.operand(mask)}.unsqueeze(-1)" if rows else site.code(mask)
     if _is_scalar(value):
         text = f"{name}.masked_fill_({condition}, {site.code(value)})"
         yield from _remedy(site, "masked_fill", "Use masked_fill_", FixClass.EXACT, (start, end, text))
         return
-    new = _without_mask(site, value, condition)
+    new = _without_mask(site, value, mask, rows=rows)
     if new is not None:
         text = f"{name}.copy_({site.torch}.where({condition}, {new}, {site.code(target.value)}))"
         yield from _remedy(site, "where", "Use torch.where", FixClass.EQUAL, (start, end, text))
@@ -110,10 +128,13 @@ def _is_scalar(node: cst.BaseExpression) -> bool:
     )
 
 
-def _without_mask(site: Site, value: cst.BaseExpression, condition: str) -> str | None:
-    """The text of `f(x[mask])` as `f(x)`; None where f is not known to go element by element."""
-    if not is_elementwise(value):
+def _without_mask(
+    site: Site, value: cst.BaseExpression, selecting: cst.BaseExpression, *, rows: bool
+) -> str | None:
+    """The text of `f(x[mask])` as `f(x)`; None where f is not known to go element by element, or row by row."""
+    if not (is_elementwise(value) or (rows and is_row_wise(site, value))):
         return None
+    is_known = _selects_rows if rows else _may_be_mask
     start = site.range_of(value)[0]
     text = site.code(value)
     found: list[cst.Subscript] = []
@@ -122,7 +143,9 @@ def _without_mask(site: Site, value: cst.BaseExpression, condition: str) -> str 
         node = waiting.pop()
         if isinstance(node, cst.Subscript):
             mask = _mask(node)
-            if mask is None or site.code(mask) != condition or not _may_be_mask(site, node.value, mask):
+            if mask is None or site.code(mask) != site.code(selecting):
+                return None
+            if not is_known(site, node.value, mask):
                 return None
             found.append(node)
         elif isinstance(node, (cst.Tuple, cst.List)):
@@ -135,11 +158,41 @@ def _without_mask(site: Site, value: cst.BaseExpression, condition: str) -> str 
     return text if found else None
 
 
-def _reduction(site: Site, call: cst.Call) -> Iterator[Remedy]:
+@dataclass(frozen=True)
+class MaskedReduction:
+    """A reduction of what a mask selects, and the text in its place."""
+
+    name: str
+    replacement: Replacement
+    mask: cst.BaseExpression
+
+
+def _reductions(site: Site, call: cst.Call) -> Iterator[Remedy]:
+    """The reduction of what a mask selects, and all others of its statement: each breaks the graph for itself."""
+    first = _reduction(site, call)
+    if first is None:
+        return
+    statement = next((one for one in site.ancestors(call) if isinstance(one, cst.BaseSmallStatement)), None)
+    there = descendants(statement) if statement is not None else ()
+    replaced = [first.replacement]
+    for one in there:
+        found = _reduction(site, one) if isinstance(one, cst.Call) and site.is_plain(one) else None
+        if found is None or not (
+            site.code(found.mask) == site.code(first.mask) or _is_mask(site, found.mask)
+        ):
+            continue
+        start, end, _ = found.replacement
+        if all(end <= other[0] or other[1] <= start for other in replaced):  # none is part of another
+            replaced.append(found.replacement)
+    title = f"Use torch.where before {first.name}"
+    yield from _remedy(site, "where", title, FixClass.EQUAL, *replaced)
+
+
+def _reduction(site: Site, call: cst.Call) -> MaskedReduction | None:
     """`x[mask].sum()`, `torch.sum(x[mask])` and the same with prod and mean, over all elements."""
     function = call.func
     if not isinstance(function, cst.Attribute):
-        return
+        return None
     name = function.attr.value
     if dotted(function) == f"{site.torch}.{name}":
         selected = call.args[0].value if len(call.args) == 1 and not call.args[0].keyword else None
@@ -147,18 +200,16 @@ def _reduction(site: Site, call: cst.Call) -> Iterator[Remedy]:
         selected = function.value if not call.args else None
     mask = _mask(selected) if selected is not None else None
     if not isinstance(selected, cst.Subscript) or mask is None or name not in {*_NEUTRAL, "mean"}:
-        return
+        return None
     tensor = selected.value
     pure = is_pure(mask, None) and is_pure(tensor, None) and not isinstance(mask, cst.Tuple)
     if not pure or not _may_be_mask(site, tensor, mask) or site.comments(*site.range_of(call)) != []:
-        return
+        return None
     condition, neutral = site.code(mask), _NEUTRAL.get(name, "0")
     text = f"{site.torch}.where({condition}, {site.code(tensor)}, {neutral})"
     reduced = f"({text}.sum() / {site.operand(mask)}.sum())"
     text = reduced if name == "mean" else f"{text}.{name}()"
-    yield from _remedy(
-        site, "where", f"Use torch.where before {name}", FixClass.EQUAL, (*site.range_of(call), text)
-    )
+    return MaskedReduction(name, (*site.range_of(call), text), mask)
 
 
 def _repeat_interleave(site: Site, call: cst.Call) -> Iterator[Remedy]:

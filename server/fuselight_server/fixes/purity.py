@@ -67,15 +67,21 @@ _PLAIN = (
 
 def is_pure(node: cst.BaseExpression, owner: cst.ClassDef | None) -> bool:
     """Whether an expression can be computed without a trace. `owner` is the class of the method that contains it."""
-    return _check(node, lambda call: _is_pure_call(call, owner))
+    return is_made_of(node, lambda call: _is_pure_call(call, owner))
 
 
 def is_elementwise(node: cst.BaseExpression) -> bool:
     """Whether each element of the result depends on the elements at its index only, subscripts excluded."""
-    return _check(node, lambda call: _last_name(call.func) in ELEMENTWISE and _is_pure_call(call, None))
+    return is_made_of(node, is_elementwise_call)
 
 
-def _check(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
+def is_elementwise_call(call: cst.Call) -> bool:
+    """Whether a call computes each element of its result from the elements at its index."""
+    return _last_name(call.func) in ELEMENTWISE and _is_pure_call(call, None)
+
+
+def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
+    """Whether an expression consists of parts without a side effect, and of calls that `accepts` takes."""
     waiting: list[cst.CSTNode] = [node]
     while waiting:
         one = waiting.pop()

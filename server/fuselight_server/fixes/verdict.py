@@ -123,8 +123,9 @@ def _findings(
     finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, LineMap]
 ) -> str:
     left = list(after)
-    for one in sorted(before, key=lambda old: old != finding):  # the finding itself has the first choice
-        match = next((new for new in left if _is_same(one, new, lines)), None)
+    # The finding chooses last: of several like it on its line, those that are left may be the others.
+    for one in sorted(before, key=lambda old: old == finding):
+        match = _match(finding, one, left, lines)
         if match is not None and one == finding and not _is_reduced(one, match):
             return "the finding is still there"
         if match is not None:
@@ -133,6 +134,18 @@ def _findings(
     title = new.title.partition("\n")[0] if new else ""
     title = title if len(title) <= _SHOWN else f"{title[:_SHOWN]}..."
     return f"it causes another finding: {new.code} on line {new.span.line}: {title}" if new else ""
+
+
+def _match(
+    finding: Finding, old: Finding, left: list[Finding], lines: Mapping[str, LineMap]
+) -> Finding | None:
+    """The finding of the new text that is `old`: one with its title, if possible.
+
+    One with the title of the finding that a remedy is for counts as another only if that has the same title.
+    """
+    same = [new for new in left if _is_same(old, new, lines)]
+    others = (new for new in same if old == finding or new.title != finding.title)
+    return next((new for new in same if new.title == old.title), None) or next(others, None)
 
 
 def _is_same(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:

@@ -143,6 +143,7 @@ def random_number(x):
     return x * np.random.rand()
     # fix: [GB0033] torch_random "Use torch's random numbers"
     # = 1 -> 1 graphs, changes behavior: random numbers
+    # -|import numpy as np
     # -|    return x * np.random.rand()
     # +|    return x * torch.rand(())
 

@@ -119,3 +119,39 @@ class Flagged(Layers):
             if not drop:
                 x = layer(x)
         return x
+
+
+# fuselight: two_reductions(f32[4])
+def two_reductions(x):
+    return x[x > 0].sum() / x[x < 0.5].prod()
+    # fix: [GB0036] where "Use torch.where before sum"
+    # = 2 -> 1 graphs, same results
+    # -|    return x[x > 0].sum() / x[x < 0.5].prod()
+    # +|    return torch.where(x > 0, x, 0).sum() / torch.where(x < 0.5, x, 1).prod()
+
+
+class Mlp(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+# fuselight: SelectedRows()(f32[2, 3, 4])
+class SelectedRows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp = Mlp(4)
+
+    def forward(self, x):
+        y = x * 2
+        m = x.sum(-1) > 0
+        y[m] = self.mlp(x[m])
+        # fix: [GB0036] where "Use torch.where"
+        # = 2 -> 1 graphs, same results
+        # -|        y[m] = self.mlp(x[m])
+        # +|        y.copy_(torch.where(m.unsqueeze(-1), self.mlp(x), y))
+        return y

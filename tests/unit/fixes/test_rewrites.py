@@ -133,6 +133,16 @@ return x + y
         ("return torch.mean(x[m])\n", "x[m]", "GB0036"),
         ("where", "return (torch.where(m, x, 0).sum() / m.sum())\n"),
     ),
+    "where: all reductions of a statement": (
+        ("return x[m].sum() / y[m].mean() + (x[0].sum() - x[y > 0].prod())\n", "x[m]", "GB0036"),
+        (
+            "where",
+            (
+                "return torch.where(m, x, 0).sum() / (torch.where(m, y, 0).sum() / m.sum()) "
+                "+ (x[0].sum() - torch.where(y > 0, x, 1).prod())\n"
+            ),
+        ),
+    ),
     "output_size: repeats that are written down": (
         (
             "return torch.repeat_interleave(x, torch.tensor([1, 2]), dim=0)\n",
@@ -324,8 +334,8 @@ return x
         ("plain_tensor", "p = torch.zeros(4)\nreturn x + p\n"),
     ),
     "plain_tensor: a computed value": (
-        ("return torch.nn.Parameter(x * 2) + 1\n", "torch.nn.Parameter(x * 2)", "GB0264"),
-        ("plain_tensor", "return (x * 2).detach() + 1\n"),
+        ("return torch.nn.Parameter(x * 2) + torch.pi\n", "torch.nn.Parameter(x * 2)", "GB0264"),
+        ("plain_tensor", "return (x * 2).detach() + torch.pi\n"),
     ),
     "clone_argument: one tensor twice": (
         ("return F.apply(x, y, x, 2, x)  # z\n", "F.apply(x, y, x, 2, x)", "GB6297"),

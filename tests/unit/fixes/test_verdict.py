@@ -14,8 +14,9 @@ from fuselight.report import (
     Verification,
     Versions,
 )
+from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.fixes import FixClass, Remedy
-from fuselight_server.fixes.verdict import judge_calls
+from fuselight_server.fixes.verdict import judge, judge_calls
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")
@@ -60,3 +61,33 @@ def test_a_difference_that_the_remedy_does_not_say_refuses_it(
 def test_only_an_exact_fix_must_keep_what_an_output_shares_memory_with() -> None:
     assert passes("", eager=(COPY,), compiled=())
     assert not passes("", eager=(COPY,), compiled=(), unchanged=FixClass.EXACT)
+
+
+def found(line: int, column: int, title: str = "one") -> Finding:
+    span = Span("m.py", line, column, line, column + 1)
+    return Finding("GB0124", Severity.WARNING, title, "message", span, Tier.CAPTURE, "f", "", "2.13.0")
+
+
+@pytest.mark.parametrize(
+    ("after", "passed"),
+    [
+        ([found(1, 4)], True),
+        ([found(1, 4), found(1, 20)], False),
+        ([found(1, 4), found(1, 20, "two")], False),
+        ([found(1, 4, "two")], True),
+        ([found(2, 4)], False),
+        ([], True),
+    ],
+)
+def test_one_of_two_findings_of_a_line_is_gone_if_fewer_are_left(
+    after: list[Finding], *, passed: bool
+) -> None:
+    report = Report(
+        *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
+        verification=Verification(
+            tuple(CallComparison(0, "a", compiled=one, differences=()) for one in (False, True))
+        ),
+    )
+    remedy = Remedy("where", "Use it", FixClass.EQUAL, {"m.py": ""})
+    before = [found(1, 4), found(1, 30, "two" if any(one.title == "two" for one in after) else "one")]
+    assert judge(remedy, before[0], before=before, after=after, report=report, lines={}).passed is passed

@@ -1,0 +1,50 @@
+"""Imports that a fix leaves without a use go with it; those that something may use stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight_server.fixes.imports import without_unused_imports
+from tests.unit.fixes.test_rewrites import offered
+
+CODE = "\n\ndef f(x):\n    return x * np.random.rand()\n"
+LATER = CODE.replace("np.random.rand()", "torch.rand(())")
+
+
+@pytest.mark.parametrize(
+    ("imports", "left"),
+    [
+        ("import numpy as np\nimport torch\n", "import torch\n"),
+        ("import torch\r\nimport numpy as np\r\n", "import torch\r\n"),
+        ("from lib import np, other\nimport torch\n", "from lib import other\nimport torch\n"),
+        ("import os, numpy as np\n", "import os\n"),
+        ("from lib import (\n    np,\n)\n", None),
+        ("import numpy as np  # noqa: F401\n", None),
+        ("try:\n    import numpy as np\nexcept ImportError:\n    pass\n", None),
+        ("import numpy as np\n\n__all__ = ['f']\n", None),
+        ('import numpy as np\n\nKIND: "np.ndarray"\n', None),
+        ("import numpy as np\n# fuselight: f(np.zeros(4))\n", None),
+        ("import numpy as np\n\nvalue = globals()['np']\n", None),
+        ("from numpy import np as np\n", None),
+        ("import np.random\n", None),
+    ],
+)
+def test_an_import_goes_only_with_its_last_use(imports: str, left: str | None) -> None:
+    expected = imports if left is None else left
+    assert without_unused_imports("m.py", imports + CODE, imports + LATER) == expected + LATER
+
+
+def test_a_package_may_export_what_it_imports() -> None:
+    text = "import numpy as np\n"
+    assert without_unused_imports("a/__init__.py", text + CODE, text + LATER) == text + LATER
+
+
+def test_an_import_that_was_not_used_before_stays() -> None:
+    text = "import os\nimport numpy as np\n"
+    assert without_unused_imports("m.py", text + CODE, text + LATER) == f"import os\n{LATER}"
+
+
+def test_a_rewrite_has_no_import_that_it_leaves_unused() -> None:
+    text = f"import numpy as np\nimport torch\n{CODE}"
+    remedy = offered(text, "np.random.rand()", "GB0007")[0]
+    assert remedy.texts["m.py"] == f"import torch\n{LATER}"

@@ -28,6 +28,27 @@ SOURCE = """
         y = x * n * SCALE
         return y.sum() if mode == "sum" and flag else y
 
+    def repeated(x, n):
+        for _ in range(n):
+            x = x.sin()
+        return x
+
+    def repeated_more(x, n):
+        return sum([x * i for i in range(1, int(n * 1) + len(x.shape), 1)])
+
+    def repeated_later(x, n):
+        torch._dynamo.graph_break()
+        y = x * 2
+        for _ in range(n - 1):
+            y = y.sin()
+        return y
+
+    def named(x, n):
+        y = x * n
+        for _ in range(x.dim()):
+            y = y + n
+        return y
+
     def halves(x):
         return x.view(2, -1) if x.size(0) % 2 == 0 else x.sum()
 
@@ -263,6 +284,37 @@ def test_marked_sizes_need_no_further_compile(module: Any) -> None:
     (frame,) = forecasts(module, module.scaled, {"x": x, "n": 2})
     size = next(one for one in frame.changes if one.subject == ("x.size(0)",) and one.kind is ChangeKind.SIZE)
     assert not size.recompiles
+
+
+@pytest.mark.parametrize(
+    ("name", "repeats"),
+    [
+        ("repeated", True),
+        ("repeated_more", True),
+        ("repeated_later", True),
+        ("scaled", False),
+        ("named", False),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_number_that_decides_a_loop_compiles_for_each_value(
+    module: Any, name: str, *, repeats: bool, dynamic: bool | None
+) -> None:
+    """As three real calls with three numbers do."""
+    function, x = getattr(module, name), torch.randn(6, 4)
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(function, dynamic=dynamic)
+        compiled(x, 5)
+        found = recorder.forecasts()
+        asked = [one for frame in found for one in frame.changes if one.subject == ("n",)]
+        compiled(x, 6)
+        compiled(x, 7)
+        again = len(recorder.parts().recompiles)
+    assert any(one.is_loop_count for one in asked) is repeats
+    assert again == (2 if repeats else 0 if dynamic else 1)
+    answers = {(one.recompiles, one.repeats) for one in asked if one.recompiles}
+    assert answers == ({(True, repeats)} if repeats or not dynamic else set())
 
 
 def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module: Any) -> None:

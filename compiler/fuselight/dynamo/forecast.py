@@ -21,6 +21,7 @@ from fuselight import torch_texts
 from fuselight.dynamo import graphs, recompiles, stacks
 from fuselight.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.dynamo.guards import Births
+from fuselight.dynamo.loop_counts import loop_counts
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
 from fuselight.torch_api import artifacts, settings
@@ -87,6 +88,7 @@ def forecast(
     if _first_failure(managers, frame.f_locals) is not None:
         return None
     found = []
+    counts = loop_counts(frame.code)
     for change in _changes(frame, managers, births, roots):
         with change.during():
             failure = _first_failure(managers, change.f_locals)
@@ -97,6 +99,7 @@ def forecast(
             change.now,
             failure is not None,
             is_likely=change.is_likely,
+            is_loop_count=change.kind is ChangeKind.NUMBER and not counts.isdisjoint(change.subject),
         )
         found.append(one if failure is None else _with_guard(one, *failure, births, frame.callee))
     found.sort(key=lambda one: (not one.recompiles, not one.is_likely))
@@ -139,9 +142,8 @@ def _with_guard(
     words = "" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source)
     return replace(
         one,
-        repeats=_repeats(
-            one.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")
-        ),
+        repeats=one.is_loop_count
+        or _repeats(one.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")),
         source=callee.in_its_words(words),
         guard=code[:400],
         born=born,

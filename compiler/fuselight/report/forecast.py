@@ -69,6 +69,8 @@ class Forecast:
     """The guard that fails, as torch prints it."""
     born: Stack = ()
     """The line that created this guard, outermost frame first."""
+    is_loop_count: bool = False
+    """Whether it is a number that decides how often a loop of the function runs, as in `range(n)`."""
 
 
 @dataclass(frozen=True)

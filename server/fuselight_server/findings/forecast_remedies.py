@@ -122,6 +122,11 @@ def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str
 
 
 def _number_remedies(one: Forecast, name: str) -> tuple[str, ...]:
+    if one.is_loop_count:
+        return (
+            f"Compile the body of the loop instead: torch unrolls the loop, so that each `{name}` is compiled",
+            f"Or call it with few values of `{name}`",
+        )
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
     if "." in one.was or "e" in one.was or "n" in one.was:  # a float; inf and nan too
         return (tensor,)

@@ -303,3 +303,17 @@ def test_the_lens_names_two_likely_changes_and_no_mode() -> None:
     assert lens_text(changes(frame(number, grad))) == "recompiles if n changes"
     assert lens_text(changes(frame(unlikely, grad))) == ""
     assert lens_text(()) == ""
+
+
+def test_a_number_that_decides_a_loop_has_advice_of_its_own() -> None:
+    count = dataclasses.replace(
+        value(ChangeKind.NUMBER, "k", "3", "4"), repeats=True, is_loop_count=True, guard="L['k'] == 3"
+    )
+    (one,) = changes(frame(count))
+    assert one.cost == "each new value compiles: 7 more until the limit of 8, then eager mode"
+    assert one.further_compiles == 7
+    assert one.remedies == (
+        "Compile the body of the loop instead: torch unrolls the loop, so that each `k` is compiled",
+        "Or call it with few values of `k`",
+    ), "neither a tensor nor dynamic=True would help"
+    assert len(one.made) == 2, "two further values are tried"

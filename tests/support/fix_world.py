@@ -142,6 +142,7 @@ class FixWorld:
         self.gate = asyncio.Event()
         """Closed while verifications are to wait."""
         self.gate.set()
+        self.asked_to_run = asyncio.Event()
         self.allowed = True
         outcomes = ResultIntake(self.state, self.ui, generation=lambda: 1)
         self.session = FixSession(self.state, outcomes, prepare=self._prepare)
@@ -179,9 +180,10 @@ class FixWorld:
         key = data_key(text.encode())
         return report_of_text(self.path, text, name=name, key=key, verification=verification)
 
-    def ran(self, text: str, name: str = "f") -> None:
-        """Take in a run of the text."""
+    def ran(self, text: str, name: str = "f", files: dict[str, str] | None = None) -> None:
+        """Take in a run of the text; `files`: further files that it imported, with the keys of their texts."""
         made = self.report_of(text, name=name)
+        made = dataclasses.replace(made, files={**made.files, **(files or {})})
         self.state.accept(capture_result_of(Key(self.path, name), 1, made, findings(made)))
 
     def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
@@ -191,6 +193,7 @@ class FixWorld:
 
     async def _execute(self, request: RunRequest, _show: Callable[[Progress], None]) -> Report:
         self.requests.append(request)
+        self.asked_to_run.set()
         await self.gate.wait()
         is_new = isinstance(request, VerifyRequest) and not request.records
         text = request.overlays.get(self.path, TEXT)

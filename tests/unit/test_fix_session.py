@@ -14,17 +14,18 @@ import pytest_asyncio
 from lsprotocol import types
 
 from fuselight.protocol import RunRequest, VerifyRequest
-from fuselight.report import Aspect, Report
+from fuselight.report import Aspect, Report, data_key
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import fix_actions
 from fuselight_server.features.status import verifying
 from fuselight_server.finding import Finding
 from fuselight_server.fixes import FixClass, Remedy
 from fuselight_server.runs.keys import Key
-from fuselight_server.session import fix_session
+from fuselight_server.session import fix_session, verified_results
 from fuselight_server.session.fix_session import InterruptedVerificationError
-from fuselight_server.session.state import Folder
+from fuselight_server.session.state import Document, Folder
 from fuselight_server.settings import FixSettings, Settings
+from fuselight_server.static.document import SourceDocument
 from tests.support.fix_world import EXACT, TEXT, FixWorld, differing, replaced
 
 
@@ -343,7 +344,7 @@ async def test_what_is_known_of_fixes_is_bounded(world: FixWorld, monkeypatch: p
         assert await world.verified() == [VERIFIED]
     session = world.session
     assert (len(session._offers), len(session._attempts), len(session._findings)) == (2, 2, 1)
-    assert len(session._results) <= fix_session._MOST_RESULTS
+    assert len(session._results) <= verified_results.MOST_RESULTS
     assert session._folder is not None
     kept = await asyncio.to_thread(os.listdir, session._folder)
     assert len(kept) == 1, "the results of older texts are deleted"
@@ -355,3 +356,66 @@ async def test_what_is_known_of_fixes_is_bounded(world: FixWorld, monkeypatch: p
 async def test_a_read_only_file_has_no_fix(world: FixWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     assert await world.titles() == []
+
+
+@pytest.mark.asyncio
+async def test_a_fix_that_was_canceled_can_be_chosen_before_its_run_has_ended(world: FixWorld) -> None:
+    world.gate.clear()
+    (action,) = await world.actions(automatic=True)
+    await asyncio.sleep(0)
+    (running,) = world.session.active.values()
+    world.session.verify_in_background(())
+    assert not running.task.done()
+    choosing = asyncio.create_task(world.apply(action))
+    await asyncio.sleep(0)
+    world.gate.set()
+    await choosing
+    assert (running.task.cancelled(), world.ui.messages) == (True, [])
+    assert world.text_after(world.edits[0]) == ONE_FIXED
+
+
+@pytest.mark.asyncio
+async def test_a_keystroke_reads_no_file(world: FixWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.verified()
+    read: list[str] = []
+
+    def keys_on_disk(path: str) -> frozenset[str]:
+        read.append(path)
+        return frozenset()
+
+    monkeypatch.setattr(verified_results, "keys_on_disk", keys_on_disk)
+    (_, fixed) = world.session._results._results
+    files = fixed.report.files
+    files.update({"/closed.py": "key", world.path: files.pop(world.path)})  # the edited one is the last
+    world.edit(f"{TEXT}# more\n")
+    assert read == []
+    world.edit(ONE_FIXED)
+    assert read == ["/closed.py"], "this text ran"
+
+
+@pytest.mark.asyncio
+async def test_all_fixes_begin_with_the_unsaved_texts_and_do_not_undo_later_edits(world: FixWorld) -> None:
+    other = str(Path(world.path).with_name("other.py"))
+    await asyncio.to_thread(Path(other).write_text, "saved\n")
+    document = Document(Path(other).as_uri(), other, 1, SourceDocument(other, "typed\n"), runnable=True)
+    world.state.open(document)
+    text = f"{TEXT}\n\n# fuselight: g(f32[4])\ndef g(x):\n    return f(x)\n"
+    world.edit(text)
+    world.ran(text)
+    world.ran(text, "g", files={other: data_key(b"typed\n")})
+
+    def both(finding: Finding, made: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        (here,) = replaced("where", "Use where", FixClass.EXACT)(finding, made, read)
+        return (dataclasses.replace(here, texts={**here.texts, other: f"{read(other)}set_up()\n"}),)
+
+    world.offers(both)
+    world.gate.clear()
+    verifying = asyncio.create_task(world.session.verify_all(world.path))
+    await asyncio.wait_for(world.asked_to_run.wait(), 10)
+    document.source.become("typed later\n")
+    world.gate.set()
+    found = await verifying
+    assert found is not None
+    assert found.attempts
+    assert (found.before[other], found.after[other]) == ("typed\n", "typed\nset_up()\nset_up()\n")
+    assert not world.session.is_current(found.before)

@@ -22,16 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight_server.files import disk_text
-from fuselight_server.findings import findings
 from fuselight_server.fixes import FixClass
 from fuselight_server.fixes.fixer import Fixer, FixOptions
 from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies
-from fuselight_server.results.captures import capture_result_of
-from fuselight_server.results.target_result import keys_of, keys_on_disk
-from fuselight_server.session.intake import PROGRAM, line_reader, thresholds_of
+from fuselight_server.session.intake import PROGRAM
+from fuselight_server.session.verified_results import VerifiedResults, current_text, has_its_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fuselight.protocol import Progress, RunRequest
     from fuselight.report import Report
@@ -42,12 +40,13 @@ if TYPE_CHECKING:
     from fuselight_server.runs.keys import Key
     from fuselight_server.session.intake import ResultIntake
     from fuselight_server.session.state import State
+    from fuselight_server.static.reading import Reading
 
 _MOST_OFFERS = 100
 _MOST_ATTEMPTS = 40
 """Verified fixes that are remembered, each with the report of its text."""
-_MOST_RESULTS = 16
-"""Results that are shown again when a file has their text again."""
+_MOST_KNOWN = 16
+"""Targets whose findings, and files whose exact fixes, are remembered."""
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
 
@@ -88,6 +87,30 @@ class SessionTarget:
     async def report(self, request: RunRequest) -> Report:
         """The report of a run. Raises InterruptedVerificationError."""
         return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
+
+
+@dataclass(frozen=True)
+class TextSnapshot:
+    """The texts of files as they were when each was first asked for, whatever is typed and saved later."""
+
+    texts: dict[str, str | None]
+    readings: dict[str, Reading]
+    """What static reading knows of the open ones."""
+
+    @classmethod
+    def of(cls, state: State, results: Iterable[CaptureResult]) -> TextSnapshot:
+        """With the texts that the editor has of the files of some results."""
+        paths = {path for result in results for path in result.depends}
+        documents = [one for path in sorted(paths) if (one := state.at(path)) is not None]
+        return cls(
+            {one.path: one.source.text for one in documents}, {one.path: one.reading() for one in documents}
+        )
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, of a closed one as it is on the disk; None where it cannot be read."""
+        if path not in self.texts:
+            self.texts[path] = disk_text(path)
+        return self.texts[path]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +167,14 @@ class FixSession:
         """Called when a verification begins, moves on or ends."""
         self.active: dict[str, VerificationTask] = {}
         self._state = state
-        self._outcomes = outcomes
         self._prepare = prepare
         self._offers: collections.OrderedDict[str, FixOffer] = collections.OrderedDict()
         self._attempts: collections.OrderedDict[str, Attempt] = collections.OrderedDict()
-        self._results: collections.deque[CaptureResult] = collections.deque(maxlen=_MOST_RESULTS)
+        self._results = VerifiedResults(state, outcomes)
         self._findings: dict[Key, tuple[Report, tuple[Finding, ...]]] = {}
         """Those of the reports that were asked about last."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Those in progress, and those that are canceled and have not ended."""
         self._turn = asyncio.Lock()
         self._folder: str | None = None
         self._all: dict[str, VerifiedFixes] = {}
@@ -169,7 +193,8 @@ class FixSession:
         for result in self._current_results(path):
             here = [one for one in await self._findings_of(result) if _is_on(one, path, first, last)]
             for finding in here:
-                for offer in await asyncio.to_thread(_offers_for, self._new_fixer(result), result, finding):
+                fixer = self._new_fixer(TextSnapshot.of(self._state, (result,)))
+                for offer in await asyncio.to_thread(_offers_for, fixer, result, finding):
                     same = (finding.code, finding.span, *sorted(offer.remedy.texts.items()))
                     if not self._obstacle(offer.remedy):
                         found.setdefault(same, offer)
@@ -183,12 +208,14 @@ class FixSession:
     def offer(self, identity: str) -> FixOffer | None:
         """Return an offer that was made, if the files have its texts still."""
         offer = self._offers.get(identity)
-        is_current = offer is not None and self.is_current(offer.before) and self._has_its_texts(offer.result)
+        is_current = (
+            offer is not None and self.is_current(offer.before) and has_its_texts(self._state, offer.result)
+        )
         return offer if is_current else None
 
     def is_current(self, texts: dict[str, str]) -> bool:
         """Whether each file has this text now."""
-        return all(self._text(path) == text for path, text in texts.items())
+        return all(current_text(self._state, path) == text for path, text in texts.items())
 
     def _current_results(self, path: str) -> list[CaptureResult]:
         return [
@@ -205,32 +232,21 @@ class FixSession:
         """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""
         report, found = self._findings.pop(result.key, (None, ()))
         if report is not result.report:
-            found = await asyncio.to_thread(self._new_fixer(result).findings, result.report)
+            fixer = self._new_fixer(TextSnapshot.of(self._state, (result,)))
+            found = await asyncio.to_thread(fixer.findings, result.report)
         self._findings[result.key] = result.report, found
-        while len(self._findings) > _MOST_RESULTS:
+        while len(self._findings) > _MOST_KNOWN:
             del self._findings[next(iter(self._findings))]
         return found
-
-    def _text(self, path: str) -> str | None:
-        document = self._state.at(path)
-        return document.source.text if document is not None else disk_text(path)
 
     def _obstacle(self, remedy: Remedy) -> str:
         """Why the files of a remedy cannot be edited."""
         read_only = next((path for path in remedy.texts if not os.access(path, os.W_OK)), None)
         return f"{read_only} is read-only" if read_only is not None else ""
 
-    def _new_fixer(self, result: CaptureResult, folder: str = "") -> Fixer:
-        """A fixer of the texts as they are now, which another thread may use."""
-        depends = [self._state.at(path) for path in result.depends]
-        documents = [one for one in depends if one is not None]
-        texts = {one.path: one.source.text for one in documents}
-        return Fixer(
-            read=lambda path: texts[path] if path in texts else disk_text(path),
-            obstacle=self._obstacle,
-            readings={one.path: one.reading() for one in documents},
-            folder=folder,
-        )
+    def _new_fixer(self, snapshot: TextSnapshot, folder: str = "") -> Fixer:
+        """A fixer of these texts, which another thread may use."""
+        return Fixer(read=snapshot.read, obstacle=self._obstacle, readings=snapshot.readings, folder=folder)
 
     # Verification
 
@@ -247,7 +263,7 @@ class FixSession:
         wanted = {one.id: one for one in offers if self.known(one) is None}
         for identity, one in list(self.active.items()):
             if one.is_automatic and identity not in wanted:
-                one.task.cancel()
+                self._cancel(identity)
         allowed = {key: self._prepare(key, True) is not None for key in {one.key for one in wanted.values()}}  # noqa: FBT003 - as the type says
         for offer in wanted.values():
             if allowed[offer.key]:
@@ -267,7 +283,7 @@ class FixSession:
             return known
         for identity, other in list(self.active.items()):
             if not automatic and other.is_automatic and identity != offer.id:
-                other.task.cancel()
+                self._cancel(identity)
         one = self._start(offer.id, offer.remedy.title, offer.key.path, lambda: self._verify(offer))
         one.is_automatic &= automatic
         found: Attempt | None = await _result_of(one.task, seconds)
@@ -277,7 +293,7 @@ class FixSession:
         """Cancel one verification, those of a file, or all."""
         for known, one in list(self.active.items()):
             if identity in {None, known} and path in {None, one.path}:
-                one.task.cancel()
+                self._cancel(known)
 
     def _start(
         self, identity: str, title: str, path: str, verify: Callable[[], Coroutine[Any, Any, object]]
@@ -287,16 +303,25 @@ class FixSession:
         if active is None:
             task = asyncio.get_running_loop().create_task(verify())
             active = self.active[identity] = VerificationTask(title, path, task, is_automatic=True)
+            self._tasks.add(task)
             task.add_done_callback(functools.partial(self._ended, identity, title))
             self.on_change()
         return active
 
+    def _cancel(self, identity: str) -> None:
+        """Cancel a verification. Its run takes a moment to end: from now on it can begin again."""
+        self.active.pop(identity).task.cancel()
+        self.on_change()
+
     def _ended(self, identity: str, title: str, task: asyncio.Task[Any]) -> None:
-        self.active.pop(identity, None)
+        self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._state.log(f"`{title}` was not verified: {error!r}")
-        self.on_change()
+        active = self.active.get(identity)
+        if active is not None and active.task is task:
+            del self.active[identity]
+            self.on_change()
 
     def _show(self, identity: str) -> Callable[[str], None]:
         def show(words: str) -> None:
@@ -325,20 +350,11 @@ class FixSession:
             attempt = await fixer.attempt(target, offer.finding, offer.remedy, offer.result.report)
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
         if attempt.report is not None:  # before the fix can be chosen, whose edit ends this
-            await self._keep(offer.result, attempt.report, offer.remedy.texts)
+            await self._results.keep(offer.result, attempt.report, offer.remedy.texts)
         self._attempts[offer.id] = attempt
         while len(self._attempts) > _MOST_ATTEMPTS:
             self._attempts.popitem(last=False)
         return attempt
-
-    def _target(self, prepared: PreparedRun, offer: FixOffer) -> SessionTarget:
-        def show(words: str) -> None:
-            active = self.active.get(offer.id)
-            if active is not None and active.words != words:
-                active.words = words
-                self.on_change()
-
-        return SessionTarget(prepared.request, prepared.execute, show)
 
     def _fixer_for(self, result: CaptureResult, prepared: PreparedRun) -> Fixer:
         """The fixer of a target as it is: its runs of the text before serve all fixes of this text."""
@@ -350,31 +366,22 @@ class FixSession:
             self._fixer[1].forget_results()
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="fuselight-fix-")
-        fixer = self._new_fixer(result, self._folder)
-        for other in self._others(result):
-            run = self._prepare(other.key, True)  # noqa: FBT003 - as the type says
-            if run is not None:
-                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), other.report)
+        others = self._others((result,), (result.key.path, *result.report.files))
+        fixer = self._new_fixer(TextSnapshot.of(self._state, (result, *others)), self._folder)
+        self._add(others, fixer)
         self._fixer = identity, fixer
         return fixer
 
-    def _others(self, result: CaptureResult) -> list[CaptureResult]:
-        """Other targets that run files of this one: a fix must leave their calls as they are, too.
-
-        Also those of other files: a fix may change a file that several targets import.
-        """
-        known = {
-            one.key: one
-            for path in (result.key.path, *result.report.files)
-            for one in self._current_results(path)
-            if one.key != result.key
-        }
+    def _others(self, results: Sequence[CaptureResult], paths: Iterable[str]) -> list[CaptureResult]:
+        """Further targets that run one of these files, their own or one that they import."""
+        known = {one.key: one for path in paths for one in self._current_results(path)}
+        for result in results:
+            known.pop(result.key, None)
         return list(known.values())[:_MOST_OTHERS]
 
-    def _add_importers(self, path: str, fixer: Fixer) -> None:
-        """Let a fixer verify for targets of other files that run a file, too."""
-        importers = [one for one in self._current_results(path) if one.key.path != path]
-        for one in importers[:_MOST_OTHERS]:
+    def _add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
+        """Let a fixer verify that fixes leave the calls of other targets as they are."""
+        for one in others:
             run = self._prepare(one.key, True)  # noqa: FBT003 - as the type says
             if run is not None:
                 fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), one.report)
@@ -387,7 +394,11 @@ class FixSession:
         Returns None if that takes longer, was canceled, or the user has not agreed to runs.
         """
         known = self._all.get(path)
-        if known is not None and self.is_current(known.before) and all(map(self._has_its_texts, known.ran)):
+        if (
+            known is not None
+            and self.is_current(known.before)
+            and all(has_its_texts(self._state, one) for one in known.ran)
+        ):
             return known
         one = self._start(f"all {path}", "all exact fixes", path, lambda: self._verify_all(path))
         one.is_automatic &= automatic
@@ -397,32 +408,33 @@ class FixSession:
     async def _verify_all(self, path: str) -> VerifiedFixes:
         async with self._turn:
             results = [one for one in self._current_results(path) if one.key.path == path]
-            identity = f"all {path}"
-            runs = [self._allowed_run(one.key, identity) for one in results]
-            texts = {path: self._text(path) or ""}
+            others = self._others(results, (path,))
+            snapshot = TextSnapshot.of(self._state, (*results, *others))
             with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
-                fixer = self._new_fixer(results[0], folder) if results else None
-                targets = [SessionTarget(run.request, run.execute, self._show(identity)) for run in runs]
-                for result, target in zip(results, targets, strict=True):
-                    if fixer is not None:  # also those after a target: their calls must stay as they are, too
-                        fixer.add(target, result.report)
-                if fixer is not None:
-                    self._add_importers(path, fixer)
-                for result, target in zip(results, targets, strict=True):
-                    if fixer is None:
-                        break
-                    report = result.report if not fixer.texts else await target.report(fixer.request(target))
-                    last = await fixer.fix(target, report, _EXACT)
-                    if fixer.texts:
-                        await self._keep(result, last, fixer.texts)
-        passed = tuple(one for one in fixer.attempts if one.has_passed) if fixer is not None else ()
-        after = dict(fixer.texts) if fixer is not None else {}
-        texts.update({path: text for path in after if (text := self._text(path)) is not None})
-        found = VerifiedFixes(passed, texts, after, tuple(results))
-        self._all[path] = found
-        while len(self._all) > _MOST_RESULTS:
+                fixer = self._new_fixer(snapshot, folder)
+                await self._fix(f"all {path}", fixer, results, others)
+        after = dict(fixer.texts)
+        before = {one: snapshot.read(one) or "" for one in (path, *after)}
+        passed = tuple(one for one in fixer.attempts if one.has_passed)
+        found = self._all[path] = VerifiedFixes(passed, before, after, tuple(results))
+        while len(self._all) > _MOST_KNOWN:
             del self._all[next(iter(self._all))]
         return found
+
+    async def _fix(
+        self, identity: str, fixer: Fixer, results: Sequence[CaptureResult], others: Sequence[CaptureResult]
+    ) -> None:
+        """Try the exact fixes of some targets, each for all of them and for the others."""
+        runs = [self._allowed_run(one.key, identity) for one in results]
+        targets = [SessionTarget(run.request, run.execute, self._show(identity)) for run in runs]
+        for result, target in zip(results, targets, strict=True):
+            fixer.add(target, result.report)
+        self._add(others, fixer)
+        for result, target in zip(results, targets, strict=True):
+            report = result.report if not fixer.texts else await target.report(fixer.request(target))
+            last = await fixer.fix(target, report, _EXACT)
+            if fixer.texts:
+                await self._results.keep(result, last, fixer.texts)
 
     # Forecasts
 
@@ -440,7 +452,7 @@ class FixSession:
     async def _try_forecast(self, identity: str, result: CaptureResult) -> bool:
         async with self._turn:
             prepared = self._allowed_run(result.key, identity)
-            if not self._has_its_texts(result):
+            if not has_its_texts(self._state, result):
                 raise InterruptedVerificationError("the files have changed")
             target = SessionTarget(prepared.request, prepared.execute, self._show(identity))
             fixer = self._fixer_for(result, prepared)
@@ -450,47 +462,18 @@ class FixSession:
                 self._state.log(f"forecast of {result.key.words}, {one.what}: {'; '.join(trial.words)}")
         return True
 
-    # What came of it
-
-    async def _keep(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
-        """Keep the results of the texts before and after a fix, to show them when the files have these texts."""
-        settings = self._state.folder_of(before.key.path).settings
-        made = await asyncio.to_thread(
-            findings, report, thresholds=thresholds_of(settings), read_line=line_reader(texts)
-        )
-        after = capture_result_of(before.key, before.generation, report, made)
-        after.verified = True
-        for result in (before, after):
-            if all(one is not result for one in self._results):
-                self._results.append(result)
+    # Edits
 
     def edited(self, path: str) -> None:
         """Show the kept results of the text that a file has now, and cancel verifications of another one."""
-        for one in list(self.active.values()):
-            if path == one.path:
-                one.task.cancel()
-        for result in [one for one in self._results if path in one.depends]:
-            shown = self._state.captures.get(result.key)
-            is_replaced = shown is None or (shown is not result and shown.stale)
-            if is_replaced and self._has_its_texts(result):
-                for file in list(result.changed_files):
-                    result.mark_current(file)
-                result.generation = max(result.generation, shown.generation if shown is not None else 0)
-                self._outcomes.show_again(result)
-
-    def _has_its_texts(self, result: CaptureResult) -> bool:
-        for path, key in result.report.files.items():
-            document = self._state.at(path)
-            if key not in (keys_on_disk(path) if document is None else keys_of(document.source.text)):
-                return False
-        return result.key.path in result.report.files
+        self.cancel(path=path)
+        self._results.edited(path)
 
     async def close(self) -> None:
         """Cancel every verification and delete the results of runs."""
-        tasks = [one.task for one in self.active.values()]
         self.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self._folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.protocol import Refused
+from fuselight_server.results.captures import CaptureResult
 from fuselight_server.session import live_runs
 from fuselight_server.settings import Settings
 from tests.support.live_simulation import (
@@ -55,6 +56,41 @@ async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Pa
     await workspace.predicted()
     assert workspace.deferred() == []
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
+
+
+@pytest.mark.asyncio
+async def test_a_result_that_a_newer_run_replaces_meanwhile_starts_no_live_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await ran(folder)
+    texts, gate = workspace.analysis.live._texts, asyncio.Event()
+    read = texts.overlays
+
+    async def overlays(result: CaptureResult) -> dict[str, str] | None:
+        found = await read(result)
+        await gate.wait()
+        return found
+
+    monkeypatch.setattr(texts, "overlays", overlays)
+    workspace.edit("model.py", BROKEN)
+    workspace.clock.advance(0.4)
+    await asyncio.sleep(0)
+    workspace.save("model.py")
+    runs = workspace.analysis.runs
+    while runs.settled < runs.generation:  # noqa: ASYNC110 - as in `settle`
+        await asyncio.sleep(0)
+    gate.set()
+    await workspace.predicted()
+    assert (workspace.worker.requests, workspace.deferred()) == ([], [])
+
+
+@pytest.mark.asyncio
+async def test_a_defect_in_a_live_run_is_logged_and_said(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.worker.requests = None  # type: ignore[assignment] # so that it raises
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert workspace.deferred() == ["the tracer ended by itself; the log says why"]
 
 
 @pytest.mark.asyncio

@@ -314,8 +314,10 @@ class LivePredictions:
         if changes and not why and run is None:
             why = await self._start(result, may_start=may_start)
             run = self.runs.of(key)
-            if run is not None and run.ready is not None:
-                self._begin_trace(path)  # an edit of another file has started it meanwhile
+            if not self._is_current(edit) or (run is not None and run.ready is not None):
+                self._begin_trace(
+                    path
+                )  # meanwhile a run has ended, or an edit of another file has started it
                 return
         if not changes:
             self._show_same_code(result, path, (ran, edit.now))

@@ -7,6 +7,7 @@ that it was started for. It ends with that result, when idle, when its files are
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import time
 from dataclasses import dataclass, field, replace
@@ -203,8 +204,12 @@ class LiveRuns:
         overlays = await self._texts.overlays(result)
         if key in self._runs:
             return ""
-        if self._has_failed(key):  # another attempt, while the texts were read
-            return _ENDED
+        newest = self._state.captures.get(key)
+        is_newest = newest is not None and newest.reported is result
+        if not is_newest or self._has_failed(
+            key
+        ):  # a newer run, or another attempt, while the texts were read
+            return _ENDED if is_newest else "a newer run has ended"
         text = self._texts.text(result, key.path)
         request = (
             None if overlays is None or text is None else self._plan(key, text, self._texts.request(key))
@@ -220,9 +225,18 @@ class LiveRuns:
         run = self._runs[key] = LiveRunHandle(key, dict(result.report.files), worker, identity)
         run.task = asyncio.get_running_loop().create_task(self._keep(run, request.of_kind(LiveRequest)))
         self._tasks.add(run.task)
-        run.task.add_done_callback(self._tasks.discard)
+        run.task.add_done_callback(functools.partial(self._task_ended, run))
         self._state.log(f"live run of {key.words} in {key.path}")
         return ""
+
+    def _task_ended(self, run: LiveRunHandle, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # a defect of ours, which another attempt would meet again
+            self._state.log(f"live run of {run.key.words} failed: {error!r}")
+            self._failures[run.key] = _MOST_FAILURES
+            self._forget(run)
+            self._moved(run)
 
     def _has_failed(self, key: Key) -> bool:
         return self._failures.get(key, 0) >= _MOST_FAILURES

@@ -112,7 +112,9 @@ class Watch:
             if run.due is not None and time.monotonic() > run.due:
                 await overdue()
                 return
-            if self._sample_after <= 0 or run.pid is None or run.is_waiting:
+            if run.is_waiting:
+                run.moved = time.monotonic()  # it does not move until it is asked
+            if self._sample_after <= 0 or run.pid is None:
                 continue
             if time.monotonic() - run.moved >= self._sample_after:
                 await self._sample(run, run.pid, ask)

@@ -77,6 +77,10 @@ def test_every_setting_is_described() -> None:
     ] == []
 
 
+def test_settings_are_shown_in_the_order_of_the_manifest() -> None:
+    assert [entry["order"] for entry in PROPERTIES.values()] == [*range(1, len(PROPERTIES) + 1)]
+
+
 def test_the_settings_page_lists_every_setting_with_its_default() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     rows = {

@@ -146,6 +146,8 @@ async def test_nothing_runs_without_consent_and_the_command_asks(world: FixWorld
     assert resolved.command is not None
     await world.apply(resolved)
     assert world.asked == [Key(world.path, "f")]
+    await fix_actions.apply_all(world.server, {"uri": world.uri})
+    assert (world.asked, world.ui.messages) == ([Key(world.path, "f")] * 2, [])
     assert (world.requests, world.edits) == ([], [])
 
 
@@ -419,3 +421,16 @@ async def test_all_fixes_begin_with_the_unsaved_texts_and_do_not_undo_later_edit
     assert found.attempts
     assert (found.before[other], found.after[other]) == ("typed\n", "typed\nset_up()\nset_up()\n")
     assert not world.session.is_current(found.before)
+
+
+@pytest.mark.asyncio
+async def test_a_canceled_verification_leaves_no_results_on_the_disk(world: FixWorld) -> None:
+    world.gate.clear()
+    await world.actions(automatic=True)
+    await asyncio.wait_for(world.asked_to_run.wait(), 10)
+    (running,) = world.session.active.values()
+    world.session.cancel()
+    await asyncio.wait({running.task})
+    folder = world.session._folder
+    assert folder is not None
+    assert await asyncio.to_thread(os.listdir, folder) == []

@@ -154,7 +154,6 @@ class LiveRun:
     state: RunState
     recording: LiveRecording
     _waiting: collections.deque[int] = field(default_factory=collections.deque)
-    _cancelled: set[int] = field(default_factory=set)
     _running: _Trace | None = None
     _spare: _Spare | None = None
     _open: bool = True

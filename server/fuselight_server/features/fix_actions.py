@@ -194,6 +194,10 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
     document = server.state.documents.get(str(options.get("uri")))
     if document is None:
         return
+    blocked = server.analysis.fixes.not_allowed(document.path)
+    if blocked is not None:
+        server.analysis.agrees_to_verification(blocked)
+        return
     found = await server.analysis.fixes.verify_all(document.path)
     if found is None:
         server.ui.say("No fix was applied: the verification was canceled.", error=False)

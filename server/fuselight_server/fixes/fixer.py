@@ -303,7 +303,11 @@ class Fixer:
                 non_finite=is_special,
                 automatic=True,
             )
-            self._records[key] = folder, await target.report(asked)
+            try:
+                self._records[key] = folder, await target.report(asked)
+            except BaseException:  # canceled, or the run was interrupted
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             while len(self._records) > _MOST_RECORDS:
                 oldest, _ = self._records.pop(next(iter(self._records)))
                 shutil.rmtree(oldest, ignore_errors=True)

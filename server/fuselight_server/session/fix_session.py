@@ -258,6 +258,11 @@ class FixSession:
         """Whether the user has agreed to the runs of a verification."""
         return self._prepare(offer.key, automatic) is not None
 
+    def not_allowed(self, path: str) -> Key | None:
+        """The first target of a file whose runs the user has not agreed to; None if there is none."""
+        keys = (one.key for one in self._current_results(path) if one.key.path == path)
+        return next((key for key in keys if self._prepare(key, False) is None), None)  # noqa: FBT003 - as the type says
+
     def verify_in_background(self, offers: Iterable[FixOffer]) -> None:
         """Verify these, and none of those before that nobody waits for."""
         wanted = {one.id: one for one in offers if self.known(one) is None}

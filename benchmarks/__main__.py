@@ -19,6 +19,7 @@ NAMES = (
     "check_process",
     "facts_bench",
     "forecast_time",
+    "live_rules",
     "live_trace",
     "run_overhead",
     "kernels_bench",

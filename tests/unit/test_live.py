@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fuselight.protocol import Refused
+from fuselight_server.static.document import LARGE
 from tests.support.live_simulation import (
     BROKEN,
     CURED,
@@ -43,6 +44,21 @@ async def test_a_typed_break_is_shown_before_the_save(folder: Path) -> None:
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
     assert workspace.effects() == ["+1 break"]
     assert (folder / "model.py").read_text() != BROKEN
+
+
+@pytest.mark.asyncio
+async def test_a_large_file_is_said_not_to_be_predicted(folder: Path) -> None:
+    workspace = await ran(folder)
+    large = BROKEN + "# " + "x" * LARGE + "\n"
+    workspace.edit("model.py", large)
+    await workspace.pause()
+    assert workspace.deferred() == ["the file has more than 400 kB"]
+    assert workspace.worker.requests == []
+    workspace.edit("model.py", large.replace("print(0)", "print(1)"))
+    assert workspace.deferred() == ["the file has more than 400 kB"]
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert (workspace.effects(), workspace.deferred()) == (["+1 break"], [])
 
 
 @pytest.mark.asyncio

@@ -25,6 +25,7 @@ from fuselight_server.session.intake import PROGRAM, line_reader, thresholds_of
 from fuselight_server.session.live_runs import MOST_LIVE_RUNS, LiveRuns, RanTexts
 from fuselight_server.static.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.static.code_parts import UnreadableError
+from fuselight_server.static.document import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _REST = 3.0
 """Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""
 STARTING = "the tracer is starting"
+TOO_LARGE = DeferredChange("", f"the file has more than {LARGE // 1000} kB", 1)
 _RETRACE_SECONDS = 5.0
 _CALLERS_SECONDS = 30.0
 """Time limit of the second trace, which nobody waits for and which the next edit ends."""
@@ -102,15 +104,26 @@ class LivePredictions:
         self._stop(path)
         results = [result for result in self._results(path) if path in result.changed_files]
         document = self._state.at(path)
-        is_on = document is not None and not document.source.is_large and self._is_on(path)
+        is_on = self._is_on(path)
         self._drop(path, but={result.key for result in results} if is_on else ())
-        if not results or not is_on:
+        if not results or document is None or not is_on:
+            return
+        if document.source.is_large:
+            self._say_too_large(path, results)
             return
         if path not in self._ruling:
             self._ruling.add(path)
             self._spawn(self._rule(path), "predicting from an edit")
         delay = self._state.folder_of(path).settings.live_delay / 1000
         self._timers[path] = asyncio.get_running_loop().call_later(delay, self._begin_trace, path)
+
+    def _say_too_large(self, path: str, results: Collection[CaptureResult]) -> None:
+        """Say that a file is too large for predictions, once: this is called at each keystroke."""
+        for key in [result.key for result in results]:
+            known = self._state.predictions.get((key, path))
+            if known is None or known.deferred != (TOO_LARGE,):
+                self._state.drop_prediction(key, path)
+                self._show_deferred(key, path, (TOO_LARGE,))
 
     def accepted(self, key: Key, request: RunRequest | None) -> None:
         """Take in that a run of a target has ended with a new result."""
@@ -172,6 +185,13 @@ class LivePredictions:
 
     def _is_on(self, path: str) -> bool:
         return self._state.trusted and self._state.folder_of(path).settings.live == "on"
+
+    def _readable(self, path: str) -> Document | None:
+        """Return the document of a file whose edits are predicted."""
+        document = self._state.at(path)
+        return (
+            document if document is not None and not document.source.is_large and self._is_on(path) else None
+        )
 
     def _results(self, path: str) -> list[CaptureResult]:
         """Return the captures that ran a file, those of its own targets first, of these the newest first."""
@@ -235,7 +255,7 @@ class LivePredictions:
     async def _rule(self, path: str) -> None:
         """Look at a file with rules, again if it is edited meanwhile: one look at a time, with rests between them."""
         try:
-            while (document := self._state.at(path)) is not None and self._is_on(path):
+            while (document := self._readable(path)) is not None:
                 version, text = document.source.version, document.source.text
                 start = time.monotonic()
                 found: list[tuple[EditedTarget, tuple[Finding, ...]]] = []
@@ -285,8 +305,8 @@ class LivePredictions:
     # Traces
 
     async def _trace(self, path: str) -> None:
-        document = self._state.at(path)
-        if document is not None and self._is_on(path):
+        document = self._readable(path)
+        if document is not None:
             results = [result for result in self._results(path) if path in result.changed_files]
             await asyncio.gather(
                 *(

@@ -23,6 +23,10 @@ AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
 
 LOCALS = ".<locals>."
 _BOM = b"\xef\xbb\xbf"
+_GOES_ON = (b"@", b"from")
+"""Beginnings of lines at which a statement may go on that looks complete."""
+_MOST_JOINED = 4
+"""Chunks before or after another one with which it is parsed: a file may have hundreds that begin so."""
 _DEFINED = re.compile(rb"^(?:def|class|async[ \t]+def)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -133,10 +137,9 @@ def changed_parts(ran: bytes, now: bytes) -> tuple[CodeParts, CodeParts]:
     """
     old, new = _chunks(ran), _chunks(now)
     same = collections.Counter(data for data, _ in old) & collections.Counter(data for data, _ in new)
-    try:
-        return _parts(old, same.copy()), _parts(new, same)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _whole(ran), _whole(now)  # what looks like two statements may be one
+    # The text now first: it may be half-typed, and parsing the other one would be in vain.
+    now_parts = _parts(new, same.copy())
+    return _parts(old, same), now_parts
 
 
 def bindings(statement: ast.stmt) -> tuple[set[str], set[str]]:
@@ -167,31 +170,62 @@ def _chunks(text: bytes) -> list[tuple[bytes, int]]:
 
 
 def _parts(chunks: list[tuple[bytes, int]], leave_out: collections.Counter[bytes]) -> CodeParts:
+    """The parts of a text. Raises UnreadableError."""
     parts = CodeParts()
-    for data, line in chunks:
+    parsed = 0
+    """Chunks up to which all is collected: some are parsed together with their neighbors."""
+    for index, (data, _) in enumerate(chunks):
         if leave_out[data] > 0:
             leave_out[data] -= 1
             parts.left_out.update(name.decode() for name in _DEFINED.findall(data))
-        else:
-            tree = _parse(b"\n" * (line - 1) + data)  # so that its lines are those of the file
-            _Collector(parts, data, line).collect(tree.body, "", in_function=False)
+        elif index >= parsed:
+            parsed = _collect(parts, chunks, index)
     return parts
 
 
-def _whole(text: bytes) -> CodeParts:
-    parts = CodeParts()
-    data = _with_line_feeds(text)
+def _collect(parts: CodeParts, chunks: list[tuple[bytes, int]], index: int) -> int:
+    """Collect a chunk, with its neighbors if it does not parse by itself; returns the number of the next chunk."""
+    first, following = index, index + 1
     try:
-        _Collector(parts, data, 1).collect(_parse(data).body, "", in_function=False)
+        tree = _parse(*chunks[index])
+    except UnreadableError:
+        first, following = _statement_around(chunks, index)
+        if following - first == 1:
+            raise
+        tree = _parse(_joined(chunks[first:following]), chunks[first][1])
+    data = _joined(chunks[first:following])
+    _Collector(parts, data, chunks[first][1]).collect(tree.body, "", in_function=False)
+    return following
+
+
+def _statement_around(chunks: list[tuple[bytes, int]], index: int) -> tuple[int, int]:
+    """The chunks that may be one statement with the one that does not parse by itself: its first, and past its last.
+
+    In brackets a line may begin with the operator `@`, or with `from` after `yield`, and is cut off there.
+    """
+    first, last = index, index
+    while first > 0 and index - first < _MOST_JOINED and chunks[first][0].startswith(_GOES_ON):
+        first -= 1
+    while last + 1 < len(chunks) and last - index < _MOST_JOINED and chunks[last + 1][0].startswith(_GOES_ON):
+        last += 1
+    return first, last + 1
+
+
+def _joined(chunks: list[tuple[bytes, int]]) -> bytes:
+    """Chunks as one, each on its lines."""
+    start, text = chunks[0][1], b""
+    for data, line in chunks:
+        text += b"\n" * (line - start - text.count(b"\n")) + data
+    return text
+
+
+def _parse(data: bytes, line: int) -> ast.Module:
+    """The syntax of a chunk that starts on `line` of its file. Raises UnreadableError."""
+    text = data.decode("utf-8", "surrogatepass")  # as text: a declared encoding is that of the file
+    try:
+        return ast.parse("\n" * (line - 1) + text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnreadableError(str(error)) from None
-    return parts
-
-
-def _parse(data: bytes) -> ast.Module:
-    return ast.parse(
-        data.decode("utf-8", "surrogatepass")
-    )  # as text: a declared encoding is that of the file
 
 
 def _with_line_feeds(text: bytes) -> bytes:

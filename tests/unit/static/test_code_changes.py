@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 
 import pytest
@@ -214,6 +215,28 @@ def test_a_name_that_is_defined_twice_needs_a_run() -> None:
 def test_a_text_that_does_not_parse_is_unreadable(now: str) -> None:
     with pytest.raises(UnreadableError):
         code_changes(MODEL.encode(), (MODEL + now).encode(), TRACED)
+
+
+def test_an_operator_at_the_start_of_a_line_continues_its_statement() -> None:
+    ran = MODEL + "weights = (helper\n@B\n@C)\n\n\n@B\ndef last(x):\n    return x\n"
+    now = ran.replace("@C)", "@D)").replace("return x\n", "return -x\n")
+    found = code_changes(ran.encode(), now.encode(), {*TRACED, "last"})
+    assert [one.name for one in found.functions] == ["last"]
+    assert [str(one) for one in found.deferred] == ["code of the module has changed"]
+
+
+def test_half_typed_code_costs_its_own_statement_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = ast.parse
+
+    def counted(text: str) -> ast.Module:
+        parsed.append(text.strip())
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    with pytest.raises(UnreadableError):
+        code_changes(MODEL.encode(), MODEL.replace("return x * SCALE", "return (x *").encode(), TRACED)
+    assert parsed == ["def helper(x):\n    return (x *"]
 
 
 @pytest.mark.parametrize("cookie", ["# -*- coding: latin-1 -*-\n", "\ufeff"])

@@ -19,7 +19,7 @@ import pytest
 
 from fuselight import program
 from fuselight.incremental_json import GrowingJson
-from fuselight.protocol import Answer, Progress, Refused, RunRequest
+from fuselight.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Note, Problem, Report
 from fuselight.worker import preload
 from fuselight.worker.children import HostFolder, Tail
@@ -206,7 +206,7 @@ def test_the_host_gets_a_bounded_number_of_modules_and_files(
         names = [f"package{run}.module{number}" for number in range(4)]
         files = [str(installed / f"made_{run}_{number}.py") for number in range(4)]
         path.write_text(json.dumps({"modules": names, "files": files}))
-        ahead.want(str(path))
+        ahead.want(str(path), CaptureRequest)
     assert len(ahead._wanted) == 10
     assert len(ahead._files) == 10
 

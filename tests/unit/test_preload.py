@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fuselight.protocol import CaptureRequest, GenerateRequest
 from fuselight.worker import preload as ahead
 from fuselight.worker.children import HostFolder
 from fuselight.worker.preload import Preload
@@ -22,7 +23,7 @@ def test_unreadable_files_are_left_unchanged(tmp_path: Path, left: object) -> No
     path.write_text(json.dumps(left))
     preload = Preload(HostFolder())
     idle = preload.patience()
-    preload.want(str(path))
+    preload.want(str(path), CaptureRequest)
     assert preload.patience() == idle
 
 
@@ -40,9 +41,32 @@ def test_a_long_import_leaves_room_for_requests(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ahead, "_imported", import_)
     preload = Preload(HostFolder())
     preload._good = ["first", "broken", "third"]
-    assert preload.go_on(10_000, ()) == []
+    assert preload.go_on(10_000) == []
     assert imported == ["first", "broken"]
     assert preload.patience() == 0.0
-    lines = preload.go_on(10_000, ())
+    lines = preload.go_on(10_000)
     assert lines[0] == "imported 2 modules ahead of the next run, in 0.2 s"
     assert preload.patience() > 0.0
+
+
+def test_before_a_run_the_host_imports_only_what_runs_of_its_type_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    def import_(name: str, _: object) -> bool:
+        imported.append(name)
+        return True
+
+    monkeypatch.setattr(ahead, "_imported", import_)
+    path = tmp_path / "ahead.json"
+    path.write_text(json.dumps({"modules": ["of_kernels"], "files": []}))
+    preload = Preload(HostFolder())
+    preload.want(str(path), GenerateRequest)
+    preload._good, preload._wanted = preload._wanted, []  # as a trial of them does
+    assert preload.before(CaptureRequest, 10_000) == []
+    assert imported == []
+    (line,) = preload.before(GenerateRequest, 10_000)
+    assert line.startswith("imported 1 modules")
+    assert imported == ["of_kernels"]
+    assert preload.before(GenerateRequest, 10_000) == []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -31,12 +32,14 @@ import torch._inductor.debug
 import torch._inductor.graph
 import torch._inductor.ir
 import torch._inductor.scheduler
+import torch.hub
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes import joint_graph
 from torch._inductor.virtualized import V
 
 from fuselight.report import Device
 from fuselight.torch_api.patching import patched, wrapped
+from fuselight.triton_api import names
 from fuselight.virtual_gpu.attention import attending
 from fuselight.virtual_gpu.autotune_choices import decided, listing_choices
 from fuselight.virtual_gpu.cuda_dispatch import dispatch_for
@@ -80,6 +83,22 @@ class GenerationObserver(Protocol):
 
     def broke(self, stage: str, error: Exception) -> None:
         """A hook failed: a fact is lost."""
+
+
+def warm_up() -> None:
+    """Do once what the first graph of a process does: Inductor reads its patterns, and Triton hashes itself.
+
+    It starts no thread: tqdm, which fx asks even where it shows nothing, would start one.
+    """
+    bar: Any = vars(torch.hub).get("tqdm")
+    unwatched = (
+        patched(bar, "monitor_interval", 0) if hasattr(bar, "monitor_interval") else contextlib.nullcontext()
+    )
+    if "input_device" in inspect.signature(joint_graph.lazy_init).parameters:  # else it would ask for a GPU
+        with unwatched:
+            joint_graph.lazy_init(torch.device("cpu"))
+    if not names.is_missing():
+        names.warm_up()
 
 
 def generate(

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fuselight.codec import DecodeError, decode
@@ -117,8 +117,7 @@ class Host:
             for running in self._runs.values():
                 children.enforce(running, forks=self._forks)
             if self._forks and not busy:
-                for line in self._preload.go_on(self._warm.baseline, self._closing):
-                    self._log("info", line)
+                self._log_all(self._preload.go_on(self._warm.baseline))
 
     def close(self) -> None:
         """End every descendant process, including those in other sessions, and delete the folder."""
@@ -240,16 +239,22 @@ class Host:
     def _tell_started(self, running: RunningChild) -> None:
         self._send(Started(running.request.id, running.pid, children.due(running, forks=self._forks)))
 
-    def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
-        for broken in fork_rules.violations(self._warm.baseline):
-            self._log("error", f"fork rule broken: {broken}; the run may hang")
+    def _not_for_children(self) -> tuple[int, ...]:
+        """Our descriptors, and those of the active runs."""
         others = [
             descriptor
             for running in self._runs.values()
             for descriptor in (*running.pipes, running.requests)
             if descriptor is not None
         ]
-        close = (*self._closing, *others)
+        return (*self._closing, *others)
+
+    def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
+        if all(running.is_idle for running in self._runs.values()):  # the limits of another run must be kept
+            self._log_all(self._preload.before(type(request), self._warm.baseline))
+        for broken in fork_rules.violations(self._warm.baseline):
+            self._log("error", f"fork rule broken: {broken}; the run may hang")
+        close = self._not_for_children()
 
         def work(directory: str, progress: int, requests: int) -> None:
             from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
@@ -335,6 +340,8 @@ class Host:
                 if status is not None:
                     self._finish(running, status)
         self._preload.reap()
+        if self._forks:
+            self._log_all(self._preload.try_wanted(self._not_for_children()))
         if all(running.is_idle for running in self._runs.values()):
             self._kill_orphans()
 
@@ -360,7 +367,7 @@ class Host:
             self._log("debug", f"run {request.id} ended with {how}")
             self._write(answers.answer(running, status, self._warm.versions))
             if request.preload:
-                self._preload.want(running.path("ahead.json"))
+                self._preload.want(running.path("ahead.json"), type(request))
         finally:
             running.remove()
 
@@ -391,6 +398,10 @@ class Host:
                 data = data[os.write(self._outgoing, data) :]
         except OSError:  # the server is gone
             self._open = False
+
+    def _log_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._log("info", line)
 
     def _log(self, level: str, text: str) -> None:
         self._send(Log(level, text))

@@ -3,7 +3,8 @@
 The host imports what runs imported, and lists the functions of files as Dynamo did in them.
 
 Invariant: the host imports only modules that a throw-away child imported first without breaking a fork rule. A package
-that breaks a rule is never preloaded. Only idle time is used.
+that breaks a rule is never preloaded. The host imports in idle time, and before a run of a type whose runs imported the
+same: that run would do so itself, and so would each after it, where one follows the other without a pause.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fuselight.protocol import RunRequest
 from fuselight.worker import fork_rules, process
 from fuselight.worker.children import HostFolder, read_file
 
@@ -32,6 +34,8 @@ _IDLE = 30.0
 _SOON = 0.05
 _STEP = 0.1
 """Seconds of importing after which the host checks for messages."""
+_WARMED = ("fuselight.virtual_gpu.codegen",)
+"""Modules of ours with a `warm_up`, which does once what each run would do again."""
 _MOST = 20_000
 """Maximum names, and files, that the host accepts: far more than torch and its dependencies have. The runs import the
 rest."""
@@ -56,18 +60,19 @@ class Preload:
         """Of these, how many have been imported by now, and the seconds that it took."""
         self._files: dict[str, bool] = {}
         """Installed files whose functions are to be listed, and whether they have been."""
+        self._wanted_by: set[type[RunRequest]] = set()
+        """Types of the runs that imported what is not imported here yet."""
         self._bad: dict[str, str] = {}
         self._news: list[str] = []
         self._judged: set[str] = set()
         """Every name that a trial has reached: it is not tried again, whatever the result."""
         self._trial: _Trial | None = None
-        self._places = tuple(
-            os.path.realpath(sysconfig.get_path(name)) + os.sep
-            for name in ("stdlib", "platstdlib", "purelib", "platlib")
-        )
+        folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        self._places = tuple(os.path.realpath(folder) + os.sep for folder in (*folders, ours))
 
-    def want(self, path: str) -> None:
-        """Add what a run has written at `path`: the modules that it imported, and the files that Dynamo has listed."""
+    def want(self, path: str, kind: type[RunRequest]) -> None:
+        """Add what a run of type `kind` wrote at `path`: modules that it imported, files that Dynamo listed."""
         try:
             with open(path, "rb") as file:
                 ahead = json.load(file)
@@ -88,35 +93,45 @@ class Preload:
             and name not in known
             and name.partition(".")[0] not in self._bad
         ]
+        if new:
+            self._wanted_by.add(kind)
+        new.sort(key=_is_ours)  # last: ours import the others, which would be one long step
         self._wanted += new[: max(0, _MOST - len(known))]
 
     def patience(self) -> float:
         """Return how long the loop may sleep, in seconds."""
         if self._imported:  # on the way
             return 0.0
-        return (
-            _SOON
-            if self._news or self._good or self._unlisted() or (self._wanted and self._trial is None)
-            else (1.0 if self._trial else _IDLE)
-        )
+        return _SOON if self._news or self._good or self._unlisted() else (1.0 if self._trial else _IDLE)
 
     def pids(self) -> tuple[int, ...]:
         """Name the process of the trial, if one is on."""
         return (self._trial.pid,) if self._trial else ()
 
-    def go_on(self, baseline: int, close: Iterable[int]) -> list[str]:
+    def try_wanted(self, close: Iterable[int]) -> list[str]:
+        """Try what is wanted in a child, which closes the descriptors `close`. Returns lines for the log."""
+        if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
+            process.kill_group(self._trial.pid)
+        if self._trial is not None or not self._wanted:
+            return []
+        names, self._wanted = self._wanted, []
+        self._trial = self._try(names, close)
+        return [f"trying {len(names)} modules in a child before importing them here"]
+
+    def before(self, kind: type[RunRequest], baseline: int) -> list[str]:
+        """Import what a run of type `kind` would import again. Returns lines for the log."""
+        lines: list[str] = []
+        while self._good and kind in self._wanted_by:
+            lines += self._import_good(baseline)
+        return lines
+
+    def go_on(self, baseline: int) -> list[str]:
         """Do the next small step while no run is active. Returns lines for the log."""
         if self._news:
             news, self._news = self._news, []
             return news
         if self._good:
             return self._import_good(baseline)
-        if self._trial is None and self._wanted:
-            names, self._wanted = self._wanted, []
-            self._trial = self._try(names, close)
-            return [f"trying {len(names)} modules in a child before importing them here"]
-        if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
-            process.kill_group(self._trial.pid)
         unlisted = self._unlisted()
         if unlisted is not None:
             self._files[unlisted] = True
@@ -190,6 +205,8 @@ class Preload:
         self._importing += time.monotonic() - start
         if self._good:
             return []
+        if self._trial is None and not self._wanted:
+            self._wanted_by.clear()
         gc.freeze()  # as after the warm-up
         lines = [f"imported {self._imported} modules ahead of the next run, in {self._importing:.1f} s"]
         self._imported, self._importing = 0, 0.0
@@ -214,6 +231,10 @@ def _trial(names: list[str], path: str, places: tuple[str, ...]) -> None:
             file.write(f"good {package} {' '.join(good)}\n")
 
 
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "fuselight"
+
+
 def _imported(name: str, places: tuple[str, ...]) -> bool:
     """Import one module, if it is an installed one. Returns whether that went well."""
     try:
@@ -221,7 +242,9 @@ def _imported(name: str, places: tuple[str, ...]) -> bool:
         origin = spec.origin if spec is not None else None
         if origin is None or not os.path.realpath(origin).startswith(places):
             return False
-        importlib.import_module(name)
+        module = importlib.import_module(name)
+        if name in _WARMED:
+            module.warm_up()
     except BaseException:  # noqa: BLE001 - any import may raise anything; a run that needs it will say so
         return False
     return True

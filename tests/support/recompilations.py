@@ -55,7 +55,7 @@ def again(*failures: GuardFailure, compile_id: str | None = "0/1", **changes: An
 
 SIZE = failed("x.size(0) was 4, now 7")
 WHOLE = Frame("Net.forward", DEF)
-PART = Frame("Net.forward", DEF, resumes_at=25)
+PART = Frame("Net.forward", DEF, resumes_at=25, carried=1)
 """The part after the graph break on line 25."""
 BREAK = at(25, (8, 20), function="forward")
 

@@ -12,6 +12,7 @@ from fuselight.report import (
     Culprit,
     Failure,
     Forecast,
+    Frame,
     FrameForecast,
     FusedOperator,
     GeneratedGraph,
@@ -24,9 +25,9 @@ from fuselight.report import (
 )
 from fuselight_server.features import convert
 from fuselight_server.features.report_tree import target_node
-from fuselight_server.findings import findings
+from fuselight_server.findings import Thresholds, findings
 from fuselight_server.findings.counts import counts
-from fuselight_server.results.captures import capture_result_of
+from fuselight_server.results.captures import capture_result_of, read_capture
 from fuselight_server.results.kernels import kernel_result_of
 from fuselight_server.runs.keys import Key
 from tests.support.reports import FILE, LIBRARY, at, broken, report
@@ -46,6 +47,23 @@ def every(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield node
     for child in node["children"]:
         yield from every(child)
+
+
+def test_after_an_edit_the_report_names_what_a_break_carries_over_as_it_was_when_it_ran() -> None:
+    carried = Forecast(
+        ChangeKind.NUMBER, ("___stack1",), "1.5", "2.5", recompiles=True, source="___stack1",
+        guard="___stack1 == 1.5",
+    )  # fmt: skip
+    part = FrameForecast("Net.forward", at(20), 1, 8, (carried,), resumes_at=21)
+    made = report(
+        forecasts=(part,),
+        breaks=(broken(at(21, (15, 23))),),
+        frames=(Frame("Net.forward", at(20), resumes_at=21, carried=2),),
+    )
+    result = read_capture(Key(FILE, "Net"), 1, made, Thresholds(), lambda *_: "    return x * x.item() + 1")
+    result.stale = True
+    nodes = every(target_node(result, convert.Client("utf-8", lambda *_: "edited", convert.uri)))
+    assert any(one["label"].startswith("the value of `x.item()` on line 21 changes") for one in nodes)
 
 
 def test_the_tree_counts_what_the_lens_counts() -> None:

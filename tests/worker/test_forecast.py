@@ -28,6 +28,9 @@ SOURCE = """
         y = x * n * SCALE
         return y.sum() if mode == "sum" and flag else y
 
+    def multiplied(x):
+        return x * x.sum().item() + 1
+
     def repeated(x, n):
         for _ in range(n):
             x = x.sin()
@@ -315,6 +318,18 @@ def test_a_number_that_decides_a_loop_compiles_for_each_value(
     assert again == (2 if repeats else 0 if dynamic else 1)
     answers = {(one.recompiles, one.repeats) for one in asked if one.recompiles}
     assert answers == ({(True, repeats)} if repeats or not dynamic else set())
+
+
+def test_the_last_value_that_a_break_carries_over_is_what_the_expression_computed(module: Any) -> None:
+    """`x` waits for the number in `x * x.sum().item()`, and is the first value that the rest takes over."""
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(module.multiplied)
+        compiled(torch.ones(3))
+        _, part = recorder.forecasts()
+    assert [one.carried for one in recorder.parts().frames] == [None, 2]
+    (number,) = [one for one in part.changes if one.kind is ChangeKind.NUMBER]
+    assert (number.subject, number.was) == (("___stack1",), "3.0")
 
 
 def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module: Any) -> None:

@@ -476,8 +476,16 @@ class Recorder:
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):
             taken = callee.parameters
+            carried = None if resumed is None else stacks.carried(code)
             self._frame_list.append(
-                Frame(callee.function, callee.location, resumed, parameters=taken, wrapper=callee.wrapper)
+                Frame(
+                    callee.function,
+                    callee.location,
+                    resumed,
+                    parameters=taken,
+                    wrapper=callee.wrapper,
+                    carried=carried,
+                )
             )
         return index
 

@@ -85,6 +85,11 @@ def resumes_at(code: CodeType) -> int | None:
     return None if found is None else int(found["line"])
 
 
+def carried(code: CodeType) -> int:
+    """How many values on Python's stack a resume function takes over."""
+    return sum(frames.CARRIED.fullmatch(name) is not None for name in code.co_varnames[: code.co_argcount])
+
+
 @functools.lru_cache(maxsize=16384)
 def location(  # noqa: PLR0917 - the arguments are the cache's key
     path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str

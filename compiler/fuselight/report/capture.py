@@ -120,6 +120,8 @@ class Frame:
     wrapper: Location | None = None
     """The `def` line of the code object itself, if that is a library's wrapper and the frame is shown as the function
     that it wraps."""
+    carried: int | None = None
+    """How many values on Python's stack a resume function takes over: the last one is what the break computed."""
 
 
 @dataclass(frozen=True)

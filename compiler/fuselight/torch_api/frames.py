@@ -21,6 +21,8 @@ import torch._dynamo.convert_frame
 import torch._dynamo.symbolic_convert
 import torch._guards
 
+CARRIED = re.compile(r"___stack\d+")
+"""An argument of a resume function for a value that was on Python's stack at the break."""
 RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 
 Positions = dict[tuple[str, int, str], tuple["int | None", "int | None", "int | None"]]

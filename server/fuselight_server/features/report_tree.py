@@ -61,8 +61,13 @@ def target_node(
 ) -> Node:
     """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
-    # After an edit the lines are not those that ran: their text is left out.
-    context = Context.of(report, Thresholds(), None if result.stale else view.read_line)
+
+    def read_line(path: str, line: int) -> str | None:
+        # After an edit the lines are not those that ran: of those without a break, the text is left out.
+        now = None if result.stale else view.read_line(path, line)
+        return result.broken_lines.get((path, line), now)
+
+    context = Context.of(report, Thresholds(), read_line)
     make = CaptureNodeMaker(view, result, context)
     name = key.name or "__main__"
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from fuselight.report import Break, GuardFailure, Recompile
     from fuselight_server.findings.context import Context
 
-_CARRIED = re.compile(r"\b___stack\d+\b")
+_CARRIED = re.compile(r"\b___stack(\d+)\b")
 """Values on Python's stack when compiled code resumes after a break."""
 _CARRIED_PROPERTY = re.compile(
-    r"\b___stack\d+\.((?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout)"
+    r"\b___stack(\d+)\.((?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout)"
 )
-_ALONE = re.compile(r"\s*(?:(?:return|if|elif|while|assert|await)\s+|[\w.,\s\[\]*]+=\s*)?\(*")
-"""What may stand before an expression whose value then lies alone on Python's stack."""
 _LONGEST_EXPRESSION = 60
 _OF_TENSORS = frozenset(
     {
@@ -95,9 +93,12 @@ def carried_in_words(context: Context, function: Location, line: int, text: str)
     """`text` with what a break on `line` of the function carried over named by what made it."""
     if not _CARRIED.search(text):
         return text
-    name = _made_by(context, function, line)
-    text = _CARRIED_PROPERTY.sub(lambda found: f"{found[1]} of {name}", text)
-    return _CARRIED.sub(lambda _: name, text)
+
+    def name(number: str) -> str:
+        return _made_by(context, function, line, int(number))
+
+    text = _CARRIED_PROPERTY.sub(lambda found: f"{found[2]} of {name(found[1])}", text)
+    return _CARRIED.sub(lambda found: name(found[1]), text)
 
 
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
@@ -153,14 +154,26 @@ def _break(context: Context, function: Location, line: int) -> Break | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _made_by(context: Context, function: Location, line: int) -> str:
-    """The expression whose value the break carried over, where it can only be that one."""
+def _made_by(context: Context, function: Location, line: int, number: int) -> str:
+    """What made the value `number` of those that the break carried over: the last one is that of the expression."""
     broke = _break(context, function, line)
     at = broke.stack[0] if broke else None
-    if at is not None and at.column is not None and at.end_line in {None, at.line}:
+    if at is not None and at.column is not None and _is_last(context, function, line, number):
         source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
-        before, made = source[: at.column].decode("utf-8", "replace"), source[at.column : at.end_column]
-        text = made.decode("utf-8", "replace").strip()
-        if text and len(text) <= _LONGEST_EXPRESSION and _ALONE.fullmatch(before):
+        is_whole = at.end_line in {None, at.line}
+        made = source[at.column : at.end_column if is_whole else None].decode("utf-8", "replace").strip()
+        if made:
+            is_short = is_whole and len(made) <= _LONGEST_EXPRESSION
+            text = made if is_short else f"{made[: _LONGEST_EXPRESSION - 1]}\N{HORIZONTAL ELLIPSIS}"
             return f"the value of `{text}` on line {at.line}"
     return f"a value carried over the graph break on line {line}"
+
+
+def _is_last(context: Context, function: Location, line: int, number: int) -> bool:
+    """Whether a value is the last one that a break on a line carried over: those before it are what waits for it."""
+    counts = {
+        one.carried
+        for one in context.report.frames
+        if one.resumes_at == line and (one.location.path, one.location.line) == (function.path, function.line)
+    }
+    return counts == {number + 1}

@@ -44,6 +44,8 @@ class CaptureResult(TargetResult):
     """What each expression was while it was traced."""
     tried: dict[ExpectedChange, tuple[str, ...]] = field(default_factory=dict)
     """What came of the remedies that were tried for a change, one line each; no entry for one that was not tried."""
+    broken_lines: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The lines with graph breaks as they ran, by file and number: they name what a break carries over."""
 
     @property
     def has_data(self) -> bool:
@@ -54,7 +56,9 @@ class CaptureResult(TargetResult):
     @cached_property
     def expected_changes(self) -> tuple[ExpectedChange, ...]:
         """What would compile the target's functions again, the likely changes first."""
-        return expected_changes(Context.of(self.report))
+        return expected_changes(
+            Context.of(self.report, read_line=lambda *place: self.broken_lines.get(place))
+        )
 
     def uses(self, path: str) -> bool:
         """Whether a change of a file may change the outcome of a new run.
@@ -99,10 +103,23 @@ class CaptureResult(TargetResult):
         return (self,) if self.previous is None else (self, self.previous)
 
 
-def capture_result_of(
-    key: Key, generation: int, report: Report, findings: Iterable[Finding]
+def read_capture(
+    key: Key,
+    generation: int,
+    report: Report,
+    thresholds: Thresholds,
+    read_line: Callable[[str, int], str | None],
 ) -> CaptureResult:
-    """Make the result of a new report, before any edit."""
+    """Make the result of a new report with its findings; `read_line` gives the lines as they ran."""
+    found = findings(report, thresholds=thresholds, read_line=read_line)
+    result = capture_result_of(key, generation, report, found)
+    places = {(at.path, at.line) for one in report.breaks for at in one.stack[:1]}
+    result.broken_lines = {place: text for place in places if (text := read_line(*place)) is not None}
+    return result
+
+
+def capture_result_of(key: Key, generation: int, report: Report, found: Iterable[Finding]) -> CaptureResult:
+    """Make the result of a new report with findings `found`, before any edit."""
     places = Places(span(location) for location in locations(report))
     return CaptureResult(
         key,
@@ -110,7 +127,7 @@ def capture_result_of(
         report,
         places,
         depends=frozenset({key.path, *report.files, *(frame.location.path for frame in report.frames)}),
-        own=tracked(findings, places),
+        own=tracked(found, places),
         facts=TrackedFacts(report.facts),
     )
 

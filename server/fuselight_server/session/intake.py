@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from fuselight.protocol import AssembleRequest, GenerateRequest, Limits
 from fuselight.report import Assembled, Report, Tier
 from fuselight_server.files import disk_text, split_text, within
-from fuselight_server.findings import Thresholds, findings
-from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.findings import Thresholds
+from fuselight_server.results.captures import CaptureResult, read_capture
 from fuselight_server.results.changes import capture_changes, kernel_changes
 from fuselight_server.results.kernels import KernelResult, kernel_result_of, what_is_missing
 from fuselight_server.results.target_result import compare_with_disk, keys_of, mark_current
@@ -154,10 +154,9 @@ class ResultIntake:
         thresholds = thresholds_of(self._state.folder_of(job.key.path).settings)
         if job.key.tier is Tier.KERNELS:
             return await asyncio.to_thread(kernel_result_of, job.key, job.generation, report, thresholds)
-        made = await asyncio.to_thread(
-            findings, report, thresholds=thresholds, read_line=line_reader(overlays)
+        return await asyncio.to_thread(
+            read_capture, job.key, job.generation, report, thresholds, line_reader(overlays)
         )
-        return capture_result_of(job.key, job.generation, report, made)
 
     def show_again(self, result: CaptureResult) -> None:
         """Show a result that was made for the texts that the files have now."""
@@ -249,13 +248,13 @@ class ResultIntake:
         if report is None:
             self._state.drop_file(key.path)
             return
-        made = await asyncio.to_thread(
-            findings, report, thresholds=thresholds_of(folder.settings), read_line=line_reader({})
+        thresholds = thresholds_of(folder.settings)
+        result = await asyncio.to_thread(
+            read_capture, key, self._generation(), report, thresholds, line_reader({})
         )
         if self._reading[key] is not mine:
             return
         written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
-        result = capture_result_of(key, self._generation(), report, made)
         for live in result.own:
             if modified(live.finding.span.path) > written:
                 live.place.edited = result.stale = True

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
 from fuselight_server.files import within
-from fuselight_server.findings import findings
 from fuselight_server.measured.history import History, owners
 from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.results.captures import capture_result_of
+from fuselight_server.results.captures import read_capture
 from fuselight_server.results.target_result import keys_on_disk
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.stored_reports import keep_capture, unchanged_captures
@@ -84,8 +83,7 @@ def _captures(store: Store, thresholds: Thresholds) -> Iterator[TargetResult]:
         key = Key(report.target.path, report.target.name)
         if not within(key.path, str(store.folder.parent)):
             continue
-        found = findings(report, thresholds=thresholds, read_line=line_reader({}))
-        result = capture_result_of(key, _GENERATION, report, found)
+        result = read_capture(key, _GENERATION, report, thresholds, line_reader({}))
         result.restored = made
         yield result
 

@@ -13,6 +13,7 @@ from fuselight.report import (
     Culprit,
     Failure,
     Forecast,
+    Frame,
     FrameForecast,
     Location,
     Report,
@@ -74,9 +75,13 @@ def test_a_value_that_a_break_carried_over_is_named_by_the_expression_of_the_fil
         ChangeKind.NUMBER, ("___stack0",), "1.5", "2.5", recompiles=True, source="___stack0", born=(at(26),),
         guard="___stack0 == 1.5",
     )  # fmt: skip
-    part = FrameForecast("Net.forward", Location(str(model), 20), 1, 8, (carried,), resumes_at=25)
-    given = report(forecasts=(part,), breaks=(Break("0/0", ("GB0124",), ("item",), (broken,)),))
-    assert "the value of `y.max().item()` on line 25 changes" in text_of(given)
+    place = Location(str(model), 20)
+    part = FrameForecast("Net.forward", place, 1, 8, (carried,), resumes_at=25)
+    broke = Break("0/0", ("GB0124",), ("item",), (broken,))
+    frames = Frame("Net.forward", place, resumes_at=25, carried=1)
+    assert "the value of `y.max().item()` on line 25 changes" in text_of(
+        report(forecasts=(part,), breaks=(broke,), frames=(frames,))
+    )
 
 
 def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -> None:

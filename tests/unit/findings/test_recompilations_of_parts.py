@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from fuselight.report import Compile, Frame, Outcome, Recompile, Symbol
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
@@ -82,6 +84,38 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
     (named,) = (item for item in found if item.code == "FL201")
     assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
     assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
+
+
+@pytest.mark.parametrize(("number", "is_named"), [(0, False), (1, True)])
+def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_for_it(
+    number: int, *, is_named: bool
+) -> None:
+    """In `x * y.item()`, torch carries over `x` and the number."""
+    name = f"___stack{number}"
+    carried = failed(f"{name} was 3, now 4", kind="EQUALS_MATCH", source=name, born=())
+    frames = (dataclasses.replace(PART, carried=2),)
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED))
+    text = "    y = x * y.max().item()"
+    facts = report(
+        frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="0/1"),),
+        breaks=(broken(at(25, (12, 26))),),
+    )  # fmt: skip
+    (one,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    named = "the value of `y.max().item()` on line 25"
+    other = "a value carried over the graph break on line 25"
+    assert one.title == f"recompiled: {named if is_named else other} was 3, now 4"
+
+
+def test_a_long_expression_is_cut() -> None:
+    carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=())
+    text = f"    return int({'x.abs()' + '.abs()' * 20}.item()) + 1"
+    facts = report(
+        frames=(PART,), compiles=(Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED)),
+        recompiles=(again(carried, compile_id="0/1"),), breaks=(broken(at(25, (15, len(text) - 5))),),
+    )  # fmt: skip
+    (one,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    assert one.title.startswith("recompiled: the value of `x.abs().abs()")
+    assert one.title.endswith("\N{HORIZONTAL ELLIPSIS}` on line 25 was 3, now 4")
 
 
 def test_a_size_that_a_break_carried_over_is_reported_with_the_size_that_it_comes_from() -> None:

@@ -94,3 +94,18 @@ def test_a_fix_is_verified_for_the_light_bulb_and_its_lens_follows_apply_and_und
     assert client.lenses(uri) == before
     assert len(breaks(client, uri)) == 1
     assert fixes(client, uri)[0]["title"] == first["title"], "known by content"
+
+
+def test_an_edited_file_gets_fixes_by_a_run_of_its_unsaved_text(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, BRANCH)
+    client.idle(1)
+    client.edit(uri, (IF + 1, 16), (IF + 1, 17), "3")
+    (run, *others) = client.actions(uri, IF)
+    assert run["title"] == "Run f to look for fixes: its code has changed since the last run"
+    assert run["diagnostics"][0]["code"] == "GB0170"
+    assert not any("torch." in one["title"] for one in others)
+    client.request("workspace/executeCommand", run["command"])
+    client.idle(2)
+    assert verified(client, uri)[0]["title"] == "Use torch.where: 2 → 1 graphs, same results"
+    assert not any(one["title"].startswith("Run ") for one in client.actions(uri, IF))
+    assert (folder / "model.py").read_text() == BRANCH, "nothing was saved"

@@ -147,6 +147,7 @@ class FixWorld:
         outcomes = ResultIntake(self.state, self.ui, generation=lambda: 1)
         self.session = FixSession(self.state, outcomes, prepare=self._prepare)
         self.edits: list[types.WorkspaceEdit] = []
+        self.runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
         self.asked: list[Key] = []
         self.server: Any = SimpleNamespace(
             state=self.state,
@@ -154,7 +155,9 @@ class FixWorld:
             view=convert.Client("utf-8", self.state.read_line, convert.uri),
             encoding="utf-8",
             uri_of=convert.uri,
-            analysis=SimpleNamespace(fixes=self.session, agrees_to_verification=self.asked.append),
+            analysis=SimpleNamespace(
+                fixes=self.session, agrees_to_verification=self.asked.append, runs=self.runs
+            ),
             workspace_apply_edit_async=self._apply,
         )
         self._patch = monkeypatch

@@ -129,7 +129,7 @@ async def test_an_edit_cancels_the_verification_and_an_old_fix_is_not_applied(wo
     world.edit(f"# new\n{TEXT}")
     await asyncio.wait({running.task})
     assert running.task.cancelled()
-    assert await world.titles() == [], "where the finding is now is not known well enough"
+    assert UNVERIFIED not in await world.titles(), "where the finding is now is not known well enough"
     resolved = await world.resolve(action)
     assert resolved.edit is None
     assert resolved.command is not None
@@ -200,6 +200,25 @@ async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(wo
         assert resolved.edit is not None
         assert resolved.edit.change_annotations is not None
         assert resolved.edit.change_annotations["fix"].needs_confirmation is confirms
+
+
+@pytest.mark.asyncio
+async def test_a_finding_of_an_edited_file_offers_the_run_that_finds_its_fixes(world: FixWorld) -> None:
+    world.edit(TEXT.replace("return branch(x)", "return branch(x + 1)"))
+    (action,) = await world.actions()
+    assert action.title == "Run f to look for fixes: its code has changed since the last run"
+    assert action.command is not None
+    assert action.command.command == "fuselight.server.run"
+    assert action.command.arguments == [{"uri": world.server.uri_of(world.path), "target": "f"}]
+    assert not world.requests, "nothing runs before it is chosen"
+    world.runs.queue.waiting[Key(world.path, "f")] = None
+    assert await world.titles() == [], "a run is on its way"
+    world.runs.queue.waiting.clear()
+    world.state.trusted = False
+    assert await world.titles() == []
+    world.state.trusted = True
+    world.edit(TEXT)
+    assert await world.titles() == [UNVERIFIED]
 
 
 @pytest.mark.asyncio

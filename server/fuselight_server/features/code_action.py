@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.features.fix_actions import FIX_ALL, fix_actions, fix_all_action
+from fuselight_server.features.fix_actions import FIX_ALL, fix_actions, fix_all_action, run_actions
 from fuselight_server.formatting import format_count
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
@@ -45,13 +45,14 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
         return all_fixes or None
     first, last = params.range.start.line + 1, params.range.end.line + 1
     actions: list[types.CodeAction] = []
-    diagnostics: list[types.Diagnostic] = []
+    here: list[tuple[Finding, types.Diagnostic]] = []
     for finding, edited in findings_of(server, document.path):
         if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
             shown = convert.diagnostic(finding, server.view, edited=edited)
             actions += _actions(server, document, finding, shown)
-            diagnostics.append(shown)
-    verified = await fix_actions(server, document, params, diagnostics)
+            here.append((finding, shown))
+    verified = await fix_actions(server, document, params, (shown for _, shown in here))
+    verified = verified or run_actions(server, document, here)
     return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
 
 

@@ -15,14 +15,16 @@ from lsprotocol import types
 
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import convert
+from fuselight_server.features.code_lens import RUN
 from fuselight_server.files import split_text
 from fuselight_server.finding import Span
-from fuselight_server.fixes import FixClass
+from fuselight_server.fixes import FixClass, has_remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from fuselight_server.features.server import Server
+    from fuselight_server.finding import Finding
     from fuselight_server.fixes.fixer import Attempt
     from fuselight_server.session.fix_session import FixOffer
     from fuselight_server.session.state import Document
@@ -68,6 +70,35 @@ async def fix_actions(
             is_first = len(passed) == 1 and offer.remedy.fix_class is not FixClass.CHANGES
             passed[-1].is_preferred = is_first or None
     return [*passed, *unknown]
+
+
+def run_actions(
+    server: Server, document: Document, shown: Collection[tuple[Finding, types.Diagnostic]]
+) -> list[types.CodeAction]:
+    """Offer a run where a finding may have fixes, but none are known as its target has changed since the last run.
+
+    A disabled action would say so, too, but a menu of quick fixes does not list it.
+    """
+    stale = {key.name: key for key in server.analysis.fixes.outdated(document.path)}
+    actions = []
+    for name in dict.fromkeys(
+        one.target for one, _ in shown if has_remedies(one.code) and one.target in stale
+    ):
+        key, runs = stale[name], server.analysis.runs
+        if not server.state.trusted or key in runs.in_flight or key in runs.queue.waiting:
+            continue
+        title = f"Run {name} to look for fixes: its code has changed since the last run"
+        given = {"uri": server.uri_of(key.path), "target": name}
+        mine = [diagnostic for one, diagnostic in shown if one.target == name and has_remedies(one.code)]
+        actions.append(
+            types.CodeAction(
+                title=title,
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=mine,
+                command=types.Command(title=f"Run {name}", command=RUN, arguments=[given]),
+            )
+        )
+    return actions
 
 
 def title_of(attempt: Attempt) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
 
-__all__ = ["FixClass", "Remedy", "remedies"]
+__all__ = ["FixClass", "Remedy", "has_remedies", "remedies"]
 
 _DATA = frozenset({"GB0033", "GB0036", "GB0037", "GB0124"})
 _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...] = (
@@ -46,6 +46,11 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
 """Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
 _BREAKS = ("GB", "FL107", "FL404")
 _RECOMPILED = {"FL102", "FL201"}
+
+
+def has_remedies(code: str) -> bool:
+    """Whether findings of a code may have remedies; which ones a finding has depends on the text."""
+    return code in _RECOMPILED or code.startswith(_BREAKS)
 
 
 def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:

@@ -228,6 +228,14 @@ class FixSession:
             and not result.unfinished
         ]
 
+    def outdated(self, path: str) -> list[Key]:
+        """Return the targets that run a file and have no fixes until the next run, as their text has changed."""
+        return [
+            key
+            for key, result in self._state.captures.items()
+            if path in result.depends and key.name not in {"", PROGRAM} and result.stale
+        ]
+
     async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
         """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""
         report, found = self._findings.pop(result.key, (None, ()))

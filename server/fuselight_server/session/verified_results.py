@@ -10,8 +10,7 @@ import collections
 from typing import TYPE_CHECKING
 
 from fuselight_server.files import disk_text
-from fuselight_server.findings import findings
-from fuselight_server.results.captures import capture_result_of
+from fuselight_server.results.captures import read_capture
 from fuselight_server.results.target_result import keys_of, keys_on_disk
 from fuselight_server.session.intake import line_reader, thresholds_of
 
@@ -56,10 +55,9 @@ class VerifiedResults:
     async def keep(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
         """Keep the result before a fix, and that of its verification: `texts` are the new ones."""
         settings = self._state.folder_of(before.key.path).settings
-        made = await asyncio.to_thread(
-            findings, report, thresholds=thresholds_of(settings), read_line=line_reader(texts)
+        after = await asyncio.to_thread(
+            read_capture, before.key, before.generation, report, thresholds_of(settings), line_reader(texts)
         )
-        after = capture_result_of(before.key, before.generation, report, made)
         after.verified = True
         for result in (before, after):
             if all(one is not result for one in self._results):

@@ -100,6 +100,8 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.report.filter({ hasText: "Graph breaks" }).first()).toBeVisible();
     await expect(view.report.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.widenSideBar(200);
+    await view.page.mouse.move(0, 0);
+    await expect(view.hover).toHaveCount(0); // of the code under the lens that was clicked
     await view.screenshot("report");
   });
 
@@ -152,11 +154,18 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.page.getByText("Checking for quick fixes").first()).toBeHidden();
     await view.screenshot("live");
     await view.page.keyboard.press("Escape");
+    await expect(view.report.filter({ hasText: "Predicted from your edit (1)" }).first()).toBeVisible();
+    await view.command("Quick Fix...");
+    const run = view.quickFixes.filter({ hasText: "Run GPT2 to look for fixes: its code has changed" });
+    await expect(run.first()).toBeVisible();
+    await view.screenshot("unsaved-fix");
+    await view.page.keyboard.press("Escape");
     expect(fs.readFileSync(file, "utf8")).not.toContain("x.sum()");
     await expect(async () => {
       await view.page.keyboard.press("Control+z");
       await expect(view.lens("edit: +1 break (predicted)")).toHaveCount(0, { timeout: 500 });
     }).toPass();
+    await expect(view.report.filter({ hasText: "Predicted from your edit" })).toHaveCount(0);
     await view.command("File: Revert File"); // half of it may be left, and the next test would be asked to save it
     await expect(view.lens("(before your edit)")).toHaveCount(0);
   });

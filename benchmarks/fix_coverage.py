@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,14 @@ for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 
 from benchmarks.architectures import BART, MODELS  # noqa: E402 - the path is set above
+from benchmarks.small_models import small_model  # noqa: E402
 from benchmarks.table import Row  # noqa: E402
 from fuselight.protocol import Limits  # noqa: E402
 from fuselight_server.cli.fix import FixedFiles  # noqa: E402
 from fuselight_server.cli.options import CommandOptions  # noqa: E402
 from fuselight_server.cli.targets import report_each  # noqa: E402
 from fuselight_server.fixes.fixer import FixOptions  # noqa: E402
+from fuselight_server.fixes.remedy import FixClass  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +69,7 @@ _RELATIVE = re.compile(r"^(\s*from )(\.+)(\w*)", re.MULTILINE)
 _MAIN = """\
 from transformers import {configuration}
 
-from modeling_{name} import {model}
+from {file} import {model}
 
 
 # fuselight: Small()({call}, train=True)
@@ -93,9 +95,17 @@ def project(folder: Path, name: str) -> Path:
     """A project with a copy of the model's file and a small instance of it; returns the file to run."""
     import transformers  # noqa: PLC0415 - seconds
 
-    configuration, model, sizes, kind = {**MODELS, **_MORE}[name]
-    package = _FOLDERS.get(name, name)
-    own = Path(transformers.__file__).parent / "models" / package / f"modeling_{package}.py"
+    tables = {**MODELS, **_MORE}
+    if name in tables:
+        configuration, model, sizes, kind = tables[name]
+        package, call = _FOLDERS.get(name, name), _CALLS[kind]
+        file = f"modeling_{package}"
+    else:
+        made = small_model(name)
+        package, file = made.package, made.file
+        configuration, model = made.configuration, made.model
+        sizes, call = made.sizes, made.call
+    own = Path(transformers.__file__).parent / "models" / package / f"{file}.py"
     names = {1: f"transformers.models.{package}", 2: "transformers.models", 3: "transformers"}
 
     def absolute(found: re.Match[str]) -> str:
@@ -105,10 +115,10 @@ def project(folder: Path, name: str) -> Path:
     here.mkdir()
     (here / "pyproject.toml").touch()
     text = _RELATIVE.sub(absolute, own.read_text(encoding="utf-8"))
-    (here / f"modeling_{package}.py").write_text(text, encoding="utf-8")
+    (here / f"{file}.py").write_text(text, encoding="utf-8")
     main = here / "main.py"
-    values = {"configuration": configuration, "name": package, "model": model}
-    main.write_text(_MAIN.format(**values, sizes=sizes, call=_CALLS[kind]), encoding="utf-8")
+    values = {"configuration": configuration, "file": file, "model": model}
+    main.write_text(_MAIN.format(**values, sizes=sizes, call=call), encoding="utf-8")
     return main
 
 
@@ -143,8 +153,9 @@ async def tried(folder: Path, name: str) -> list[Result]:
                 reasons.append(f"{remedy.kind}: {attempt.why[:_WHY]}")
             result = Result(name, finding, offered, "; ".join(reasons) or "no remedy")
             results.append(result)
-            words = result.offered or f"- ({result.why})"
-            print(f"{name:<12} line {finding.span.line:>4} {finding.code} {words}", flush=True)
+            show(result)
+        if any(one.offered for one in results) and not all(one.offered for one in results):
+            results[:] = await together(files, target_run, report, results)
         return report
 
     main = project(folder, name)
@@ -152,6 +163,28 @@ async def tried(folder: Path, name: str) -> list[Result]:
     await report_each(options, lambda _text: None, report_of)
     files.fixer.forget_results()
     return results
+
+
+def show(result: Result, when: str = "") -> None:
+    """Print one line."""
+    words = result.offered or f"- ({result.why})"
+    place = f"{result.model:<12} line {result.finding.span.line:>4} {result.finding.code}"
+    print(f"{place} {words}{when}", flush=True)
+
+
+async def together(
+    files: FixedFiles, target_run: TargetRun, report: Report, results: list[Result]
+) -> list[Result]:
+    """Try what no remedy passed for again, on top of the fixes of the others, as `fuselight fix` does."""
+    await files.fixer.fix(target_run, report, FixOptions(select=("GB",), classes=frozenset(FixClass)))
+    kinds = {(one.finding.code, one.line): one.remedy.kind for one in files.fixer.attempts if one.has_passed}
+    out = []
+    for one in results:
+        kind = kinds.get((one.finding.code, one.finding.span.line), "")
+        out.append(one if one.offered or not kind else replace(one, offered=kind))
+        if out[-1] is not one:
+            show(out[-1], " on top of the other fixes")
+    return out
 
 
 def measure(names: tuple[str, ...]) -> list[Result]:

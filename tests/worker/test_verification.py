@@ -295,3 +295,11 @@ def test_text_attributes_and_shared_memory_are_compared(
     found = compared.differing(old, old.replace(*change), "Net")
     assert list(found) == [aspect]
     assert words in found[aspect]
+
+
+def test_outputs_that_need_no_gradient_any_more_are_a_difference(compared: Compared) -> None:
+    old = TRAINED.replace(".sum()\n", ".sum(), self.weight * 0\n")
+    for new in ("(self.weight * 0).detach()", "self.weight * (0 if torch.is_grad_enabled() else 1)"):
+        found = compared.differing(old, old.replace("self.weight * 0", new), "Net")
+        words = "the gradient of output[1] was required, is not required"
+        assert found == ({Aspect.GRADIENT: words} if "detach" in new else {})

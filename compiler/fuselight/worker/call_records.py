@@ -25,7 +25,7 @@ from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
 from fuselight.report import Aspect, Difference
 from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
-from fuselight.worker.call_traits import MEMORY, ChangedAttributes, attributes_of, output_traits
+from fuselight.worker.call_traits import GRADIENT, MEMORY, ChangedAttributes, attributes_of, output_traits
 from fuselight.worker.state import put
 
 _TOLERANCES = {
@@ -173,6 +173,7 @@ def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tupl
     found: list[Difference] = []
     if not new.raised:
         found += _values(new, old)
+        found += _gradient_differences(new, old)
         found += () if compiled else _trait_differences(new, old)
     found += _number_differences(new, old)
     for name in sorted(new.random.keys() & old.random.keys()):
@@ -289,10 +290,19 @@ def _kind(value: Value) -> str:
     return f"{dtype}[{', '.join(map(str, value.shape))}]" if value.dtype.startswith("torch.") else dtype
 
 
+def _gradient_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    for name in old.traits.keys() & new.traits.keys():
+        was, now = old.traits[name], new.traits[name]
+        if name.endswith(GRADIENT) and was != now:
+            yield Difference(
+                Aspect.GRADIENT, f"the gradient of {name.removesuffix(GRADIENT)} was {was}, is {now}"
+            )
+
+
 def _trait_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
     for name in old.traits.keys() & new.traits.keys():
         was, now = old.traits[name], new.traits[name]
-        if was != now:
+        if was != now and not name.endswith(GRADIENT):
             was, now = was[:_SHOWN], now[:_SHOWN]
             if name.endswith(MEMORY):
                 words = f"{name.removesuffix(MEMORY)} shared memory with {was}, and now with {now}"

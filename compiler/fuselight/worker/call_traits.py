@@ -18,6 +18,8 @@ from fuselight.torch_api.measurement import version_of
 
 MEMORY = ", its memory"
 """Suffix of the name of what an output shares its memory with."""
+GRADIENT = ", its gradient"
+"""Suffix of the name of whether an output or an input requires a gradient."""
 _INTERNAL = frozenset(vars(torch.nn.Module()))
 """Attributes that each module has."""
 _ATTRIBUTES = 2000
@@ -95,11 +97,13 @@ def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
 def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
     """What the values of the outputs do not show, by name."""
     owners: dict[int, list[str]] = {}
+    traits = {}
     for name, tensor in held_tensors(prepared):
         address = _address(tensor)
+        if name.startswith("input"):
+            traits[f"{name}{GRADIENT}"] = _gradient(tensor)
         if address:
             owners.setdefault(address, []).append(name)
-    traits = {}
     for name, value in _leaves("output", outputs):
         if isinstance(value, (str, bytes)):
             traits[name] = _ADDRESS.sub("0x", repr(value))
@@ -107,9 +111,14 @@ def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
             traits[name] = "None"
         elif isinstance(value, torch.Tensor):
             traits[name] = f"on {value.device.type}"
+            traits[f"{name}{GRADIENT}"] = _gradient(value)
             shared = ", ".join(owners.get(_address(value), ()))
             traits[f"{name}{MEMORY}"] = shared or "no input"
     return traits
+
+
+def _gradient(tensor: torch.Tensor) -> str:
+    return "required" if tensor.requires_grad else "not required"
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight_server.fixes.autograd_calls import repeated_argument_remedies
+from fuselight_server.fixes.autograd_calls import gradient_flag_remedies, repeated_argument_remedies
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
 from fuselight_server.fixes.imports import without_unused_imports
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
+from fuselight_server.fixes.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.output import output_remedies, print_remedies
 from fuselight_server.fixes.recompilations import recompilation_remedies
 from fuselight_server.fixes.remedy import FixClass, Remedy
@@ -35,10 +36,12 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
     (branch_remedies, _DATA | {"GB0034", "GB0170"}),
     (mask_remedies, _DATA),
     (number_remedies, _DATA),
+    (opaque_helper_remedies, frozenset()),
     (random_remedies, frozenset()),
     (parameter_remedies, frozenset({"GB0264"})),
     (helper_remedies, frozenset({"GB0098", "GB0099"})),
     (repeated_argument_remedies, frozenset({"GB6297"})),
+    (gradient_flag_remedies, frozenset({"GB0125", "GB0206", "GB8985"})),
     (print_remedies, frozenset()),
     (output_settings, frozenset()),
     (output_remedies, frozenset()),

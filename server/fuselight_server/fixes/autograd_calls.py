@@ -1,7 +1,8 @@
-"""Calls of a torch.autograd.Function that torch.compile does not trace: the same tensor as several arguments.
+"""What torch.compile does not trace of autograd: repeated arguments of a Function, and `requires_grad = True`.
 
 Invariant: an argument is copied only where the call names it a second time. A copy passes its gradient on, so that the
-sum of the gradients stays.
+sum of the gradients stays. The flag of a tensor is left out of compiled calls only: a verification compares the
+gradients of both, and which outputs require one.
 """
 
 from __future__ import annotations
@@ -42,3 +43,39 @@ def repeated_argument_remedies(site: Site) -> Iterator[Remedy]:
                 {site.finding.span.path: text},
             )
         return
+
+
+def gradient_flag_remedies(site: Site) -> Iterator[Remedy]:
+    """`x.requires_grad = True` and `x.requires_grad_()` on a line of their own, in eager calls only."""
+    line = next(
+        (found for one in site.nodes((cst.Assign, cst.Call)) if (found := _flag_line(site, one))), None
+    )
+    indent = site.indentation(line) if line is not None else None
+    if line is None or indent is None:
+        return
+    start, end = site.range_of(line)
+    head = f"if not {site.torch}.compiler.is_compiling():"
+    text = site.rewritten(
+        (start, end, f"{head}{site.newline}{indent}{site.step(line)}{site.source[start:end]}")
+    )
+    if text is not None:
+        title = "Leave `requires_grad` as it is in compiled code"
+        yield Remedy("eager_requires_grad", title, FixClass.EQUAL, {site.finding.span.path: text})
+
+
+def _flag_line(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+    """The line of a statement that does nothing but set the flag to True."""
+    if isinstance(node, cst.Assign):
+        target = node.targets[0].target if len(node.targets) == 1 else None
+        is_set = isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+        is_flag = is_set and isinstance(node.value, cst.Name) and node.value.value == "True"
+        return (
+            site.line_of(node)
+            if is_flag and isinstance(site.parents[node], cst.SimpleStatementLine)
+            else None
+        )
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    values = [one.value.value if isinstance(one.value, cst.Name) else "" for one in node.args]
+    is_flag = node.func.attr.value == "requires_grad_" and values in ([], ["True"])
+    return site.line_of(node) if is_flag and isinstance(site.parents[node], cst.Expr) else None

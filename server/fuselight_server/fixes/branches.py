@@ -91,6 +91,33 @@ def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
         yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers in compiled calls")
 
 
+_LAYER_ON_ONE_SIDE = re.compile(r"\bcond\((.*), lambda: (\w+)\.clone\(\), lambda: ", re.DOTALL)
+
+
+def _computed(site: Site, replacement: Replacement) -> Iterator[Remedy]:
+    """A layer that is skipped at random, computed in any case: torch.cond takes none that writes into a cache."""
+    start, end, text = replacement
+    text, count = _LAYER_ON_ONE_SIDE.subn(r"where(\1, \2, ", text)
+    new = site.rewritten((start, end, text)) if count == 1 else None
+    if new is not None:
+        title = "Compute the layer also where it is skipped, and use torch.where"
+        changes = "random numbers, and what a skipped layer keeps: it is computed, and its result is not used"
+        yield Remedy("computed_where", title, FixClass.CHANGES, {site.finding.span.path: new}, changes)
+
+
+_RANDOM = re.compile(r"(?:^|[._])(?:rand|random|randn|uniform|bernoulli|uniform_|bernoulli_)\b")
+
+
+def _is_random(site: Site, node: cst.If, test: cst.BaseExpression) -> bool:
+    """Whether a condition depends on a random number that it or a name in it draws."""
+    function = site.function(node)
+    found: list[cst.BaseExpression | None] = [test]
+    for one in descendants(test):
+        if isinstance(one, cst.Name) and function is not None:
+            found += site.assigned(function, one.value)
+    return any(_RANDOM.search(site.code(one)) for one in found if one is not None and one in site.ranges)
+
+
 class _WithoutLines(cst.CSTTransformer):
     """Puts an expression in parentheses on one line; its comments go elsewhere."""
 
@@ -259,6 +286,8 @@ def _continue(
                 text += f"{site.newline}{skipped.around}else:"
                 text += f"{site.newline}{skipped.around}{site.step(node)}{again}"
             yield from (_where if kind == "where" else _cond)(site, (start, end, text))
+            if kind == "cond" and _is_random(site, node, test):
+                yield from _computed(site, (start, end, text))
             return
 
 

@@ -41,6 +41,10 @@ _MOST_RECORDS = 16
 """Results of old texts that are kept on the disk."""
 
 
+_Trial = tuple[str, str, str, str]
+"""Code, file and text of the line of a finding, and the kind of the remedy."""
+
+
 class FixStatus(enum.Enum):
     """What became of a remedy."""
 
@@ -168,18 +172,24 @@ class Fixer:
 
     async def fix(self, target: FixTarget, report: Report, options: FixOptions) -> Report:
         """Keep each remedy of the target's findings that passes; returns the report of the last text."""
-        tried: set[tuple[str, str, str, str]] = set()
-        last = report
+        tried: dict[_Trial, Attempt] = {}
+        last, older, is_repeated = report, list[_Trial](), False
         for _ in range(_MOST_FIXES):
             fixed = await self._next_fix(target, last, options, tried)
-            if fixed is None:
+            if fixed is not None:
+                last = fixed
+                older = [key for key, one in tried.items() if one.status is FixStatus.REFUSED]
+                continue
+            if is_repeated or not older:
                 break
-            last = fixed
+            is_repeated = True  # a fix may need one that passed after it was refused
+            for key in older:
+                self.attempts.remove(tried.pop(key))
         self.add(target, last)
         return last
 
     async def _next_fix(
-        self, target: FixTarget, report: Report, options: FixOptions, tried: set[tuple[str, str, str, str]]
+        self, target: FixTarget, report: Report, options: FixOptions, tried: dict[_Trial, Attempt]
     ) -> Report | None:
         """Try remedies until one passes, and keep its texts. Returns the report of the new text, None if none does."""
         for finding in self.findings(report):
@@ -189,12 +199,12 @@ class Fixer:
                 key = (finding.code, finding.span.path, self._line(finding), remedy.kind)
                 if key in tried:
                     continue
-                tried.add(key)
                 if remedy.fix_class not in options.classes:
-                    self.attempts.append(self._skipped(finding, remedy))
-                    continue
-                target.show(f"{remedy.title} on line {finding.span.line}")
-                attempt = await self.attempt(target, finding, remedy, report)
+                    attempt = self._skipped(finding, remedy)
+                else:
+                    target.show(f"{remedy.title} on line {finding.span.line}")
+                    attempt = await self.attempt(target, finding, remedy, report)
+                tried[key] = attempt
                 self.attempts.append(attempt)
                 if attempt.report is not None:
                     self.texts.update(remedy.texts)

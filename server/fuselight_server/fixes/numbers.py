@@ -7,6 +7,7 @@ a tensor only if each use of the name is one of these; a branch on it becomes to
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,7 +15,7 @@ import libcst as cst
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import Site
+from fuselight_server.fixes.site import Site, descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,22 +214,46 @@ def _takes_tensor(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def random_remedies(site: Site) -> Iterator[Remedy]:
-    """A random number of NumPy or Python as one of torch."""
-    for call in site.nodes(cst.Call)[:3]:
-        name = dotted(call.func)
-        if name in _RANDOM and not call.args:
-            text = f"{site.torch}.{_RANDOM[name]}(())"
-        elif name in _UNIFORM and (limits := _limits(site, call)) is not None:
-            text = f"{site.torch}.empty(()).uniform_({limits})"
-        else:
-            continue
-        new = site.rewritten((*site.range_of(call), text))
-        if new is not None:
-            path = site.finding.span.path
-            yield Remedy(
-                "torch_random", "Use torch's random numbers", FixClass.CHANGES, {path: new}, "random numbers"
-            )
+    """A random number of NumPy or Python as one of torch, and the branch that it decides as one on a tensor."""
+    found = next(((call, text) for call in _random_calls(site) if (text := _torch_random(site, call))), None)
+    if found is None:
         return
+    call, text = found
+    replaced = (*site.range_of(call), text)
+    tests = [test for use in _uses(site, call) or () if (test := _test_of(site, use)) is not None]
+    remedies: tuple[Remedy, ...] = ()
+    if tests:
+        remedies = tuple(_with_branch(site, replaced, tests[0])) if len(set(tests)) == 1 else ()
+    elif (new := site.rewritten(replaced)) is not None:
+        kind, title = "torch_random", "Use torch's random numbers"
+        changed = {site.finding.span.path: new}
+        yield Remedy(kind, title, FixClass.CHANGES, changed, "random numbers")
+    for one in remedies:
+        if one.kind != "random_cond":  # the same text as `cond`, whose random numbers change as well
+            title = f"{one.title}, with torch's random numbers"
+            changes = one.changes or "random numbers"
+            yield replace(one, title=title, fix_class=FixClass.CHANGES, changes=changes)
+
+
+def _random_calls(site: Site) -> Iterator[cst.Call]:
+    """The calls in the place of the finding, and those whose number decides the branch there."""
+    yield from site.nodes(cst.Call)[:3]
+    for branch in site.nodes(cst.If)[:1]:
+        function = site.function(branch)
+        names = [one.value for one in descendants(branch.test) if isinstance(one, cst.Name)]
+        for name in names if function is not None else ():
+            values = site.assigned(function, name) if function is not None else []
+            if len(values) == 1 and isinstance(values[0], cst.Call):
+                yield values[0]
+
+
+def _torch_random(site: Site, call: cst.Call) -> str:
+    """The call of torch that gives such a random number; empty for a call that gives none."""
+    name = dotted(call.func)
+    if name in _RANDOM and not call.args:
+        return f"{site.torch}.{_RANDOM[name]}(())"
+    limits = _limits(site, call) if name in _UNIFORM else None
+    return f"{site.torch}.empty(()).uniform_({limits})" if limits is not None else ""
 
 
 def _limits(site: Site, call: cst.Call) -> str | None:

@@ -143,7 +143,6 @@ def random_number(x):
     return x * np.random.rand()
     # fix: [GB0033] torch_random "Use torch's random numbers"
     # = 1 -> 1 graphs, changes behavior: random numbers
-    # -|import numpy as np
     # -|    return x * np.random.rand()
     # +|    return x * torch.rand(())
 
@@ -263,3 +262,101 @@ def squared(x):
     # = 1 -> 1 graphs, same results
     # -|    return Product.apply(x, x)
     # +|    return Product.apply(x, x.clone())
+
+
+# fuselight: flagged(f32[2, 4], train=True)
+def flagged(x):
+    rows = x.detach()[:, None]
+    rows.requires_grad = True
+    # fix: [GB0206] eager_requires_grad "Leave `requires_grad` as it is in compiled code"
+    # = 2 -> 1 graphs, same results
+    # -|    rows.requires_grad = True
+    # +|    if not torch.compiler.is_compiling():
+    # +|        rows.requires_grad = True
+    return LINEAR(rows)
+
+
+# fuselight: Skipping()(f32[2, 4], train=True)
+class Skipping(nn.Module):
+    """Skips a layer at random, by a number of NumPy."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, x):
+        for layer in self.layers:
+            number = np.random.uniform(0, 1)
+            # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
+            # = 0 -> 1 graphs, changes behavior: random numbers
+            # -|            number = np.random.uniform(0, 1)
+            # -|            if self.training and number < 0.05:
+            # -|                continue
+            # -|            x = layer(x)
+            # +|            number = torch.empty(()).uniform_(0, 1)
+            # +|            if self.training:
+            # +|                x = torch.cond(number < 0.05, lambda: x.clone(), lambda: layer(x))
+            # +|            else:
+            # +|                x = layer(x)
+            if self.training and number < 0.05:
+                continue
+            x = layer(x)
+        return x
+
+
+class Keeping(nn.Module):
+    """Keeps the results of its calls in a list of the caller."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 4)
+
+    def forward(self, x, kept):
+        x = self.up(x)
+        kept.append(x)
+        return x
+
+
+# fuselight: Cached()(f32[2, 4], train=True)
+class Cached(nn.Module):
+    """Skips a layer at random that writes into a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Keeping() for _ in range(2))
+
+    def forward(self, x):
+        kept = []
+        for layer in self.layers:
+            if self.training and torch.rand([]) < 0.05:
+            # refused: [GB0170] cond "Use torch.cond"
+            # = the changed text fails: HOP: Unsafe side effect
+            # -|            if self.training and torch.rand([]) < 0.05:
+            # -|                continue
+            # -|            x = layer(x, kept)
+            # +|            if self.training:
+            # +|                x = torch.cond(torch.rand([]) < 0.05, lambda: x.clone(), lambda: layer(x, kept))
+            # +|            else:
+            # +|                x = layer(x, kept)
+            # refused: [GB0170] random_cond "Use torch.cond, with other random numbers"
+            # = the changed text fails: HOP: Unsafe side effect
+            # -|            if self.training and torch.rand([]) < 0.05:
+            # -|                continue
+            # -|            x = layer(x, kept)
+            # +|            if self.training:
+            # +|                x = torch.cond(torch.rand([]) < 0.05, lambda: x.clone(), lambda: layer(x, kept))
+            # +|            else:
+            # +|                x = layer(x, kept)
+            # fix: [GB0170] computed_where "Compute the layer also where it is skipped, and use torch.where"
+            # = 1 -> 1 graphs, changes behavior: random numbers, and what a skipped layer keeps: it is
+            # = computed, and its result is not used
+            # -|            if self.training and torch.rand([]) < 0.05:
+            # -|                continue
+            # -|            x = layer(x, kept)
+            # +|            if self.training:
+            # +|                x = torch.where(torch.rand([]) < 0.05, x, layer(x, kept))
+            # +|            else:
+            # +|                x = layer(x, kept)
+                continue
+            x = layer(x, kept)
+        return x, kept

@@ -42,6 +42,8 @@ class FixCommand:
         self.path.write_bytes(MODEL)
         self.verification = EXACT
         self.failures: tuple[Failure, ...] = ()
+        self.needed = ""
+        """A text without it differs from the old one."""
         self.others: dict[str, Verification] = {}
         """What the verification for a target finds instead."""
         self.worker = AnsweringWorker(self.answer)
@@ -58,7 +60,8 @@ class FixCommand:
         text = request.overlays.get(path) or self.path.read_bytes().decode("latin-1")
         name = request.target.name
         is_new = isinstance(request, VerifyRequest) and not request.records
-        found = self.others.get(name, self.verification) if is_new else Verification()
+        usual = self.verification if self.needed in text else differing(Aspect.OUTPUT)
+        found = self.others.get(name, usual) if is_new else Verification()
         failures = self.failures if is_new else ()
         return report_of_text(path, text, name=name, verification=found, failures=failures)
 
@@ -130,6 +133,13 @@ def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: FixC
     world.verification = differing(Aspect.OUTPUT, rounding=True)
     assert world.statuses() == [("passed", "same results")] * 2
     assert all(one.non_finite for one in world.worker.requests if isinstance(one, VerifyRequest))
+
+
+def test_a_refused_fix_is_tried_again_on_top_of_those_that_passed_after_it(world: FixCommand) -> None:
+    world.needed = "return where"
+    assert [status for status, _ in world.statuses()] == ["passed", "passed"]
+    world.needed = "returns where"
+    assert [status for status, _ in world.statuses()] == ["refused", "refused"]
 
 
 def test_a_change_of_behavior_is_tried_only_if_it_is_allowed(world: FixCommand) -> None:

@@ -27,13 +27,16 @@ class Places(ast.NodeVisitor):
     """Expressions at which a break could be reported, each with the lines that its remedy may change."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[ast.expr, int, int]] = []
-        self.function_end = 0
+        self.found: list[tuple[ast.expr, int, int, int, int]] = []
+        """A node, the first and last line that change, and those of the function at top level around it."""
+        self.function_start, self.function_end = 0, 0
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        outer, self.function_end = self.function_end, self.function_end or node.end_lineno or 0
+        outer = self.function_start, self.function_end
+        if not self.function_end:
+            self.function_start, self.function_end = node.lineno, node.end_lineno or 0
         self.generic_visit(node)
-        self.function_end = outer
+        self.function_start, self.function_end = outer
 
     def generic_visit(self, node: ast.AST) -> None:
         for _, value in ast.iter_fields(node):
@@ -51,7 +54,7 @@ class Places(ast.NodeVisitor):
         end = max(last.end_lineno or 0, self.function_end if is_used_later else 0)
         headers = [one for one in ast.iter_child_nodes(statement) if isinstance(one, ast.expr)]
         self.found += [
-            (node, statement.lineno, end)
+            (node, statement.lineno, end, self.function_start or statement.lineno, self.function_end or end)
             for header in headers
             for node in ast.walk(header)
             if isinstance(node, (ast.Call, ast.Subscript, ast.Compare))
@@ -113,9 +116,13 @@ def test_no_file_is_damaged() -> None:
         visitor = Places()
         visitor.visit(ast.parse(text.removeprefix("\ufeff")))
         sample = chance.sample(visitor.found, min(len(visitor.found), 40))
-        for node, first, last in sorted(sample, key=lambda one: one[1]):  # a chunk stays parsed for a while
+        for node, first, last, start, stop in sorted(
+            sample, key=lambda one: one[1]
+        ):  # a chunk stays parsed for a while
             for remedy in remedies(*finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get):
-                check_undamaged(text, remedy.texts["m.py"], first, last)
+                is_whole = remedy.kind == "custom_op" or "random numbers" in remedy.changes
+                changed = (start, stop) if is_whole else (first, last)
+                check_undamaged(text, remedy.texts["m.py"], *changed)
                 applied[remedy.kind] += 1
         if applied.total() >= APPLICATIONS:
             break

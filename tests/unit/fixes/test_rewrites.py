@@ -535,3 +535,58 @@ def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
     assert "graph_print" not in [one.kind for one in offered(body, f"print({text}, x)", "GB0059")]
     plain = "import torch\n\n\ndef f(x):\n    print('a', x)\n    return x\n"
     assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]
+
+
+SKIPPED = """\
+for layer in self.layers:
+    number = {draw}
+    if self.training and number < self.drop:
+        continue
+    x = layer(x)
+"""
+
+
+def test_a_layer_that_is_skipped_at_random_may_also_be_computed() -> None:
+    body = (
+        f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='torch.rand([])'), '    ')}"
+    )
+    kinds = {one.kind: one for one in offered(body, "number < self.drop")}
+    assert list(kinds) == ["cond", "computed_where"]
+    found = kinds["computed_where"]
+    assert "x = torch.where(number < self.drop, x, layer(x))\n" in found.texts["m.py"]
+    assert found.fix_class is FixClass.CHANGES
+
+
+def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
+    body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='x.sum()'), '    ')}"
+    assert [one.kind for one in offered(body, "number < self.drop")] == ["cond"]
+
+
+@pytest.mark.parametrize("draw", ["np.random.uniform(0, 1)", "random.uniform(0, 1)"])
+@pytest.mark.parametrize("is_at_draw", [True, False])
+def test_a_number_that_decides_a_branch_becomes_one_of_torch(draw: str, *, is_at_draw: bool) -> None:
+    body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw=draw), '    ')}"
+    mark, code = (draw, "GB0033") if is_at_draw else ("number < self.drop", "GB0170")
+    found = [one for one in offered(body, mark, code) if "uniform_(0, 1)" in one.texts["m.py"]]
+    assert [one.kind for one in found] == ["cond", "computed_where"]
+    assert all(one.fix_class is FixClass.CHANGES and "random numbers" in one.changes for one in found)
+
+
+IN_EAGER_MODE = "if not torch.compiler.is_compiling():\n    "
+FLAGS = {
+    "h.requires_grad = True\nreturn h\n": f"{IN_EAGER_MODE}h.requires_grad = True\nreturn h\n",
+    "h.requires_grad_()\nreturn h\n": f"{IN_EAGER_MODE}h.requires_grad_()\nreturn h\n",
+    "h.requires_grad = False\nreturn h\n": "",
+    "h.requires_grad_(False)\nreturn h\n": "",
+    "return h.requires_grad_()\n": "",
+}
+
+
+@pytest.mark.parametrize("body", FLAGS)
+def test_a_tensor_that_is_to_require_a_gradient(body: str) -> None:
+    head = "import torch\n\n\ndef f(h):\n"
+    found = offered(
+        head + textwrap.indent(body, "    "), body.splitlines()[0].removeprefix("return "), "GB0206"
+    )
+    texts = [textwrap.dedent(one.texts["m.py"][len(head) :]) for one in found]
+    assert texts == ([FLAGS[body]] if FLAGS[body] else [])

@@ -98,8 +98,9 @@ def run_model(name: str, mode: str) -> dict[str, Any]:
     import transformers  # noqa: PLC0415
 
     from fuselight.codec import encode  # noqa: PLC0415
-    from fuselight.dynamo import Recorder, capture_only, failure_of, versions  # noqa: PLC0415
-    from fuselight.report import Report, TargetRef, Tier  # noqa: PLC0415
+    from fuselight.dynamo import Recorder, capture_only, failure_of  # noqa: PLC0415
+    from fuselight.report import TargetRef  # noqa: PLC0415
+    from tests.support.recording import report_of_parts  # noqa: PLC0415
 
     torch.manual_seed(0)
     config_name, model_name, sizes, kind = MODELS[name]
@@ -120,18 +121,11 @@ def run_model(name: str, mode: str) -> dict[str, Any]:
             error = f"{type(raised).__name__}: {str(raised).splitlines()[0]}"
             failures.append(failure_of(raised, roots=(str(ROOT),)))
     parts = recorder.parts()
-    report = Report(
-        versions=versions(),
-        target=TargetRef(__file__, name, 1, "module"),
-        tier=Tier.CAPTURE,
-        generation=1,
-        frames=parts.frames,
-        compiles=parts.compiles,
-        breaks=parts.breaks,
-        recompiles=parts.recompiles,
-        not_compiled=parts.not_compiled,
+    report = report_of_parts(
+        parts,
+        TargetRef(__file__, name, 1, "module"),
         failures=(*parts.failures, *failures),
-        problems=parts.problems,
+        texts={},
         roots=(str(ROOT),),
     )
     return {"error": error, "report": encode(report)}

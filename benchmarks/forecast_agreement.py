@@ -15,6 +15,7 @@ wrong and the share that agrees; exits with 1 below 99%.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import json
 import os
@@ -121,20 +122,14 @@ def _asked(parts: Parts, frames: tuple[FrameForecast, ...]) -> tuple[list[dict[s
 
     Variables of a part after a graph break, or of another function, are not the call's to change.
     """
-    from fuselight.dynamo import versions  # noqa: PLC0415
-    from fuselight.report import Report, TargetRef, Tier  # noqa: PLC0415
+    from fuselight.report import TargetRef  # noqa: PLC0415
     from fuselight_server.findings.context import Context  # noqa: PLC0415
     from fuselight_server.findings.forecast_parts import is_of_call, linked_changes  # noqa: PLC0415
     from fuselight_server.findings.forecasts import has_unasked_parts  # noqa: PLC0415
+    from tests.support.recording import report_of_parts  # noqa: PLC0415
 
-    report = Report(
-        versions=versions(),
-        target=TargetRef(__file__, "model", 1, "module"),
-        tier=Tier.CAPTURE,
-        generation=1,
-        frames=parts.frames,
-        compiles=parts.compiles,
-        forecasts=frames,
+    report = report_of_parts(
+        dataclasses.replace(parts, breaks=()), TargetRef(__file__, "model", 1, "module"), forecasts=frames
     )
     made: dict[tuple[Any, ...], dict[str, Any]] = {}
     context = Context.of(report)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.live_corpus.compare import Comparison
+from benchmarks.live_corpus.compare import SourceComparison
 from benchmarks.live_corpus.edits import edits_of
 from benchmarks.live_corpus.page import percentile
 from benchmarks.live_corpus.sources import sources
@@ -94,7 +94,7 @@ def _edits(source: Source, folder: Path) -> tuple[str, list[CorpusEdit]]:
     """The text of a source, written to `model.py`, and edits of it of which the rules predict something."""
     worker = LiveWorker(folder)
     try:
-        comparison = Comparison(source, worker)
+        comparison = SourceComparison(source, worker)
         report = comparison.run(comparison.text)
     finally:
         worker.close()

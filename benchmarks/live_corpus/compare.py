@@ -6,7 +6,6 @@ code of the findings of this file are compared; those that the run before the ed
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
@@ -14,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.live_corpus.edits import edits_of
-from fuselight.protocol import Answer, LiveReady, LiveRequest, Retrace, RunRequest
+from fuselight.protocol import Answer, RunRequest
 from fuselight.report import Report
 from fuselight_server.findings import findings
 from fuselight_server.predictions import predict
 from fuselight_server.predictions.edited import EditedText
+from tests.support.live_run import LiveRunClient
 from tests.support.live_worker import LiveWorker
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NOT_COMPARED = ("FL5", "FL6", "FL7", "FL8", "FL106")
 
 
 @dataclass
-class Outcome:
+class EditOutcome:
     """One edit, compared."""
 
     source: str
@@ -63,7 +63,6 @@ class Outcome:
     rules_ms: float = 0.0
     trace_ms: float = 0.0
     run_ms: float = 0.0
-    function_lines: int = 0
     error: str = ""
 
 
@@ -83,7 +82,7 @@ def moved(found: set[Place], edited: EditedText) -> set[Place]:
     return {(now[line], code) for line, code in found if line in now and line}
 
 
-class Comparison:
+class SourceComparison:
     """One source in a worker."""
 
     def __init__(self, source: Source, worker: LiveWorker) -> None:
@@ -91,7 +90,6 @@ class Comparison:
         self.worker = worker
         self.path = str(worker.folder / "model.py")
         self.text = source.text()
-        self.ids = 100
 
     def request(self, text: str) -> RunRequest:
         """A run of a text."""
@@ -104,18 +102,18 @@ class Comparison:
         """The report of a text."""
         return self.worker.report(self.request(text))
 
-    def outcomes(self, seed: str, counts: dict[str, int], *, removals: int) -> list[Outcome]:
+    def outcomes(self, seed: str, counts: dict[str, int], *, removals: int) -> list[EditOutcome]:
         """All edits of the source. Raises RuntimeError if its own text does not run."""
         base = self.run(self.text)
         if base.failures:
             raise RuntimeError(f"{base.failures[0].exception}: {base.failures[0].message[:200]}")
         found = []
-        live = Live(self, self.text)
+        live = LiveRunClient(self.worker, self.request(self.text))
         removable: list[tuple[CorpusEdit, Report]] = []
         try:
             for edit in edits_of(self.text, self.path, base, f"{seed} {self.source.name}", counts):
                 last = edit.lines[-1]
-                outcome = Outcome(
+                outcome = EditOutcome(
                     self.source.name, edit.kind, edit.cause, edit.place.function, (edit.lines[0], last)
                 )
                 report = self.compare(outcome, base, self.text, edit.text, live)
@@ -130,10 +128,10 @@ class Comparison:
         finally:
             live.close()
         for edit, report in removable:
-            outcome = Outcome(
+            outcome = EditOutcome(
                 self.source.name, "remove", edit.cause, edit.place.function, (edit.place.after,) * 2
             )
-            live = Live(self, edit.text)
+            live = LiveRunClient(self.worker, self.request(edit.text))
             try:
                 self.compare(outcome, report, edit.text, self.text, live, truth=base)
             finally:
@@ -142,7 +140,14 @@ class Comparison:
         return found
 
     def compare(
-        self, outcome: Outcome, ran: Report, was: str, now: str, live: Live, *, truth: Report | None = None
+        self,
+        outcome: EditOutcome,
+        ran: Report,
+        was: str,
+        now: str,
+        live: LiveRunClient,
+        *,
+        truth: Report | None = None,
     ) -> Report | None:
         """Fill in an outcome. Returns the report of the run of the edited text."""
         edited = EditedText.of(was, now)
@@ -151,10 +156,10 @@ class Comparison:
         rules = {(one.span.line, one.code) for one in predict(ran, self.path, was, now)}
         outcome.rules_ms = (time.perf_counter() - start) * 1e3
         start = time.perf_counter()
-        answer = live.retrace(now, outcome.function)
+        answer = retraced(live, now, outcome.function)
         outcome.trace_ms = (time.perf_counter() - start) * 1e3
         start = time.perf_counter()
-        whole = live.retrace(now, outcome.function, f"{TARGET}.forward")
+        whole = retraced(live, now, outcome.function, f"{TARGET}.forward")
         outcome.whole_ms = (time.perf_counter() - start) * 1e3
         if truth is None:
             start = time.perf_counter()
@@ -181,47 +186,12 @@ class Comparison:
         return truth
 
 
-class Live:
-    """The live run of one text."""
-
-    def __init__(self, comparison: Comparison, text: str) -> None:
-        self._worker = comparison.worker
-        self._path = comparison.path
-        self._ids = comparison
-        comparison.ids += 1
-        request = comparison.request(text).of_kind(LiveRequest)
-        self.id = request.id
-        self._ready: LiveReady | None = None
-        self._event = asyncio.Event()
-        run = self._worker.worker.run_live(request, lambda _progress: None, self._set_ready)
-        self._task = self._worker.loop.create_task(run)
-        self._worker.do(self._until_ready())
-
-    def _set_ready(self, ready: LiveReady) -> None:
-        self._ready = ready
-        self._event.set()
-
-    async def _until_ready(self) -> None:
-        waiting = asyncio.ensure_future(self._event.wait())
-        await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-
-    def retrace(self, text: str, *functions: str) -> Report | str:
-        """The report of functions of an edited text, or why there is none."""
-        if self._ready is None:
-            return "the live run did not start"
-        self._ids.ids += 1
-        request = Retrace(self._ids.ids, self.id, self._path, text, functions, seconds=20.0)
-        answer = self._worker.do(self._worker.worker.retrace(request))
-        return answer.report if isinstance(answer, Answer) else answer.reason
-
-    def close(self) -> None:
-        """End it."""
-        self._task.cancel()
-        self._worker.do(self._ended())
-
-    async def _ended(self) -> None:
-        await asyncio.wait({self._task})
+def retraced(live: LiveRunClient, text: str, *functions: str) -> Report | str:
+    """The report of functions of an edited text, or why there is none."""
+    if live.ready is None:
+        return "the live run did not start"
+    answer = live.ask(text, *functions, seconds=20.0)
+    return answer.report if isinstance(answer, Answer) else answer.reason
 
 
 def compare_source(source: Source, seed: str, counts: dict[str, int], removals: int) -> list[dict[str, Any]]:
@@ -229,10 +199,10 @@ def compare_source(source: Source, seed: str, counts: dict[str, int], removals: 
     with tempfile.TemporaryDirectory() as folder:
         worker = LiveWorker(Path(folder))
         try:
-            made = Comparison(source, worker).outcomes(seed, counts, removals=removals)
+            made = SourceComparison(source, worker).outcomes(seed, counts, removals=removals)
         except Exception as error:  # noqa: BLE001 - a library may raise anything: the source is named and left out
             why = f"{type(error).__name__}: {str(error)[:300]}"
-            made = [Outcome(source.name, "", "", "", (0, 0), error=why)]
+            made = [EditOutcome(source.name, "", "", "", (0, 0), error=why)]
         finally:
             worker.close()
     return [asdict(one) for one in made]

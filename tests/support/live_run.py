@@ -1,4 +1,4 @@
-"""A live run for tests, and its edits."""
+"""An open live run, for tests and benchmarks: the traces that it is asked for, and their answers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from fuselight.protocol import Answer, LiveReady, LiveRequest, Refused, Retrace
+from fuselight.protocol import Answer, LiveReady, LiveRequest, Refused, Retrace, RunRequest
 from fuselight.report import Report, Tier
 from tests.support.live_worker import LiveWorker
 
 _IDS = itertools.count(100)
 
 
-class LiveRun:
-    """A live run of a source, and its edits."""
+class LiveRunClient:
+    """A live run from its start to `close`; `ready` is None where it ended before it was ready."""
 
-    def __init__(self, live: LiveWorker, source: str, name: str = "f", **options: Any) -> None:
-        self.live, self.source = live, source
-        request = replace(live.request(source, name, **options).of_kind(LiveRequest), id=next(_IDS))
+    def __init__(self, live: LiveWorker, request: RunRequest) -> None:
+        self.live = live
+        self.id = next(_IDS)
         self.path = request.target.path
         self.ready: LiveReady | None = None
-        self._task = live.loop.create_task(live.worker.run_live(request, lambda _: None, self._set_ready))
         self._event = asyncio.Event()
-        self.id = request.id
+        started = replace(request.of_kind(LiveRequest), id=self.id)
+        self._task = live.loop.create_task(
+            live.worker.run_live(started, lambda _progress: None, self._set_ready)
+        )
         live.do(self._until_ready())
 
     def _set_ready(self, ready: LiveReady) -> None:
@@ -32,22 +34,34 @@ class LiveRun:
         self._event.set()
 
     async def _until_ready(self) -> None:
-        await asyncio.wait(
-            {self._task, asyncio.ensure_future(self._event.wait())}, return_when=asyncio.FIRST_COMPLETED
-        )
-        assert self.ready is not None, self._task.result()
-
-    @property
-    def functions(self) -> dict[str, int]:
-        """Calls that were kept of each function."""
-        assert self.ready is not None
-        return {one.name: one.calls for one in self.ready.functions}
+        waiting = asyncio.ensure_future(self._event.wait())
+        await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
 
     def ask(self, text: str, *names: str, **options: Any) -> Answer | Refused:
-        request = Retrace(11, self.id, self.path, text, names, **options)
+        """Trace functions again with another text of the target's file."""
+        request = Retrace(next(_IDS), self.id, self.path, text, names, **options)
         answer = self.live.do(self.live.worker.retrace(request))
-        assert answer.id == 11
+        assert answer.id == request.id
         return answer
+
+    def close(self) -> None:
+        self._task.cancel()
+        self.live.do(self._ended())
+
+    async def _ended(self) -> None:
+        await asyncio.wait({self._task})
+
+
+class EditedRun(LiveRunClient):
+    """A live run of a source, and its edits."""
+
+    def __init__(self, live: LiveWorker, source: str, name: str = "f", **options: Any) -> None:
+        self.source = source
+        super().__init__(live, live.request(source, name, **options))
+        assert self.ready is not None, self._task.result()
+        self.functions = {one.name: one.calls for one in self.ready.functions}
+        """Calls that were kept of each function."""
 
     def edit(self, old: str, new: str, *names: str) -> Report:
         assert old in self.source
@@ -62,13 +76,6 @@ class LiveRun:
         assert isinstance(answer, Refused), answer
         assert answer.failure is not None
         return answer.reason
-
-    def close(self) -> None:
-        self._task.cancel()
-        self.live.do(self._ended())
-
-    async def _ended(self) -> None:
-        await asyncio.wait({self._task})
 
 
 def breaks(report: Report) -> list[tuple[int, str]]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from fuselight.dynamo import Recorder, capture_only, environment, failure_of, versions
-from fuselight.report import Report, TargetRef, Tier
+from fuselight.dynamo import Recorder, capture_only, environment, failure_of
+from fuselight.report import Report, TargetRef
 from fuselight_server.findings import findings
 from fuselight_server.predictions import predict
+from tests.support.recording import report_of_parts
 
 Place = tuple[int, str]
 """Line and code of a finding."""
@@ -36,16 +37,9 @@ def run(path: Path, text: str) -> Report:
             except Exception as error:  # noqa: BLE001 - a snippet may raise anything: that is a finding
                 failures.append(failure_of(error, roots=(str(path.parent),)))
     parts = recorder.parts()
-    return Report(
-        versions=versions(),
-        target=TargetRef(str(path), "check", 1, "function"),
-        tier=Tier.CAPTURE,
-        generation=1,
-        frames=parts.frames,
-        compiles=parts.compiles,
-        breaks=parts.breaks,
-        recompiles=parts.recompiles,
-        not_compiled=parts.not_compiled,
+    return report_of_parts(
+        parts,
+        TargetRef(str(path), "check", 1, "function"),
         failures=(*parts.failures, *failures),
         environment=environment(),
         facts=recorder.facts(),

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from fuselight.dynamo import CompileCalls, Parts, Recorder, capture_only, failure_of
-from fuselight.report import Failure
+from fuselight.dynamo import CompileCalls, Parts, Recorder, capture_only, failure_of, versions
+from fuselight.report import Failure, Report, TargetRef, Tier
 
 PRELUDE = "import torch\nfrom torch import nn\n"
 
@@ -64,3 +64,8 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
     finally:
         del sys.modules[path.stem]
     return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), made)
+
+
+def report_of_parts(parts: Parts, target: TargetRef, **fields: Any) -> Report:
+    """What was recorded as the report of a run of tier capture; `fields` are further ones, or others."""
+    return Report(versions(), target, Tier.CAPTURE, 1, **{**vars(parts), **fields})

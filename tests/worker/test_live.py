@@ -13,7 +13,7 @@ import pytest
 
 from fuselight.protocol import Answer, Refused, Retrace
 from fuselight.worker import process
-from tests.support.live_run import LiveRun, breaks
+from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -45,17 +45,17 @@ class Net(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def net(live: LiveWorker) -> Iterator[LiveRun]:
-    made = LiveRun(live, NET, "Net")
+def net(live: LiveWorker) -> Iterator[EditedRun]:
+    made = EditedRun(live, NET, "Net")
     yield made
     made.close()
 
 
-def test_functions_that_were_traced_are_listed(net: LiveRun) -> None:
+def test_functions_that_were_traced_are_listed(net: EditedRun) -> None:
     assert net.functions == {"scale": 1, "Net.attend": 1, "Net.forward": 1}
 
 
-def test_a_break_is_predicted_on_its_line(net: LiveRun) -> None:
+def test_a_break_is_predicted_on_its_line(net: EditedRun) -> None:
     report = net.edit(
         "        y = self.linear(x)\n",
         "        y = self.linear(x)\n        print(y.sum().item())\n",
@@ -65,7 +65,7 @@ def test_a_break_is_predicted_on_its_line(net: LiveRun) -> None:
     assert report.failures == ()
 
 
-def test_the_fork_made_ahead_answers_as_a_fresh_one_and_may_die(net: LiveRun) -> None:
+def test_the_fork_made_ahead_answers_as_a_fresh_one_and_may_die(net: EditedRun) -> None:
     hello = net.live.worker.hello
     assert hello is not None
     change = ("        y = self.linear(x)\n", "        y = self.linear(x)\n        print(y)\n", "Net.attend")
@@ -90,7 +90,7 @@ def _fork_made_ahead(host: int) -> int:
     raise AssertionError("no fork was made")
 
 
-def test_an_edit_without_a_break_has_none(net: LiveRun) -> None:
+def test_an_edit_without_a_break_has_none(net: EditedRun) -> None:
     assert breaks(net.edit("y = self.linear(x)", "y = self.linear(x).sin()", "Net.attend")) == []
 
 
@@ -106,12 +106,12 @@ def test_an_edit_without_a_break_has_none(net: LiveRun) -> None:
     ],
 )
 def test_an_edit_that_cannot_be_traced_is_refused_with_its_reason(
-    net: LiveRun, old: str, new: str, reason: str
+    net: EditedRun, old: str, new: str, reason: str
 ) -> None:
     assert net.reason(old, new, "Net.attend") == reason
 
 
-def test_a_name_that_only_a_run_defines_is_no_error_of_the_function(net: LiveRun) -> None:
+def test_a_name_that_only_a_run_defines_is_no_error_of_the_function(net: EditedRun) -> None:
     new = NET.replace("y = self.linear(x)", "y = helper(x)")
     added = net.ask(new.replace("class Net", "def helper(x):\n    return x\n\nclass Net"), "Net.attend")
     assert isinstance(added, Refused)
@@ -258,8 +258,8 @@ METHODS = (
 
 
 @pytest.fixture(scope="module")
-def variety(live: LiveWorker) -> Iterator[LiveRun]:
-    made = LiveRun(live, VARIETY, "Net", file="variety.py")
+def variety(live: LiveWorker) -> Iterator[EditedRun]:
+    made = EditedRun(live, VARIETY, "Net", file="variety.py")
     yield made
     made.close()
 
@@ -284,7 +284,7 @@ def _with_first_statement(source: str, statement: str, *names: str) -> tuple[str
 
 
 @pytest.mark.parametrize("names", [NESTED, PLAIN, METHODS])
-def test_functions_of_each_kind_are_traced(variety: LiveRun, names: tuple[str, ...]) -> None:
+def test_functions_of_each_kind_are_traced(variety: EditedRun, names: tuple[str, ...]) -> None:
     assert all(variety.functions[name] for name in names)
     text, places = _with_first_statement(VARIETY, "print(0)", *names)
     answer = variety.ask(text, *names)
@@ -293,7 +293,7 @@ def test_functions_of_each_kind_are_traced(variety: LiveRun, names: tuple[str, .
     assert answer.report.failures == ()
 
 
-def test_unchanged_functions_have_nothing_to_report(variety: LiveRun) -> None:
+def test_unchanged_functions_have_nothing_to_report(variety: EditedRun) -> None:
     answer = variety.ask(VARIETY, *(name for name, calls in variety.functions.items() if calls))
     assert isinstance(answer, Answer), answer
     report = answer.report
@@ -315,13 +315,13 @@ def test_unchanged_functions_have_nothing_to_report(variety: LiveRun) -> None:
     ],
 )
 def test_a_trace_has_the_arguments_and_modes_of_the_call(
-    variety: LiveRun, old: str, condition: str, name: str
+    variety: EditedRun, old: str, condition: str, name: str
 ) -> None:
     report = variety.edit(old, f"print(0) if {condition} else None; {old}", name)
     assert len({line for line, _ in breaks(report)}) == 1
 
 
-def test_unchanged_functions_after_the_edit_have_their_new_lines(variety: LiveRun) -> None:
+def test_unchanged_functions_after_the_edit_have_their_new_lines(variety: EditedRun) -> None:
     text = VARIETY.replace("SCALE = 2.0", "SCALE = 2.0\n# one more\n# and more")
     text, (place,) = _with_first_statement(text, "print(0)", "inside")
     answer = variety.ask(text, "Net.forward")
@@ -341,8 +341,8 @@ def f(x):
 
 
 @pytest.fixture(scope="module")
-def hostile(live: LiveWorker) -> Iterator[LiveRun]:
-    made = LiveRun(live, HOSTILE, file="hostile.py")
+def hostile(live: LiveWorker) -> Iterator[EditedRun]:
+    made = EditedRun(live, HOSTILE, file="hostile.py")
     yield made
     made.close()
 
@@ -356,7 +356,7 @@ def hostile(live: LiveWorker) -> Iterator[LiveRun]:
         ("torch._dynamo.graph_break(); ctypes.string_at(0)", "crashed"),
     ],
 )
-def test_a_trace_that_ends_badly_costs_itself_alone(hostile: LiveRun, line: str, reason: str) -> None:
+def test_a_trace_that_ends_badly_costs_itself_alone(hostile: EditedRun, line: str, reason: str) -> None:
     text = HOSTILE.replace("    return", f"    {line}\n    return")
     answer = hostile.ask(text, "f", seconds=2.0)
     assert isinstance(answer, Refused), answer
@@ -375,19 +375,19 @@ def test_a_trace_that_ends_badly_costs_itself_alone(hostile: LiveRun, line: str,
         "os.close(1); os.close(2)",
     ],
 )
-def test_side_effects_of_a_trace_do_not_reach_the_live_run(hostile: LiveRun, line: str) -> None:
+def test_side_effects_of_a_trace_do_not_reach_the_live_run(hostile: EditedRun, line: str) -> None:
     report = hostile.edit("    return", f"    {line}\n    return", "f")
     assert {place.line for one in report.breaks for place in one.stack if place.path == hostile.path} == {7}
     assert breaks(hostile.edit("x.sin()", "x.cos()", "f")) == []
 
 
-def test_a_later_call_with_other_shapes_is_traced_too(hostile: LiveRun) -> None:
+def test_a_later_call_with_other_shapes_is_traced_too(hostile: EditedRun) -> None:
     assert hostile.functions == {"f": 2}
     report = hostile.edit("    return", "    if x.shape[0] == 7:\n        print(0)\n    return", "f")
     assert {place for place, _ in breaks(report)} == {8}
 
 
-def test_a_newer_request_replaces_one_that_is_on_the_way(hostile: LiveRun) -> None:
+def test_a_newer_request_replaces_one_that_is_on_the_way(hostile: EditedRun) -> None:
     slow = HOSTILE.replace("    return", "    time.sleep(100)\n    return")
 
     async def both() -> list[Answer | Refused]:
@@ -401,7 +401,7 @@ def test_a_newer_request_replaces_one_that_is_on_the_way(hostile: LiveRun) -> No
     assert older == Refused(1, "cancelled")
 
 
-def test_a_cancelled_request_ends_its_trace(hostile: LiveRun) -> None:
+def test_a_cancelled_request_ends_its_trace(hostile: EditedRun) -> None:
     slow = HOSTILE.replace("    return", "    time.sleep(100)\n    return")
 
     async def cancel() -> Answer | Refused:
@@ -417,9 +417,11 @@ def test_a_cancelled_request_ends_its_trace(hostile: LiveRun) -> None:
 
 
 def test_a_live_run_that_has_ended_is_refused(live: LiveWorker) -> None:
-    made = LiveRun(live, HOSTILE, file="ended.py")
+    made = EditedRun(live, HOSTILE, file="ended.py")
     made.close()
-    assert made.ask(HOSTILE, "f") == Refused(11, "no_live")
+    answer = made.ask(HOSTILE, "f")
+    assert isinstance(answer, Refused)
+    assert answer.reason == "no_live"
 
 
 TRAINED = """\
@@ -442,19 +444,19 @@ class Net(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def trained(live: LiveWorker) -> Iterator[LiveRun]:
-    made = LiveRun(live, TRAINED, "Net", file="trained.py")
+def trained(live: LiveWorker) -> Iterator[EditedRun]:
+    made = EditedRun(live, TRAINED, "Net", file="trained.py")
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("line", ["x.sum().item()", "x.nonzero()", "x.add_(1)"])
-def test_a_trace_obeys_the_compile_call(trained: LiveRun, line: str) -> None:
+def test_a_trace_obeys_the_compile_call(trained: EditedRun, line: str) -> None:
     report = trained.edit("return x * 2", f"{line}\n        return x * 2", "Net.inner")
     assert (breaks(report), report.failures) == ([], ())
 
 
-def test_what_fullgraph_forbids_is_a_failure_on_its_line(trained: LiveRun) -> None:
+def test_what_fullgraph_forbids_is_a_failure_on_its_line(trained: EditedRun) -> None:
     report = trained.edit("return x * 2", "print(0)\n        return x * 2", "Net.inner")
     (failure,) = report.failures
     assert (failure.kind, failure.stack[-1].line) == ("fullgraph", 10)
@@ -462,7 +464,7 @@ def test_what_fullgraph_forbids_is_a_failure_on_its_line(trained: LiveRun) -> No
     assert [one.kind for one in report.failures] == ["fullgraph"]
 
 
-def test_an_edit_that_fixes_a_size_is_seen(trained: LiveRun) -> None:
+def test_an_edit_that_fixes_a_size_is_seen(trained: EditedRun) -> None:
     report = trained.edit("return x * 2", "return x * 2 if x.shape[0] == 4 else x", "Net.inner")
     fixed = {one.source: one.specialized_to for done in report.compiles for one in done.symbols}
     assert fixed["x.size(0)"] == "4"
@@ -486,7 +488,7 @@ if __name__ == "__main__":
 
 
 def test_a_program_is_run_until_its_functions_were_called(live: LiveWorker) -> None:
-    made = LiveRun(live, MAIN, "", file="main.py")
+    made = EditedRun(live, MAIN, "", file="main.py")
     assert made.functions == {"scale": 1, "step": 1}
     assert {line for line, _ in breaks(made.edit("return x * 2", "print(0); return x * 2", "scale"))} == {4}
     made.close()
@@ -519,7 +521,7 @@ class Net(nn.Module):
 
 
 def test_repeated_layers_are_traced_twice(live: LiveWorker) -> None:
-    made = LiveRun(live, LAYERS, "Net", file="layers.py")
+    made = EditedRun(live, LAYERS, "Net", file="layers.py")
     clean = made.edit("return x\n", "return x + 1\n", "Net.forward")
     (done,) = clean.compiles
     assert done.graph is not None

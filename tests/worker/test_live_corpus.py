@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.live_corpus.compare import Comparison
+from benchmarks.live_corpus.compare import SourceComparison
 from benchmarks.live_corpus.sources import PREFIX
 from tests.support.live_worker import LiveWorker
 
@@ -62,7 +62,7 @@ class SmallSource:
 def test_predictions_agree_with_runs_of_the_edited_text(live: LiveWorker) -> None:
     source: Any = SmallSource()
     counts = {"insert": 2, "clean": 1, "untraced": 1}
-    outcomes = Comparison(source, live).outcomes("3", counts, removals=1)
+    outcomes = SourceComparison(source, live).outcomes("3", counts, removals=1)
     kinds = [one.kind for one in outcomes]
     assert kinds == ["insert", "insert", "clean", "untraced", "remove"]
     for one in outcomes:

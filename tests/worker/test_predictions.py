@@ -83,7 +83,7 @@ def source(*lines: str) -> str:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedEdits:
     """What the rules predict of all edits, and what a trace finds."""
 
     base: Report
@@ -96,7 +96,7 @@ class Compared:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+def compared(tmp_path_factory: pytest.TempPathFactory) -> ComparedEdits:
     path = tmp_path_factory.mktemp("edited") / "model.py"
     ran, now = source(*("v = 1" for _ in LINES)), source(*LINES)
     base = run(path, ran)
@@ -106,23 +106,23 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     for index, line in enumerate(LINES):
         edit = source(*(line if at == index else "v = 1" for at in range(len(LINES))))
         made |= predicted(base, path, ran, edit)
-    return Compared(base, made, found)
+    return ComparedEdits(base, made, found)
 
 
-def test_the_base_has_no_break(compared: Compared) -> None:
+def test_the_base_has_no_break(compared: ComparedEdits) -> None:
     assert breaks_in(compared.base) == set()
     assert compared.base.fullgraph is False
 
 
 @pytest.mark.parametrize("line", BREAKS)
-def test_a_predicted_break_is_found_by_a_trace(line: str, compared: Compared) -> None:
+def test_a_predicted_break_is_found_by_a_trace(line: str, compared: ComparedEdits) -> None:
     found = compared.of(compared.predicted, LINES.index(line))
     assert found, "the rule is silent"
     assert found <= compared.of(compared.found, LINES.index(line))
 
 
 @pytest.mark.parametrize("line", CLEAN)
-def test_what_does_not_break_is_not_predicted(line: str, compared: Compared) -> None:
+def test_what_does_not_break_is_not_predicted(line: str, compared: ComparedEdits) -> None:
     assert compared.of(compared.predicted, LINES.index(line)) == set()
     assert compared.of(compared.found, LINES.index(line)) == set()
 

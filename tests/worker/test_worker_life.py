@@ -17,7 +17,7 @@ from fuselight.protocol import Answer, Refused, to_json
 from fuselight.worker import wire
 from fuselight_server.worker_client.client import WorkerState
 from fuselight_server.worker_client.process import launch_path
-from tests.support.live_run import LiveRun, breaks
+from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, wait_gone
 
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
@@ -182,7 +182,7 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
     (failure,) = live.analyse("import ctypes\nctypes.string_at(0)\n").failures
     assert (failure.kind, failure.stack[-1].line) == ("signal", 2)
-    edited = LiveRun(live, GOOD)
+    edited = EditedRun(live, GOOD)
     assert {line for line, _ in breaks(edited.edit("return", "print(0); return", "f"))} == {4}
     assert breaks(edited.edit("x.sin()", "x.cos()", "f")) == []
     stuck = edited.ask(GOOD.replace("return", "import time; time.sleep(100); return"), "f", seconds=1.0)

@@ -14,6 +14,7 @@ from fuselight_server.fixes.autograd_calls import gradient_flag_remedies, repeat
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
+from fuselight_server.fixes.hoisting import hoisting_remedies, measurement_remedies
 from fuselight_server.fixes.imports import without_unused_imports
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
@@ -42,6 +43,8 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...]
     (helper_remedies, frozenset({"GB0098", "GB0099"})),
     (repeated_argument_remedies, frozenset({"GB6297"})),
     (gradient_flag_remedies, frozenset({"GB0125", "GB0206", "GB8985"})),
+    (hoisting_remedies, frozenset()),
+    (measurement_remedies, frozenset()),
     (print_remedies, frozenset()),
     (output_settings, frozenset()),
     (output_remedies, frozenset()),

@@ -8,7 +8,8 @@
                                           def _compiled_step(x, scale):
                                               return x * scale
 
-Invariant: only a function or method whose one decorator is torch.compile is split. Its name, parameters and comments
+Invariant: a function or method is split whose one decorator is torch.compile, or which is itself the target and has no
+decorator. Its name, parameters and comments
 stay with the function that converts, so that callers and directives apply to it.
 """
 
@@ -56,14 +57,16 @@ def with_prologue(
     further: Sequence[tuple[str, str]] = (),
     changes: Sequence[Replacement] = (),
     taken: Callable[[str], bool] = lambda _name: False,
+    body: Callable[[str], Sequence[str]] | None = None,
 ) -> str | None:
-    """The text with the function split, None where it does not fit.
+    """The text with the function split, None where it does not fit. The compiled one gets a decorator if it has none.
 
     `converted`: the argument that is passed on, by parameter. `before`: statements before the call. `result`: what is
     returned, with `{}` for the call. `further`: parameters of the compiled function alone, with their arguments.
-    `changes`: in the compiled function. `taken`: whether another file uses a name.
+    `changes`: in the compiled function. `taken`: whether another file uses a name. `body`: the statements around the
+    call, instead of `before` and `result`.
     """
-    first = function.decorators[0]
+    first = function.decorators[0] if function.decorators else function
     indent = site.indentation(first)
     name = _free_name(site, function, taken)
     if indent is None or name is None or not _takes(function, further):
@@ -78,11 +81,14 @@ def with_prologue(
     if parameters.rstrip().endswith(",") and "\n" in parameters:
         return None  # laid out over lines
     docstring = _docstring(site, function)
+    inside = body(call) if body is not None else (*before, f"return {result.format(call)}")
     rows = (
         f"def {function.name.value}({parameters}){returns}:",
-        *(f"{step}{row}" for row in (*docstring[2:], *before, f"return {result.format(call)}")),
+        *(f"{step}{row}" for row in (*docstring[2:], *inside)),
     )
     gap = newline * (2 if owner else 3)
+    if not function.decorators:
+        gap = f"{gap}{indent}@{site.torch}.compile{newline}"
     start = site.range_of(first)[0]
     splitting = [
         (start, start, f"{newline}{indent}".join(rows) + gap + indent),
@@ -122,12 +128,24 @@ def marks(site: Site, function: str, sizes: Sequence[tuple[str, int]]) -> tuple[
 
 
 def _can_be_split(site: Site, function: cst.FunctionDef) -> bool:
-    if len(function.decorators) != 1 or function.asynchronous is not None or function.type_parameters:
+    return is_compiled(site, function) and can_be_called_from_outside(site, function)
+
+
+def is_compiled(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether torch.compile is the only decorator of a function."""
+    if len(function.decorators) != 1:
         return False
     decorator = function.decorators[0].decorator
     name = dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
+    return name == f"{site.torch}.compile"
+
+
+def can_be_called_from_outside(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether another function with its name and parameters can call it under a further name."""
+    if function.asynchronous is not None or function.type_parameters:
+        return False
     parent = next((one for one in site.ancestors(function) if not isinstance(one, cst.IndentedBlock)), None)
-    if name != f"{site.torch}.compile" or not isinstance(parent, (cst.Module, cst.ClassDef)):
+    if not isinstance(parent, (cst.Module, cst.ClassDef)):
         return False
     if isinstance(parent, cst.ClassDef) and not _first_parameter(function):
         return False
@@ -135,7 +153,7 @@ def _can_be_split(site: Site, function: cst.FunctionDef) -> bool:
     while waiting:
         node = waiting.pop()
         waiting += node.children
-        if isinstance(node, (cst.Yield, cst.Global)) or _refers_to(node, function.name.value):
+        if isinstance(node, (cst.Yield, cst.Await, cst.Global)) or _refers_to(node, function.name.value):
             return False
     return isinstance(function.body, cst.IndentedBlock)
 

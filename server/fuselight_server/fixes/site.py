@@ -22,7 +22,7 @@ from fuselight_server.static.document import lines_of
 from fuselight_server.static.file_reader import ReadingCache, chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from libcst.metadata import CodePosition, CodeRange
 
@@ -246,6 +246,11 @@ class Site:
             and not (isinstance(parent := self.parents[one], cst.Attribute) and parent.attr is one)
             and not (isinstance(parent, cst.Arg) and parent.keyword is one)
         ]
+
+    def names_bound(self, nodes: Iterable[cst.CSTNode]) -> set[str]:
+        """The names that statements bind, nested functions included."""
+        found = (one for node in nodes for one in descendants(node))
+        return {one.value for one in found if isinstance(one, cst.Name) and self._is_bound_at(one)}
 
     def contains(self, node: cst.CSTNode, offset: int) -> bool:
         """Whether an offset is in a node."""

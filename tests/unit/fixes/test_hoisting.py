@@ -1,0 +1,192 @@
+"""Effects that leave the compiled code: the text before, and the text after."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight_server.fixes import FixClass, Remedy
+from tests.unit.fixes.test_rewrites import offered
+
+HEAD = "import time\n\nimport torch\n\n\n"
+SPLITS = {
+    "a clock before and after": (
+        (
+            '@torch.compile\ndef f(x):\n    """Doc."""\n    # begin\n    a = time.time()\n\n    # work\n    y = x * 2\n'
+            "    z = y + 1\n    print(time.time() - a)  # end\n    return z * 2\n"
+        ),
+        "time.time()",
+        (
+            'def f(x):\n    """Doc."""\n    # begin\n    a = time.time()\n    result = _compiled_f(x)\n'
+            "    print(time.time() - a)  # end\n    return result\n\n\n"
+            "@torch.compile\ndef _compiled_f(x):\n    # work\n    y = x * 2\n    z = y + 1\n    return z * 2\n"
+        ),
+    ),
+    "a time that is returned": (
+        "def f(x):\n    a = time.time()\n    y = x * 2\n    b = time.time() - a\n    return y, b\n",
+        "time.time()",
+        (
+            "def f(x):\n    a = time.time()\n    y = _compiled_f(x)\n    b = time.time() - a\n    return y, b\n\n\n"
+            "@torch.compile\ndef _compiled_f(x):\n    y = x * 2\n    return y\n"
+        ),
+    ),
+    "a seed": (
+        (
+            "@torch.compile(mode='default')  # why\ndef f(x, *, n=1):\n    torch.manual_seed(n)\n"
+            "    return torch.rand(4) + x\n"
+        ),
+        "torch.manual_seed(n)",
+        (
+            "def f(x, *, n=1):\n    torch.manual_seed(n)\n    return _compiled_f(x, n=n)\n\n\n"
+            "@torch.compile(mode='default')  # why\ndef _compiled_f(x, *, n=1):\n    return torch.rand(4) + x\n"
+        ),
+    ),
+    "a file": (
+        (
+            "def f(x):\n    with open('a') as file:\n        text = file.read().strip()\n    n = float(text)\n"
+            "    return x * n\n"
+        ),
+        "open('a')",
+        (
+            "def f(x):\n    with open('a') as file:\n        text = file.read().strip()\n"
+            "    return _compiled_f(x, text)\n\n\n"
+            "@torch.compile\ndef _compiled_f(x, text):\n    n = float(text)\n    return x * n\n"
+        ),
+    ),
+    "a lock": (
+        "def f(x):\n    with LOCK:\n        # one\n        y = x * 2\n\n        y = y + 1\n    return y\n",
+        "with LOCK",
+        (
+            "def f(x):\n    with LOCK:\n        return _compiled_f(x)\n\n\n"
+            "@torch.compile\ndef _compiled_f(x):\n    # one\n    y = x * 2\n\n    y = y + 1\n    return y\n"
+        ),
+    ),
+}
+
+
+def hoisted(text: str, mark: str, code: str = "GB0007") -> list[Remedy]:
+    return [one for one in offered(HEAD + text, mark, code) if one.kind == "hoist"]
+
+
+@pytest.mark.parametrize("case", SPLITS)
+def test_an_effect_leaves_the_compiled_code(case: str) -> None:
+    text, mark, after = SPLITS[case]
+    (remedy,) = hoisted(text, mark)
+    assert remedy.texts["m.py"] == HEAD + after
+    assert remedy.fix_class is FixClass.EXACT
+
+
+def test_an_effect_between_statements_says_that_its_time_changes() -> None:
+    text = "def f(x):\n    y = x + 1\n    torch.manual_seed(3)\n    return torch.rand(4) + y\n"
+    (remedy,) = hoisted(text, "torch.manual_seed(3)")
+    assert remedy.texts["m.py"] == (
+        f"{HEAD}def f(x):\n    torch.manual_seed(3)\n    return _compiled_f(x)\n\n\n"
+        "@torch.compile\ndef _compiled_f(x):\n    y = x + 1\n    return torch.rand(4) + y\n"
+    )
+    assert remedy.fix_class is FixClass.CHANGES
+    assert "before the compiled code" in remedy.changes
+
+
+def test_a_block_between_statements_covers_more_than_before() -> None:
+    text = "def f(x):\n    y = x + 1\n    with LOCK:\n        y = y * 2\n    return y\n"
+    (remedy,) = hoisted(text, "with LOCK")
+    assert remedy.texts["m.py"] == (
+        f"{HEAD}def f(x):\n    with LOCK:\n        return _compiled_f(x)\n\n\n"
+        "@torch.compile\ndef _compiled_f(x):\n    y = x + 1\n    y = y * 2\n    return y\n"
+    )
+    assert remedy.fix_class is FixClass.CHANGES
+
+
+NOT_MOVED = {
+    "a time that is computed with": (
+        "def f(x):\n    a = time.time()\n    return x * a\n",
+        "time.time()",
+    ),
+    "a seed between an early return and the rest": (
+        "def f(x):\n    if x is None:\n        torch.manual_seed(3)\n    return x + 1\n",
+        "torch.manual_seed(3)",
+    ),
+    "a name that the code before assigns": (
+        "def f(x):\n    n = x.shape[0]\n    torch.manual_seed(n)\n    return torch.rand(4) + x\n",
+        "torch.manual_seed(n)",
+    ),
+    "a tensor after the code": (
+        "def f(x):\n    a = time.time()\n    y = x * 2\n    b = y * (time.time() - a)\n    return b\n",
+        "time.time()",
+    ),
+    "an early return before a time": (
+        (
+            "def f(x):\n    a = time.time()\n    if x is None:\n        return x\n    y = x * 2\n"
+            "    print(time.time() - a)\n    return y\n"
+        ),
+        "time.time()",
+    ),
+    "a function that is not the target": (
+        "def g(x):\n    torch.manual_seed(3)\n    return x + 1\n\n\ndef f(x):\n    return g(x)\n",
+        "torch.manual_seed(3)",
+    ),
+    "another decorator": (
+        "@torch.no_grad()\ndef f(x):\n    torch.manual_seed(3)\n    return x + 1\n",
+        "torch.manual_seed(3)",
+    ),
+    "a generator": (
+        "def f(x):\n    torch.manual_seed(3)\n    yield x + 1\n",
+        "torch.manual_seed(3)",
+    ),
+    "a lock that the code makes": (
+        "def f(x):\n    lock = Lock()\n    with lock:\n        return x + 1\n",
+        "with lock",
+    ),
+    "a block that binds a name": (
+        "def f(x):\n    with LOCK as key:\n        return x + key\n",
+        "with LOCK as key",
+    ),
+    "a comment at the block": (
+        "def f(x):\n    with LOCK:  # one\n        return x + 1\n",
+        "with LOCK",
+    ),
+    "text over lines": (
+        'def f(x):\n    with LOCK:\n        a = """a\nb"""\n        return x + len(a)\n',
+        "with LOCK",
+    ),
+    "a file that is read within the code": (
+        "def f(x):\n    y = x + 1\n    with open('a') as file:\n        y = y * float(file.read())\n    return y\n",
+        "open('a')",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_MOVED)
+def test_an_effect_stays_where_the_code_needs_it(case: str) -> None:
+    assert hoisted(*NOT_MOVED[case]) == []
+
+
+def measured(text: str) -> str:
+    (remedy,) = (one for one in offered(text, "time.time()", "GB0007") if one.kind == "is_compiling")
+    assert remedy.fix_class is FixClass.CHANGES
+    return remedy.texts["m.py"]
+
+
+def test_a_measurement_is_skipped_in_compiled_code() -> None:
+    text = (
+        f"{HEAD}def f(x):\n    a = time.time()\n    for _ in range(3):\n        x = x + 1\n"
+        "        b = time.time() - a\n        print(b)  # seconds\n    return x\n"
+    )
+    assert measured(text) == (
+        f"{HEAD}def f(x):\n    if not torch.compiler.is_compiling():\n        a = time.time()\n"
+        "    for _ in range(3):\n        x = x + 1\n        if not torch.compiler.is_compiling():\n"
+        "            b = time.time() - a\n            print(b)  # seconds\n    return x\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    a = time.time()\n    return x * a\n",
+        "    a = time.time()\n    self.seconds = time.time() - a\n    return x\n",
+        "    a = time.time()\n    if time.time() - a > 1:\n        x = x + 1\n    return x\n",
+        "    return x * time.time()\n",
+    ],
+)
+def test_a_time_that_has_a_use_is_measured(body: str) -> None:
+    found = offered(f"{HEAD}def f(x):\n{body}", "time.time()", "GB0007")
+    assert [one.kind for one in found] == []

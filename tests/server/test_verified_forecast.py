@@ -44,7 +44,7 @@ def test_a_forecast_is_verified_on_demand_and_shown_in_the_hover_and_the_report(
 
     client.command(COMMAND, {"uri": uri, "target": "f"})
     shown = hover()
-    assert "verified: Compile with dynamic=True (1 -> 0 compiles, same results)" in shown
+    assert "verified: Compile with dynamic=True (1 → 0 compiles, same results)" in shown
     assert "Verify Forecast" not in shown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     (group,) = [one for one in target["children"] if one["label"].startswith("Recompiles if")]

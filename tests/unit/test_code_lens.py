@@ -172,10 +172,10 @@ async def test_a_forecast_is_shown_until_an_edit() -> None:
     assert "**Verify Forecast**" in note
     (result,) = snapshot.captures.values()
     batch, *_ = result.expected_changes
-    result.tried[batch] = ("verified: Compile with dynamic=True (1 -> 0 compiles, same results)",)
+    result.tried[batch] = ("verified: Compile with dynamic=True (1 → 0 compiles, same results)",)
     (tried,) = forecasts(snapshot, STEP + 1)
     assert [line.strip() for line in tried.split("\n")][3:] == [
-        "verified: Compile with dynamic=True \\(1 \\-\\> 0 compiles, same results\\)"
+        "verified: Compile with dynamic=True \\(1 → 0 compiles, same results\\)"
     ], "no advice where something is verified"
     assert forecasts(snapshot, STEP) == []
     document = state.at(FILE)

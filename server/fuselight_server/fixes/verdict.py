@@ -103,12 +103,12 @@ def judge_changes(remedy: Remedy, old: Report, new: Report, first: int) -> Verdi
     why = _failure(new) or _unverified(new) or _difference(remedy, new)
     before, after = changed_compiles(old, first), changed_compiles(new, first)
     if not why and after >= before:
-        why = f"the changed call still compiles ({before} -> {after})"
+        why = f"the changed call still compiles ({before} → {after})"
     if not why and len(new.breaks) > len(old.breaks):
         why = "it causes a graph break"
     if why:
         return Verdict(passed=False, words=why)
-    return Verdict(passed=True, words=f"{before} -> {after} compiles, same results")
+    return Verdict(passed=True, words=f"{before} → {after} compiles, same results")
 
 
 def _failure(report: Report) -> str:

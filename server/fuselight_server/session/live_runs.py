@@ -215,10 +215,10 @@ class LiveRuns:
             None if overlays is None or text is None else self._plan(key, text, self._texts.request(key))
         )
         if request is None:
-            return "the text of the last run is not known any more"
+            return "the text of the last run is lost: save to run again"
         worker = self._worker(self._state.folder_of(key.path))
         if worker is None:
-            return "no run can work here"
+            return "no interpreter can run it: see the status bar"
         self._make_room()
         identity = next(self._numbers)
         request = replace(request, id=identity, overlays=overlays or {}, automatic=True)

@@ -49,11 +49,11 @@ def tried() -> Trials:
     (batch, *_) = expected_changes(Context.of(MADE))
     dynamic = Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {"/project/model.py": ""})
     passed = RemedyTrial(
-        dynamic, Verdict(passed=True, words="1 -> 0 compiles, same results"), ("-@compile", "+@compile()")
+        dynamic, Verdict(passed=True, words="1 → 0 compiles, same results"), ("-@compile", "+@compile()")
     )
     other = dataclasses.replace(dynamic, kind="other", title="Pad it")
     refused = RemedyTrial(
-        other, Verdict(passed=False, words="the changed call still compiles (1 -> 1)"), ("+pad",)
+        other, Verdict(passed=False, words="the changed call still compiles (1 → 1)"), ("+pad",)
     )
     return {(MADE.target.path, MADE.target.name): {batch: ChangeTrial([passed, refused])}}
 
@@ -86,10 +86,10 @@ def test_a_value_that_a_break_carried_over_is_named_by_the_expression_of_the_fil
 
 def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -> None:
     lines = [line.strip() for line in text_of(MADE, tried()).splitlines()]
-    assert "what to do (verified: it ran)" in lines
-    at = lines.index("verified: Compile with dynamic=True (1 -> 0 compiles, same results)")
+    assert "what to do (verified: tried on this code)" in lines
+    at = lines.index("verified: Compile with dynamic=True (1 → 0 compiles, same results)")
     assert lines[at + 1 : at + 3] == ["-@compile", "+@compile()"]
-    assert lines[at + 3] == "refused: Pad it (the changed call still compiles (1 -> 1))"
+    assert lines[at + 3] == "refused: Pad it (the changed call still compiles (1 → 1))"
     assert lines[at + 4] == "advice: Before the first call: torch._dynamo.mark_dynamic(x, 0)"
     assert "+pad" not in lines
     data = json.loads(as_json(CheckOutcome(reports=[MADE]), tried()))

@@ -101,7 +101,7 @@ async def test_a_remedy_passes_if_the_changed_call_compiles_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial, target = await tried(tmp_path, monkeypatch, OLD, report(verification=SAME))
-    assert trial.words == ("verified: Compile with dynamic=True (1 -> 0 compiles, same results)",)
+    assert trial.words == ("verified: Compile with dynamic=True (1 → 0 compiles, same results)",)
     assert [one.text for one in target.requests[0].changes] == ["x.size(0) = 5"]
     assert [one.records for one in target.requests] == [True, False], "what changes results is not tried"
     (one,) = trial.remedies
@@ -113,7 +113,7 @@ async def test_a_remedy_passes_if_the_changed_call_compiles_less(
 @pytest.mark.parametrize(
     ("new", "why"),
     [
-        (report(recompiles=again(), verification=SAME), "the changed call still compiles (1 -> 1)"),
+        (report(recompiles=again(), verification=SAME), "the changed call still compiles (1 → 1)"),
         (report(breaks=(broken(),), verification=SAME), "it causes a graph break"),
         (report(verification=Verification(refused="it is random")), "it cannot be verified: it is random"),
         (

@@ -146,7 +146,7 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
     hint = (
         "advice: not tried on this code, --verify tries changes of it"
         if tried is None
-        else "verified: it ran"
+        else "verified: tried on this code"
     )
     terminal.print((f"\nwhat to do ({hint})", "bold"))
     for one in likely[:_MOST_REMEDIES]:

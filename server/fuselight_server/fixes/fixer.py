@@ -45,6 +45,10 @@ _Trial = tuple[str, str, str, str]
 """Code, file and text of the line of a finding, and the kind of the remedy."""
 
 
+_KEEPING = frozenset({FixClass.EXACT, FixClass.EQUAL})
+"""Classes that are tried first: after a change of random numbers, calls can be compared less well."""
+
+
 class FixStatus(enum.Enum):
     """What became of a remedy."""
 
@@ -89,7 +93,7 @@ class FixOptions:
 
     select: tuple[str, ...] = ()
     """Codes, or the start of codes; empty for all."""
-    classes: frozenset[FixClass] = frozenset({FixClass.EXACT, FixClass.EQUAL})
+    classes: frozenset[FixClass] = _KEEPING
     """Classes of fixes that are tried."""
 
     def takes(self, finding: Finding) -> bool:
@@ -173,31 +177,40 @@ class Fixer:
     async def fix(self, target: FixTarget, report: Report, options: FixOptions) -> Report:
         """Keep each remedy of the target's findings that passes; returns the report of the last text."""
         tried: dict[_Trial, Attempt] = {}
-        last, older, is_repeated = report, list[_Trial](), False
+        last, older, classes = report, list[_Trial](), _KEEPING
         for _ in range(_MOST_FIXES):
-            fixed = await self._next_fix(target, last, options, tried)
+            fixed = await self._next_fix(target, last, options, classes, tried)
             if fixed is not None:
                 last = fixed
                 older = [key for key, one in tried.items() if one.status is FixStatus.REFUSED]
                 continue
-            if is_repeated or not older:
-                break
-            is_repeated = True  # a fix may need one that passed after it was refused
-            for key in older:
+            for key in older:  # a fix may need one that passed after it was refused
                 self.attempts.remove(tried.pop(key))
+            if not older and classes is not _KEEPING:
+                break
+            classes = classes if older else frozenset(FixClass)
+            older = []
         self.add(target, last)
         return last
 
     async def _next_fix(
-        self, target: FixTarget, report: Report, options: FixOptions, tried: dict[_Trial, Attempt]
+        self,
+        target: FixTarget,
+        report: Report,
+        options: FixOptions,
+        classes: frozenset[FixClass],
+        tried: dict[_Trial, Attempt],
     ) -> Report | None:
-        """Try remedies until one passes, and keep its texts. Returns the report of the new text, None if none does."""
+        """Try remedies of some classes until one passes, and keep its texts.
+
+        Returns the report of the new text, None if none passes.
+        """
         for finding in self.findings(report):
             if not options.takes(finding):
                 continue
             for remedy in self.candidates(finding, report):
                 key = (finding.code, finding.span.path, self._line(finding), remedy.kind)
-                if key in tried:
+                if key in tried or remedy.fix_class not in classes:
                     continue
                 if remedy.fix_class not in options.classes:
                     attempt = self._skipped(finding, remedy)

@@ -13,7 +13,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight_server.fixes.purity import dotted
-from fuselight_server.fixes.site import chunks_of_text, imported_name
+from fuselight_server.fixes.site import chunks_of_text, descendants, imported_name
 from fuselight_server.static.document import lines_of
 
 if TYPE_CHECKING:
@@ -99,10 +99,7 @@ def _calls(data: bytes, torch: str, first: int, line: int, objects: Mapping[str,
         return first + before + len(rows[at.line - 1][: at.column].encode())
 
     decorators: set[cst.CSTNode] = set()
-    waiting: list[cst.CSTNode] = [wrapper.module]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
+    for node in descendants(wrapper.module):
         if isinstance(node, cst.FunctionDef):
             lines = _lines(node, ranges, line)
             for one in node.decorators:

@@ -13,6 +13,7 @@ import libcst as cst
 
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,10 +125,5 @@ def output_remedies(site: Site) -> Iterator[Remedy]:
 
 def _has_long_text(site: Site, call: cst.Call) -> bool:
     """Whether a string of the call extends over lines, so that its lines cannot be indented."""
-    waiting: list[cst.CSTNode] = [call]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (cst.SimpleString, cst.FormattedString)) and "\n" in site.code(node):
-            return True
-        waiting += node.children
-    return False
+    texts = (one for one in descendants(call) if isinstance(one, (cst.SimpleString, cst.FormattedString)))
+    return any("\n" in site.code(one) for one in texts)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.purity import dotted
+from fuselight_server.fixes.site import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,11 +150,9 @@ def can_be_called_from_outside(site: Site, function: cst.FunctionDef) -> bool:
         return False
     if isinstance(parent, cst.ClassDef) and not _first_parameter(function):
         return False
-    waiting: list[cst.CSTNode] = [function.body]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
-        if isinstance(node, (cst.Yield, cst.Await, cst.Global)) or _refers_to(node, function.name.value):
+    name = function.name.value
+    for node in descendants(function.body):
+        if isinstance(node, (cst.Yield, cst.Await, cst.Global)) or _refers_to(node, name):
             return False
     return isinstance(function.body, cst.IndentedBlock)
 

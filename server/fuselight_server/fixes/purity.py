@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.site import descendants
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -82,16 +84,13 @@ def is_elementwise_call(call: cst.Call) -> bool:
 
 def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
     """Whether an expression consists of parts without a side effect, and of calls that `accepts` takes."""
-    waiting: list[cst.CSTNode] = [node]
-    while waiting:
-        one = waiting.pop()
+    for one in descendants(node):
         if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
             return False
         if isinstance(one, cst.BaseExpression) and not isinstance(one, _PLAIN):
             return False
         if isinstance(one, cst.Call) and not accepts(one):
             return False
-        waiting += one.children
     return True
 
 
@@ -125,10 +124,7 @@ def _keyword(argument: cst.Arg) -> str:
 def _assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
     """The class of torch.nn whose call the class assigns to `self.<attribute>`; None unless it is exactly one."""
     found: list[str | None] = []
-    waiting: list[cst.CSTNode] = [owner.body]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
+    for node in descendants(owner.body):
         if isinstance(node, cst.Assign) and any(
             dotted(target.target) == f"self.{attribute}" for target in node.targets
         ):

@@ -370,8 +370,6 @@ class LiveFunction:
     path: str
     name: str
     """Qualified name, as `Net.forward` and `outer.<locals>.inner`."""
-    line: int
-    """1-based line of its `def` in the text that ran."""
     calls: int = 0
     """Calls of which the arguments were kept."""
     reason: str = ""

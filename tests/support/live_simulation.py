@@ -125,9 +125,7 @@ class LiveSimulatedWorker(SimulatedWorker):
         self.live[number] = ended
         program = Program(request)
         program.report()
-        functions = tuple(
-            LiveFunction(path, name, frame.location.line, 1) for (path, name), frame in program.frames.items()
-        )
+        functions = tuple(LiveFunction(path, name, 1) for path, name in program.frames)
         on_ready(LiveReady(number, functions))
         try:
             return await ended

@@ -124,7 +124,7 @@ class LiveRecording:
                     if key in self.traced:
                         calls = len(self.calls.get(key, ()))
                         why = self.unkept.get(key, "it is not called without torch.compile")
-                        yield LiveFunction(path, name, one.node.lineno, calls, "" if calls else why)
+                        yield LiveFunction(path, name, calls, "" if calls else why)
 
 
 @dataclass

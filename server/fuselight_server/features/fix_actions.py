@@ -138,9 +138,8 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
         action.command = types.Command(title="Verify and apply", command=APPLY, arguments=[data])
         return action
     attempt = fixes.known(offer)
-    if attempt is None and fixes.may_verify(
-        offer, automatic=True
-    ):  # an editor asks as soon as an entry has the focus
+    # An editor asks as soon as an entry has the focus, so that this is no choice of the user.
+    if attempt is None and fixes.may_verify(offer, automatic=True):
         attempt = await fixes.verify(offer, _RESOLVE_SECONDS, automatic=True)
     if attempt is not None and attempt.has_passed and fixes.offer(offer.id) is not None:
         action.edit = _edit_of(server, offer, attempt)

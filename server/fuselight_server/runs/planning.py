@@ -162,9 +162,8 @@ def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
     same = next((one for one in planned if one.target.name == target.name), None)
     if same is None:  # the run then says that the file has no such target
         return changed
-    main_line = (
-        same.inputs.main_line if inputs.main_line is not None else None
-    )  # it stays as the user allowed it
+    # The user has allowed the `__main__` block, or not.
+    main_line = same.inputs.main_line if inputs.main_line is not None else None
     return replace(changed, target=same.target, inputs=replace(same.inputs, main_line=main_line))
 
 

@@ -103,9 +103,8 @@ def _join(pieces: list[bytes], cache: States, *, close_quotes: bool) -> tuple[li
     return chunks, state
 
 
-@functools.lru_cache(
-    maxsize=2048
-)  # for readers without a cache of their own: they read a file again at each edit
+# For readers without a cache of their own: they read a file again at each edit.
+@functools.lru_cache(maxsize=2048)
 def _lex(piece: bytes, state: _State) -> _State:
     position, depth = 0, state.depth
     if state.quote:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.live_corpus.edits import edits_of
 from fuselight.protocol import Answer, RunRequest
-from fuselight.report import Report
+from fuselight.report import Report, Tier
 from fuselight_server.findings import findings
 from fuselight_server.predictions import predict
 from fuselight_server.predictions.edited import EditedText
@@ -29,6 +29,8 @@ Place = tuple[int, str]
 """Line in the edited text, and code."""
 
 TARGET = "LiveCorpusModel"
+SPECIALIZATIONS = "FL3"
+"""What their codes begin with."""
 _NOT_COMPARED = ("FL5", "FL6", "FL7", "FL8", "FL106")
 """Codes that say nothing of breaks, recompilations and errors."""
 
@@ -57,12 +59,17 @@ class EditOutcome:
     whole: list[Place] | None = None
     """What a trace of the whole model with the edited text finds: the function and all that calls it."""
     wrong_whole: list[Place] = field(default_factory=list)
+    specialized: list[Place] = field(default_factory=list)
+    """Specializations in the trace of the whole model, which are not among its predictions."""
+    wrong_specialized: list[Place] = field(default_factory=list)
     whole_ms: float = 0.0
     kept: int | None = None
     """Findings of the edited function that are gone in truth, and that the trace still has; None without an answer."""
     rules_ms: float = 0.0
     trace_ms: float = 0.0
     run_ms: float = 0.0
+    function_lines: int = 0
+    """Lines of the function in the text without an insertion."""
     error: str = ""
 
 
@@ -116,6 +123,7 @@ class SourceComparison:
                 outcome = EditOutcome(
                     self.source.name, edit.kind, edit.cause, edit.place.function, (edit.lines[0], last)
                 )
+                outcome.function_lines = edit.place.function_lines
                 report = self.compare(outcome, base, self.text, edit.text, live)
                 found.append(outcome)
                 if (
@@ -131,6 +139,7 @@ class SourceComparison:
             outcome = EditOutcome(
                 self.source.name, "remove", edit.cause, edit.place.function, (edit.place.after,) * 2
             )
+            outcome.function_lines = edit.place.function_lines
             live = LiveRunClient(self.worker, self.request(edit.text))
             try:
                 self.compare(outcome, report, edit.text, self.text, live, truth=base)
@@ -183,6 +192,10 @@ class SourceComparison:
             traced = places(whole, self.path, now)
             outcome.whole = sorted(traced - before)
             outcome.wrong_whole = sorted(traced - before - true)
+            as_of_run = places(replace(whole, tier=Tier.CAPTURE), self.path, now)
+            specialized = {one for one in as_of_run - before if one[1].startswith(SPECIALIZATIONS)}
+            outcome.specialized = sorted(specialized)
+            outcome.wrong_specialized = sorted(specialized - true)
         return truth
 
 

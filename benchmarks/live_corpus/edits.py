@@ -29,6 +29,8 @@ class EditPlace:
     """A tensor of floating-point numbers there."""
     function: str
     """Qualified name, as `Net.forward`."""
+    function_lines: int
+    """Lines of the function without the edit, its decorators included."""
     is_method: bool
     traced: bool
 
@@ -94,6 +96,8 @@ def _places(text: str, path: str, report: Report) -> Iterator[EditPlace]:
         parameters = [one.arg for one in function.args.args]
         is_method = parameters[:1] == ["self"]
         name = ".".join(names)
+        first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
+        size = (function.end_lineno or first) + 1 - first
         for block in _blocks(function):
             for statement in block:
                 last = statement.end_lineno or statement.lineno
@@ -101,9 +105,11 @@ def _places(text: str, path: str, report: Report) -> Iterator[EditPlace]:
                     continue
                 target = statement.targets[0]
                 if (target.lineno, target.col_offset) in assigned:
-                    yield EditPlace(last, statement.col_offset, target.id, name, is_method, traced=True)
+                    yield EditPlace(last, statement.col_offset, target.id, name, size, is_method, traced=True)
                 elif set(range(statement.lineno, last + 1)) <= missed - traced:
-                    yield EditPlace(last, statement.col_offset, target.id, name, is_method, traced=False)
+                    yield EditPlace(
+                        last, statement.col_offset, target.id, name, size, is_method, traced=False
+                    )
 
 
 def _is_floating(report: Report, fact: Fact) -> bool:

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-NOT_PREDICTED = ("FL2", "FL3")
-"""Codes of recompilations, guards and specializations, which no prediction has."""
+RECOMPILATIONS = ("FL2",)
+"""Codes of recompilations and guards, which no prediction has."""
+NOT_PREDICTED = (*RECOMPILATIONS, "FL3")
+"""Those, and codes of specializations."""
+SHORT_FUNCTION = 60
+"""Lines of the functions whose times are given apart."""
 
 
 def predictions(row: Row, way: str) -> tuple[list[Any], list[Any]]:
@@ -52,11 +56,14 @@ def summary(outcomes: Sequence[Row]) -> str:
         "| | predicted | right | precision | in the runs | found | recall |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    covered = [
-        {**one, "added": [at for at in one["added"] if not at[1].startswith(NOT_PREDICTED)]} for one in rows
-    ]
+    covered, specialized = _without(rows, NOT_PREDICTED), _without(rows, RECOMPILATIONS)
     on_edit = [{**one, "added": [at for at in one["added"] if _is_on_edit(one, at[0])]} for one in covered]
-    for words, subset in (("", covered), (", on the edited lines", on_edit), (", all findings", rows)):
+    for words, subset in (
+        ("", covered),
+        (", on the edited lines", on_edit),
+        (", with specializations", specialized),
+        (", all findings", rows),
+    ):
         for way in ("rules", "trace", "both", "whole"):
             predicted, right, true, hit = scores(subset, way)
             precision = f"{right / predicted:.3f}" if predicted else "-"
@@ -64,10 +71,24 @@ def summary(outcomes: Sequence[Row]) -> str:
             lines.append(
                 f"| {way}{words} | {predicted} | {right} | {precision} | {true} | {hit} | {recall} |"
             )
-    lines += ["", *_latencies(rows), "", *_refusals(rows), "", *_removals(rows), "", *_false_alarms(rows)]
+    lines += [
+        "",
+        *_latencies(rows),
+        "",
+        *_refusals(rows),
+        "",
+        *_removals_and_specializations(rows),
+        "",
+        *_false_alarms(rows),
+    ]
     lines += ["", *_misses(rows)]
     lines += ["", *(f"- left out: {one['source']}: {one['error']}" for one in failed)]
     return "\n".join(lines)
+
+
+def _without(rows: Sequence[Row], codes: tuple[str, ...]) -> list[Row]:
+    """The outcomes without what the runs found of these codes."""
+    return [{**one, "added": [at for at in one["added"] if not at[1].startswith(codes)]} for one in rows]
 
 
 def _is_on_edit(row: Row, line: int) -> bool:
@@ -79,6 +100,11 @@ def _latencies(rows: Sequence[Row]) -> list[str]:
     ways: tuple[tuple[str, Sequence[Row], Callable[[Row], float]], ...] = (
         ("rules", rows, lambda one: one["rules_ms"]),
         ("trace", answered, lambda one: one["trace_ms"]),
+        (
+            f"trace of a function of at most {SHORT_FUNCTION} lines",
+            [one for one in answered if 0 < one["function_lines"] <= SHORT_FUNCTION],
+            lambda one: one["trace_ms"],
+        ),
         ("whole", [one for one in rows if one["whole"] is not None], lambda one: one["whole_ms"]),
         ("run", [one for one in rows if one["run_ms"]], lambda one: one["run_ms"]),
     )
@@ -96,10 +122,15 @@ def _refusals(rows: Sequence[Row]) -> list[str]:
     return [f"- no trace, {count} times: {why}" for why, count in refused.most_common()]
 
 
-def _removals(rows: Sequence[Row]) -> list[str]:
+def _removals_and_specializations(rows: Sequence[Row]) -> list[str]:
     gone = sum(one["gone"] for one in rows if one["kept"] is not None)
     kept = sum(one["kept"] or 0 for one in rows)
-    return [f"- findings that an edit removed elsewhere than on its lines: {gone}; still traced: {kept}"]
+    made, wrong = (sum(len(one[name]) for one in rows) for name in ("specialized", "wrong_specialized"))
+    true = sum(code.startswith("FL3") for one in rows for _, code in one["added"])
+    return [
+        f"- findings that an edit removed elsewhere than on its lines: {gone}; still traced: {kept}",
+        f"- specializations in traces of whole models: {made}, right {made - wrong}, in the runs {true}",
+    ]
 
 
 def _false_alarms(rows: Sequence[Row]) -> list[str]:

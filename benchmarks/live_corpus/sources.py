@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - a table
-"""Real model files of transformers, torchvision and timm, each as a file of the user's own.
+"""Real model files of transformers, torchvision, timm and torch's own tests, each as a file of the user's own.
 
 Invariant: the text of a source is the library's file with absolute imports, plus a prefix with the imports that the
-edits need and a class `LiveCorpusModel` at the end with its inputs. No weights are downloaded.
+edits need and a class `LiveCorpusModel` at the end with its inputs. Of torch's tests, which need a test framework, it
+has the model and the classes that this uses. No weights are downloaded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from benchmarks.architectures import MODELS
 
@@ -68,6 +71,20 @@ _TIMM = {
     "mobilevit": "mobilevit_xxs()", "efficientformer": "efficientformer_l1()", "repvgg": "repvgg_a0()", "res2net": "res2net50_26w_4s()",
 }  # fmt: skip
 """Names of files, and the expression that makes a model in each."""
+_TORCH = {
+    "common_dist_composable": ("CompositeParamModel('cpu')", '{"x": torch.randn(2, 100)}'),
+    "common_dtensor": ("Transformer(ModelArgs())", '{"tokens": torch.randint(8, (2, 8))}'),
+    "common_pruning": ("Conv2dPoolFlattenFunctional()", '{"x": torch.randn(2, 1, 16, 16)}'),
+    "common_quantization": ("ModelMultipleOps()", '{"x": torch.randn(2, 3, 16, 16)}'),
+}
+"""Files of `torch.testing._internal`: a model and its inputs."""
+_TORCH_IMPORTS = """\
+from __future__ import annotations
+from dataclasses import dataclass
+import torch.nn.functional as F
+from torch.distributed.tensor import DTensor
+"""
+"""What the classes of those files use."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +101,8 @@ class Source:
         library, _, name = self.name.partition("/")
         if library == "transformers":
             return _transformers(name)
+        if library == "torch":
+            return _torch_test(name)
         expression = (_TORCHVISION if library == "torchvision" else _TIMM)[name]
         text = _library_text(f"{library}.models.{name}")
         text = text.replace("@register_model()\n", "") if library == "torchvision" else text
@@ -96,6 +115,7 @@ def sources() -> tuple[Source, ...]:
         "transformers": sorted(MODELS),
         "torchvision": sorted(_TORCHVISION),
         "timm": sorted(_TIMM),
+        "torch": sorted(_TORCH),
     }
     return tuple(
         Source(f"{library}/{name}", held_out=index % 2 == 1)
@@ -114,6 +134,36 @@ def _transformers(name: str) -> str:
         model=f"{model}(config)",
         inputs=_INPUTS[kind],
     )
+
+
+def _torch_test(name: str) -> str:
+    expression, inputs = _TORCH[name]
+    root = Path(torch.__file__).parent / "testing" / "_internal"
+    text = next(root.rglob(f"{name}.py")).read_text(encoding="utf-8")
+    classes = {
+        one.name: one for one in ast.parse(text).body if isinstance(one, ast.ClassDef) and _is_model(one)
+    }
+    wanted: list[ast.AST] = [ast.parse(expression)]
+    found: set[str] = set()
+    while wanted:
+        used = {
+            one.id for one in ast.walk(wanted.pop()) if isinstance(one, ast.Name)
+        } & classes.keys() - found
+        found |= used
+        wanted += [classes[one] for one in used]
+    lines = text.split("\n")
+    parts = [
+        "\n".join(lines[min([one.lineno, *(at.lineno for at in one.decorator_list)]) - 1 : one.end_lineno])
+        for one in classes.values()
+        if one.name in found
+    ]
+    model = _MODEL.format(imports="pass", model=expression, inputs=inputs)
+    return "\n\n\n".join((_TORCH_IMPORTS + PREFIX, *parts)) + model
+
+
+def _is_model(node: ast.ClassDef) -> bool:
+    """Whether a class is a module or the settings of one: no test, and nothing of torch.distributed."""
+    return bool(node.decorator_list) or any("Module" in ast.unparse(base) for base in node.bases)
 
 
 def _library_text(module: str) -> str:

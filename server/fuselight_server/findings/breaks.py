@@ -34,7 +34,8 @@ _CALL_LINES = 200
 """Lines of a call that are read."""
 _NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
 _NUMBER = re.compile(r"\d+")
-_REPORT = "Please report an issue to PyTorch"
+_NO_STEP = ("Please report an issue to PyTorch", "This graph break is fundamental")
+"""How hints of torch begin that name nothing to change in the code."""
 
 
 def break_findings(context: Context) -> Iterator[Finding]:
@@ -169,10 +170,10 @@ def _asked_by(broke: Location) -> str:
 
 
 def _hints(one: Break) -> tuple[str, ...]:
-    """Our own step, then the hints of torch; the one to report it to PyTorch only where there is no other."""
+    """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
     step = first_step(one.ids[0] if one.ids else None)
     hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
-    useful = tuple(hint for hint in hints if not hint.startswith(_REPORT))
+    useful = tuple(hint for hint in hints if not hint.startswith(_NO_STEP))
     return step + (useful or (() if step else hints))
 
 

@@ -221,9 +221,12 @@ def test_wording() -> None:
 
 
 def test_fuselights_step_comes_before_torchs_hints() -> None:
-    (one,) = findings(
-        report(breaks=(broken(at(30), hints=("Use `torch.cond`.", "Please report an issue to PyTorch.")),))
+    hints = (
+        "This graph break is fundamental - it is unlikely that Dynamo will ever be able to trace through your code.",
+        "Use `torch.cond`.",
+        "Please report an issue to PyTorch.",
     )
+    (one,) = findings(report(breaks=(broken(at(30), hints=hints),)))
     assert "torch.where" in one.hints[0]
     assert one.hints[1:] == ("Use `torch.cond`.",)
 

@@ -20,6 +20,7 @@ from fuselight.report import (
     Tier,
 )
 from fuselight_server.findings import findings
+from fuselight_server.formatting import format_count
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.changes import capture_changes, first_of, kernel_changes, noun
 from fuselight_server.results.kernels import KernelResult, kernel_result_of
@@ -126,7 +127,11 @@ def test_the_first_change_says_how_many_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [("GB0170", "break"), ("FL102", "frame in eager"), ("FL201", "recompilation"), ("FL106", None)],
+    [("GB0170", "break"), ("FL102", "uncompiled function"), ("FL201", "recompilation"), ("FL106", None)],
 )
 def test_findings_are_named(code: str, said: str | None) -> None:
     assert noun(code) == said
+
+
+def test_several_findings_of_a_kind_have_a_plural() -> None:
+    assert format_count(2, noun("FL101") or "") == "2 uncompiled functions"

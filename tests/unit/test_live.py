@@ -295,7 +295,7 @@ async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_tra
     workspace = await ran(folder)
     assert await with_a_caller_in_eager(workspace) == ["FL101"]
     assert [one.functions for one in workspace.worker.retraced] == [("g",), ("g", "f")]
-    assert workspace.effects() == ["+1 break, +1 frame in eager"]
+    assert workspace.effects() == ["+1 break, +1 uncompiled function"]
     workspace.edit("model.py", MODEL)
     assert codes_on(workspace, 6) == []
 

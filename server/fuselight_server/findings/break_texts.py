@@ -244,7 +244,7 @@ _STEPS: dict[str, str] = {
     "GB0569": f"Print or format the tensor {_OUTSIDE}",
     "GB4197": f"Call share_memory_() {_OUTSIDE}",
     "GB4198": "Use .clone(), which can be traced",
-    "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager",
+    "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
 }
 
 

@@ -42,7 +42,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL102", _WARNING, "no longer compiled: the recompile limit was reached"),
         CodeInfo("FL103", _WARNING, "not compiled: a generator"),
         CodeInfo("FL104", _INFO, "not compiled: disabled in the code"),
-        CodeInfo("FL105", _ERROR, "not compiled: the compiler failed and torch fell back to eager"),
+        CodeInfo("FL105", _ERROR, "not compiled: the compiler failed and torch fell back to eager mode"),
         CodeInfo("FL106", _HINT, "nothing to compile: no tensor operators"),
         CodeInfo("FL107", _WARNING, "graph break"),
         CodeInfo("FL201", _WARNING, "recompiled"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ACCURACY_HINTS = (
     "Try `torch._inductor.config.emulate_precision_casts = True`, or float32, to rule out rounding",
-    "Or run that part in eager with `@torch.compiler.disable`, and report it to PyTorch",
+    "Or run that part in eager mode with `@torch.compiler.disable`, and report it to PyTorch",
 )
 _HEADLINES = frozenset({Cause.SLOWER, Cause.ACCURACY, Cause.FAILED})
 

@@ -41,7 +41,7 @@ _TITLES = {
     Kind.ACCUMULATED_LIMIT: "`{}` is no longer compiled: it reached the accumulated recompile limit of all its objects",
     Kind.GENERATOR: "`{}` is not compiled: it is a generator",
     Kind.DISABLED: "`{}` is not compiled: it is disabled in the code",
-    Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch fell back to eager",
+    Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch fell back to eager mode",
     Kind.NO_TENSORS: "nothing to compile in `{}`: its first call ran no tensor operators",
 }
 
@@ -114,7 +114,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     if partly and one.stack:
         cost = (f"the part with line {one.stack[-1].line} runs in eager mode",)
     if one.kind in _LIMITS:
-        cost = ("later calls that match no compiled version run in eager, without a warning",)
+        cost = ("later calls that match no compiled version run in eager mode, without a warning",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
     related += [
         item

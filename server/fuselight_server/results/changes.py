@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NOUNS = {
     "FL107": "break",
-    **dict.fromkeys(("FL101", "FL102", "FL103", "FL104", "FL105"), "frame in eager"),
+    **dict.fromkeys(("FL101", "FL102", "FL103", "FL104", "FL105"), "uncompiled function"),
     "FL201": "recompilation",
     **dict.fromkeys(("FL301", "FL302"), "specialization"),
 }

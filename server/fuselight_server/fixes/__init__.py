@@ -11,6 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from fuselight_server.fixes.autograd_calls import gradient_flag_remedies, repeated_argument_remedies
+from fuselight_server.fixes.bounds import bound_remedies
 from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.helpers import helper_remedies
@@ -68,7 +69,7 @@ def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
     found = tuple(_with_used_imports(site, one) for one in _rewrites(site)) if site is not None else ()
-    return (*found, *break_settings(finding, report, read))
+    return (*found, *break_settings(finding, report, read), *bound_remedies(finding, report, read))
 
 
 def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:

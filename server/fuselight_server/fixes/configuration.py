@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.fixes.site import Site
 
-_SCALARS = "capture_scalar_outputs"
+SCALARS = "capture_scalar_outputs"
 _SHAPES = "capture_dynamic_output_shape_ops"
 _BY_ID = {
-    "GB0033": (_SCALARS,),
+    "GB0033": (SCALARS,),
     "GB0036": (_SHAPES,),
     "GB0037": (_SHAPES,),
-    "GB0038": (_SCALARS,),
-    "GB0109": (_SCALARS,),
+    "GB0038": (SCALARS,),
+    "GB0109": (SCALARS,),
     "GB0123": ("trace_autograd_ops",),
-    "GB0124": (_SCALARS,),
+    "GB0124": (SCALARS,),
     "GB0246": (_SHAPES,),
     "GB9186": ("trace_autograd_ops",),
 }

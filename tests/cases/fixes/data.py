@@ -155,3 +155,43 @@ class SelectedRows(nn.Module):
         # -|        y[m] = self.mlp(x[m])
         # +|        y.copy_(torch.where(m.unsqueeze(-1), self.mlp(x), y))
         return y
+
+
+# fuselight: promised_number(f32[8], i64[3] % 4 + 2)
+def promised_number(x, n):
+    most = int(n.max())
+    # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
+    # = it causes another finding: GB0170 on line 110: graph break: a branch depends on the data
+    # = of a tensor
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    # fix: [GB0124] check "Set capture_scalar_outputs and promise `most <= 10`"
+    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    #  |    most = int(n.max())
+    # +|    torch._check(most <= 10)
+    if most > 10:
+        x = x + 1
+    return x[:most] * 2
+
+
+# fuselight: promised_flag(f32[8], i64[3] % 4 + 2)
+def promised_flag(x, n):
+    is_long = (n > 10).any().item()
+    # refused: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
+    # = it causes another finding: FL107 on line 122: graph break: Consider annotating your code
+    # = using torch._check*(). Could not guard on data-dependent expression Eq(u0, 1)...
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    # fix: [GB0124] check "Set capture_scalar_outputs and promise `torch.sym_not(is_long)`"
+    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    #  |    is_long = (n > 10).any().item()
+    # +|    torch._check(torch.sym_not(is_long))
+    return shifted(x * 2, is_long)
+
+
+def shifted(x, is_long):
+    return x - 1 if is_long else x

@@ -133,7 +133,7 @@ def test_no_file_is_damaged() -> None:
         ):  # a chunk stays parsed for a while
             for remedy in remedies(*finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get):
                 is_whole = remedy.kind == "custom_op" or "random numbers" in remedy.changes
-                is_split = remedy.kind == "hoist" or "measure" in remedy.changes
+                is_split = remedy.kind in {"hoist", "check"} or "measure" in remedy.changes
                 changed = (start, stop) if is_whole else (first, last)
                 changed = function_around(text, first) if is_split else changed
                 check_undamaged(text, remedy.texts["m.py"], *changed)

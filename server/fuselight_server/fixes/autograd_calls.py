@@ -16,7 +16,7 @@ from fuselight_server.fixes.remedy import FixClass, Remedy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.fixes.site import Site
+    from fuselight_server.fixes.site import Replacement, Site
 
 
 def repeated_argument_remedies(site: Site) -> Iterator[Remedy]:
@@ -46,18 +46,25 @@ def repeated_argument_remedies(site: Site) -> Iterator[Remedy]:
 
 
 def gradient_flag_remedies(site: Site) -> Iterator[Remedy]:
-    """`x.requires_grad = True` and `x.requires_grad_()` on a line of their own, in eager calls only."""
-    line = next(
-        (found for one in site.nodes((cst.Assign, cst.Call)) if (found := _flag_line(site, one))), None
-    )
+    """`x.requires_grad = True` and `x.requires_grad_()`, in eager calls only."""
+    found = site.nodes((cst.Assign, cst.Call))
+    test = f"{site.torch}.compiler.is_compiling()"
+    line = next((at for one in found if (at := _flag_line(site, one))), None)
     indent = site.indentation(line) if line is not None else None
-    if line is None or indent is None:
+    if line is not None and indent is not None:
+        start, end = site.range_of(line)
+        head = f"if not {test}:{site.newline}{indent}{site.step(line)}"
+        yield from _eager_flag(site, (start, end, f"{head}{site.source[start:end]}"))
         return
-    start, end = site.range_of(line)
-    head = f"if not {site.torch}.compiler.is_compiling():"
-    text = site.rewritten(
-        (start, end, f"{head}{site.newline}{indent}{site.step(line)}{site.source[start:end]}")
-    )
+    for one in found:
+        if isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and _is_flagged_value(site, one):
+            text = f"{site.operand(one.func.value)} if {test} else {site.code(one)}"
+            yield from _eager_flag(site, (*site.range_of(one), text))
+            return
+
+
+def _eager_flag(site: Site, replaced: Replacement) -> Iterator[Remedy]:
+    text = site.rewritten(replaced)
     if text is not None:
         title = "Leave `requires_grad` as it is in compiled code"
         yield Remedy("eager_requires_grad", title, FixClass.EQUAL, {site.finding.span.path: text})
@@ -76,6 +83,17 @@ def _flag_line(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
         )
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
-    values = [one.value.value if isinstance(one.value, cst.Name) else "" for one in node.args]
-    is_flag = node.func.attr.value == "requires_grad_" and values in ([], ["True"])
-    return site.line_of(node) if is_flag and isinstance(site.parents[node], cst.Expr) else None
+    return site.line_of(node) if _is_flag(node) and isinstance(site.parents[node], cst.Expr) else None
+
+
+def _is_flag(call: cst.Call) -> bool:
+    """Whether a call is `x.requires_grad_()`."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    values = [one.value.value if isinstance(one.value, cst.Name) else "" for one in call.args]
+    return name == "requires_grad_" and values in ([], ["True"])
+
+
+def _is_flagged_value(site: Site, call: cst.Call) -> bool:
+    """Whether a call that sets the flag is all that a statement returns or assigns, on one line."""
+    is_value = isinstance(site.parents[call], (cst.Return, cst.Assign)) and not call.lpar
+    return _is_flag(call) and is_value and "\n" not in site.code(call)

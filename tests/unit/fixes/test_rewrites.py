@@ -578,15 +578,18 @@ FLAGS = {
     "h.requires_grad_()\nreturn h\n": f"{IN_EAGER_MODE}h.requires_grad_()\nreturn h\n",
     "h.requires_grad = False\nreturn h\n": "",
     "h.requires_grad_(False)\nreturn h\n": "",
-    "return h.requires_grad_()\n": "",
+    "return h.requires_grad_()\n": ("return h if torch.compiler.is_compiling() else h.requires_grad_()\n"),
+    "x = torch.zeros(2).requires_grad_(True)\nreturn x\n": (
+        "x = torch.zeros(2) if torch.compiler.is_compiling() else torch.zeros(2).requires_grad_(True)\nreturn x\n"
+    ),
+    "return [h.requires_grad_()]\n": "",
 }
 
 
 @pytest.mark.parametrize("body", FLAGS)
 def test_a_tensor_that_is_to_require_a_gradient(body: str) -> None:
     head = "import torch\n\n\ndef f(h):\n"
-    found = offered(
-        head + textwrap.indent(body, "    "), body.splitlines()[0].removeprefix("return "), "GB0206"
-    )
+    mark = next(one for one in ("h.requires_grad", "torch.zeros(2).requires_grad_(True)") if one in body)
+    found = offered(head + textwrap.indent(body, "    "), mark, "GB0206")
     texts = [textwrap.dedent(one.texts["m.py"][len(head) :]) for one in found]
     assert texts == ([FLAGS[body]] if FLAGS[body] else [])

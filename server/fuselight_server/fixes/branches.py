@@ -91,31 +91,39 @@ def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
         yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers in compiled calls")
 
 
-_LAYER_ON_ONE_SIDE = re.compile(r"\bcond\((.*), lambda: (\w+)\.clone\(\), lambda: ", re.DOTALL)
+_SKIPPED_FIRST = re.compile(r"\bcond\((.*), lambda: (\w+)\.clone\(\), lambda: ", re.DOTALL)
+_SKIPPED_LAST = re.compile(r"\bcond\((.*?), lambda: (.*), lambda: (\w+)\.clone\(\)\)", re.DOTALL)
 
 
 def _computed(site: Site, replacement: Replacement) -> Iterator[Remedy]:
     """A layer that is skipped at random, computed in any case: torch.cond takes none that writes into a cache."""
     start, end, text = replacement
-    text, count = _LAYER_ON_ONE_SIDE.subn(r"where(\1, \2, ", text)
-    new = site.rewritten((start, end, text)) if count == 1 else None
+    text, first = _SKIPPED_FIRST.subn(r"where(\1, \2, ", text)
+    text, last = _SKIPPED_LAST.subn(r"where(\1, \2, \3)", text)
+    new = site.rewritten((start, end, text)) if first + last == 1 else None
     if new is not None:
         title = "Compute the layer also where it is skipped, and use torch.where"
         changes = "random numbers, and what a skipped layer keeps: it is computed, and its result is not used"
         yield Remedy("computed_where", title, FixClass.CHANGES, {site.finding.span.path: new}, changes)
 
 
-_RANDOM = re.compile(r"(?:^|[._])(?:rand|random|randn|uniform|bernoulli|uniform_|bernoulli_)\b")
+_DRAWS = {"rand", "random", "randn", "uniform", "bernoulli", "uniform_", "bernoulli_"}
+"""Functions and methods that draw random numbers."""
 
 
 def _is_random(site: Site, node: cst.If, test: cst.BaseExpression) -> bool:
-    """Whether a condition depends on a random number that it or a name in it draws."""
-    function = site.function(node)
-    found: list[cst.BaseExpression | None] = [test]
-    for one in descendants(test):
-        if isinstance(one, cst.Name) and function is not None:
-            found += site.assigned(function, one.value)
-    return any(_RANDOM.search(site.code(one)) for one in found if one is not None and one in site.ranges)
+    """Whether a condition depends on a random number that it draws, or a name that it reads."""
+    function, seen = site.function(node), set[str]()
+    waiting: list[cst.BaseExpression | None] = [test]
+    while waiting:
+        value = waiting.pop()
+        for one in descendants(value) if value is not None else ():
+            if isinstance(one, cst.Attribute) and one.attr.value in _DRAWS:
+                return True
+            if isinstance(one, cst.Name) and one.value not in seen and function is not None:
+                seen.add(one.value)
+                waiting += site.assigned(function, one.value)
+    return False
 
 
 class _WithoutLines(cst.CSTTransformer):
@@ -219,6 +227,8 @@ def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Itera
                 yield from _with_flag(site, node, replaced, flag)
             else:
                 yield from (_where if kind == "where" else _cond)(site, replaced)
+            if kind == "cond" and not flag and _is_random(site, node, test.rest):
+                yield from _computed(site, replaced)
             return
 
 

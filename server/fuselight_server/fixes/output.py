@@ -33,7 +33,7 @@ def is_output(call: cst.Call) -> bool:
     """Whether a call prints, logs or warns, by its name."""
     name = dotted(call.func)
     owner, _, method = name.rpartition(".")
-    is_logged = method in LEVELS and owner.rpartition(".")[2] in _LOGGERS
+    is_logged = method.removesuffix("_once") in LEVELS and owner.rpartition(".")[2] in _LOGGERS
     return name in {"print", "warnings.warn"} or is_logged
 
 

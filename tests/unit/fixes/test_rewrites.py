@@ -557,6 +557,20 @@ def test_a_layer_that_is_skipped_at_random_may_also_be_computed() -> None:
     assert found.fix_class is FixClass.CHANGES
 
 
+def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
+    head = "import torch\n\n\ndef f(self, x):\n    for layer in self.layers:\n        skips = False\n"
+    drawn = (
+        "        if self.training:\n            number = torch.rand([])\n            if number < self.drop:\n"
+    )
+    layer = "                skips = True\n        if not skips:\n            x = layer(x)\n    return x\n"
+    kinds = {one.kind: one for one in offered(head + drawn + layer, "number < self.drop")}
+    assert list(kinds) == ["cond", "computed_where"]
+    new = kinds["computed_where"].texts["m.py"]
+    assert "skips = torch.where(number < self.drop, True, skips)\n" in new
+    assert ", layer(x), x)\n" in new
+    assert "cond(" not in new
+
+
 def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
     body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='x.sum()'), '    ')}"
     assert [one.kind for one in offered(body, "number < self.drop")] == ["cond"]

@@ -33,7 +33,7 @@ from fuselight_server.fixes.fixer import FixOptions, FixStatus
 from tests.support.cases import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from fuselight.report import Report
     from fuselight_server.cli.options import CommandOptions
@@ -167,22 +167,27 @@ def rewritten(case: FixCase, attempts: Iterable[Attempt]) -> str:
     return "\n".join(out) + "\n"
 
 
-async def attempts_of(options: CommandOptions, case: FixCase) -> list[Attempt]:
-    """Try the remedies of one file: for the findings of each line as many as are annotated there."""
-    attempts: list[Attempt] = []
-    left = {line: case.expected_at(line) for line in range(1, len(case.lines) + 1)}
+async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> dict[str, list[Attempt]]:
+    """Try the remedies of files, by path: for the findings of each line as many as are annotated there."""
+    attempts: dict[str, list[Attempt]] = {path: [] for path in cases}
+    left = {
+        path: {line: case.expected_at(line) for line in range(1, len(case.lines) + 1)}
+        for path, case in cases.items()
+    }
     with tempfile.TemporaryDirectory(prefix="fuselight-fix-cases-") as folder:
-        files = FixedFiles(FixOptions(), folder, writes=False)
-        fixer = files.fixer
+        files = {path: FixedFiles(FixOptions(), folder, writes=False) for path in cases}
 
         async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-            files.read(outcome)
+            path = target_run.request.target.path
+            files[path].read(outcome)
+            fixer = files[path].fixer
             report = await target_run.report(target_run.request)
             for finding in fixer.findings(report):
                 line = finding.span.line
-                for remedy in fixer.candidates(finding, report)[: left[line]]:
-                    left[line] -= 1
-                    attempts.append(await fixer.attempt(target_run, finding, remedy, report))
+                for remedy in fixer.candidates(finding, report)[: left[path][line]]:
+                    left[path][line] -= 1
+                    attempts[path].append(await fixer.attempt(target_run, finding, remedy, report))
+            fixer.forget_results()
             return report
 
         await report_each(options, lambda _text: None, report_of)

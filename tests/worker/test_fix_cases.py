@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.cli.options import CommandOptions
-from tests.support.case_files import MAIN_RELEASE, torch_release
+from fuselight_server.fixes.fixer import Attempt
+from tests.support.case_files import MAIN_RELEASE, selected, torch_release
 from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
 
 CASES = Path(__file__).parents[1] / "cases" / "fixes"
@@ -29,15 +30,28 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module")
+def attempts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Attempt]]:
+    """What was tried in the files of the tests that were selected, by name; one worker serves all, as for a command."""
+    folder = tmp_path_factory.mktemp("cases")
+    (folder / "pyproject.toml").touch()
+    paths = selected(request, folder, FILES)
+    cases = {str(path): parse((CASES / path.name).read_text(encoding="utf-8")) for path in paths}
+    for path in paths:
+        path.write_text(cases[str(path)].program, encoding="utf-8")
+    tried = asyncio.run(attempts_of(CommandOptions(paths, python=sys.executable), cases))
+    return {Path(path).name: found for path, found in tried.items()}
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_a_fix_case_and_its_remedies_agree(name: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_a_fix_case_and_its_remedies_agree(
+    name: str, attempts: dict[str, list[Attempt]], pytestconfig: pytest.Config
+) -> None:
     case = parse((CASES / name).read_text(encoding="utf-8"))
-    path = tmp_path / name
-    path.write_text(case.program, encoding="utf-8")
-    (tmp_path / "pyproject.toml").touch()
-    attempts = asyncio.run(attempts_of(CommandOptions((path,), python=sys.executable), case))
     if pytestconfig.getoption("--update-cases"):
-        (CASES / name).write_text(rewritten(case, attempts), encoding="utf-8")
+        (CASES / name).write_text(rewritten(case, attempts[name]), encoding="utf-8")
         return
-    said = disagreements(case, attempts)
+    said = disagreements(case, attempts[name])
     assert not said, "\n" + "\n".join(said)

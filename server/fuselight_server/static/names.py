@@ -7,6 +7,7 @@ taken for torch's. `collect` depends on the outlines of the chunks alone: while 
 from __future__ import annotations
 
 import builtins
+import functools
 import re
 import sys
 from dataclasses import dataclass, field
@@ -346,7 +347,7 @@ def collect(
     chunks: Iterable[Facts], imported_class: Callable[[str], ImportedClass | None] = lambda _full: None
 ) -> Names:
     """The names of the file whose chunks, in order, have these facts."""
-    names = Names(imported_class=imported_class)
+    names = Names(imported_class=functools.cache(imported_class))  # a lookup reads the disk, also one in vain
     kept = [facts for facts in chunks if facts.definitions or facts.bindings or facts.imports]
     stars: list[str] = []
     for facts in kept:
@@ -365,6 +366,7 @@ def collect(
                     names.instances[scope, name] = names.class_at(written, definition.scope)
         for binding in facts.bindings:
             _bind(names, binding.target, binding.value, binding.scope)
+    names.imported_class = imported_class
     return names
 
 

@@ -32,7 +32,7 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
 
     async def goes_meanwhile(*work: Any, **named: Any) -> Any:
         made = await to_thread(*work, **named)
-        if not taken_in.is_set() and work[0].__name__ in {"findings", "kernel_result_of"}:
+        if not taken_in.is_set() and work[0].__name__ in {"read_capture", "kernel_result_of"}:
             taken_in.set()
             session.analysis.gone(PATH)
         return made

@@ -276,6 +276,16 @@ def flagged(x):
     return LINEAR(rows)
 
 
+# fuselight: flagged_value(f32[2, 4], train=True)
+def flagged_value(x):
+    rows = torch.zeros_like(x).requires_grad_()
+    # fix: [GB8985] eager_requires_grad "Leave `requires_grad` as it is in compiled code"
+    # = 2 -> 1 graphs, same results
+    # -|    rows = torch.zeros_like(x).requires_grad_()
+    # +|    rows = torch.zeros_like(x) if torch.compiler.is_compiling() else torch.zeros_like(x).requires_grad_()
+    return LINEAR(rows)
+
+
 # fuselight: Skipping()(f32[2, 4], train=True)
 class Skipping(nn.Module):
     """Skips a layer at random, by a number of NumPy."""

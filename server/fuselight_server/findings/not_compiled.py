@@ -90,6 +90,17 @@ def _called_from_eager(context: Context, one: NotCompiled) -> bool:
     return any((above.path, above.function) in known for above in one.caller)
 
 
+def _calls_compiled(context: Context, one: NotCompiled) -> bool:
+    """Whether a function that it calls gave a graph, as under `disable(recursive=False)`."""
+    name = one.function.rsplit(".", 1)[-1]
+    return any(
+        (above.path, above.function) == (one.location.path, name)
+        for item in context.report.compiles
+        if item.graph is not None and item.graph.operators > 0
+        for above in item.caller
+    )
+
+
 def _has_graph(context: Context, one: NotCompiled) -> bool:
     """Whether another call of the function gave a graph."""
     return any(
@@ -113,6 +124,8 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     cost = ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
     if partly and one.stack:
         cost = (f"the part with line {one.stack[-1].line} runs in eager mode",)
+    if one.kind is Kind.DISABLED and _calls_compiled(context, one):
+        cost = ("its own lines run in eager mode; functions that it calls are compiled",)
     if one.kind in _LIMITS:
         cost = ("later calls that match no compiled version run in eager mode, without a warning",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]

@@ -67,6 +67,24 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
     assert one.cost == ("the part with line 24 runs in eager mode",)
 
 
+@pytest.mark.parametrize(
+    ("caller", "cost"),
+    [
+        ((), "all of it runs in eager mode"),
+        ((at(22, function="g"),), "all of it runs in eager mode"),
+        (
+            (at(22, function="f"),),
+            "its own lines run in eager mode; functions that it calls are compiled",
+        ),
+    ],
+)
+def test_a_disabled_function_may_call_compiled_ones(caller: tuple[Location, ...], cost: str) -> None:
+    left = NotCompiled(kind=NotCompiledKind.DISABLED, function="f", location=at(20), reason="disabled")
+    compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2), caller=caller)
+    (one,) = findings(report(frames=(Frame("inner", at(30)),), compiles=(compiled,), not_compiled=(left,)))
+    assert one.cost == (cost,)
+
+
 def test_a_frame_without_tensors_called_by_eager_code_is_not_reported() -> None:
     left = NotCompiled(
         kind=NotCompiledKind.NO_TENSORS,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.live_corpus.edits import edits_of
 from fuselight.protocol import Answer, RunRequest
-from fuselight.report import Report, Tier
+from fuselight.report import Report
 from fuselight_server.findings import findings
 from fuselight_server.predictions import predict
 from fuselight_server.predictions.edited import EditedText
@@ -29,8 +29,6 @@ Place = tuple[int, str]
 """Line in the edited text, and code."""
 
 TARGET = "LiveCorpusModel"
-SPECIALIZATIONS = "FL3"
-"""What their codes begin with."""
 _NOT_COMPARED = ("FL5", "FL6", "FL7", "FL8", "FL106")
 """Codes that say nothing of breaks, recompilations and errors."""
 
@@ -59,9 +57,6 @@ class EditOutcome:
     whole: list[Place] | None = None
     """What a trace of the whole model with the edited text finds: the function and all that calls it."""
     wrong_whole: list[Place] = field(default_factory=list)
-    specialized: list[Place] = field(default_factory=list)
-    """Specializations in the trace of the whole model, which are not among its predictions."""
-    wrong_specialized: list[Place] = field(default_factory=list)
     whole_ms: float = 0.0
     kept: int | None = None
     """Findings of the edited function that are gone in truth, and that the trace still has; None without an answer."""
@@ -73,12 +68,12 @@ class EditOutcome:
     error: str = ""
 
 
-def places(report: Report, path: str, text: str) -> set[Place]:
-    """What a report finds in a file, the class of the corpus itself left out."""
+def places(report: Report, path: str, text: str, *, includes_callers: bool = False) -> set[Place]:
+    """What a report finds in a file, the class of the corpus itself left out; see `findings`."""
     last = next(n for n, row in enumerate(text.split("\n"), 1) if row.startswith(f"class {TARGET}"))
     return {
         (one.span.line, one.code)
-        for one in findings(report)
+        for one in findings(report, includes_callers=includes_callers)
         if one.span.path == path and one.span.line < last and not one.code.startswith(_NOT_COMPARED)
     }
 
@@ -189,13 +184,9 @@ class SourceComparison:
             outcome.kept = len((before - true) & traced)
             outcome.refused = "; ".join(one.why for one in answer.problems if one.stage == "retrace")
         if not isinstance(whole, str):
-            traced = places(whole, self.path, now)
+            traced = places(whole, self.path, now, includes_callers=True)
             outcome.whole = sorted(traced - before)
             outcome.wrong_whole = sorted(traced - before - true)
-            as_of_run = places(replace(whole, tier=Tier.CAPTURE), self.path, now)
-            specialized = {one for one in as_of_run - before if one[1].startswith(SPECIALIZATIONS)}
-            outcome.specialized = sorted(specialized)
-            outcome.wrong_specialized = sorted(specialized - true)
         return truth
 
 

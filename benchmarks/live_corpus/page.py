@@ -12,8 +12,9 @@ Row = dict[str, Any]
 
 RECOMPILATIONS = ("FL2",)
 """Codes of recompilations and guards, which no prediction has."""
-NOT_PREDICTED = (*RECOMPILATIONS, "FL3")
-"""Those, and codes of specializations."""
+SPECIALIZATIONS = ("FL3",)
+_FOUND = ("added", "rules", "trace", "whole", "wrong_rules", "wrong_trace", "wrong_whole")
+"""Fields of an outcome that hold lines and codes."""
 SHORT_FUNCTION = 60
 """Lines of the functions whose times are given apart."""
 
@@ -56,12 +57,12 @@ def summary(outcomes: Sequence[Row]) -> str:
         "| | predicted | right | precision | in the runs | found | recall |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    covered, specialized = _without(rows, NOT_PREDICTED), _without(rows, RECOMPILATIONS)
-    on_edit = [{**one, "added": [at for at in one["added"] if _is_on_edit(one, at[0])]} for one in covered]
+    covered = _only(rows, lambda _row, _line, code: not code.startswith(RECOMPILATIONS))
+    breaks = _only(covered, lambda _row, _line, code: not code.startswith(SPECIALIZATIONS))
     for words, subset in (
         ("", covered),
-        (", on the edited lines", on_edit),
-        (", with specializations", specialized),
+        (", without specializations", breaks),
+        (", on the edited lines", _only(covered, _is_on_edit)),
         (", all findings", rows),
     ):
         for way in ("rules", "trace", "both", "whole"):
@@ -77,7 +78,7 @@ def summary(outcomes: Sequence[Row]) -> str:
         "",
         *_refusals(rows),
         "",
-        *_removals_and_specializations(rows),
+        _removals(rows),
         "",
         *_false_alarms(rows),
     ]
@@ -86,12 +87,17 @@ def summary(outcomes: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _without(rows: Sequence[Row], codes: tuple[str, ...]) -> list[Row]:
-    """The outcomes without what the runs found of these codes."""
-    return [{**one, "added": [at for at in one["added"] if not at[1].startswith(codes)]} for one in rows]
+def _only(rows: Sequence[Row], is_kept: Callable[[Row, int, str], bool]) -> list[Row]:
+    """The outcomes with those findings alone that `is_kept(row, line, code)` keeps."""
+
+    def kept(row: Row, name: str) -> list[Any] | None:
+        found = row[name]
+        return found if found is None else [at for at in found if is_kept(row, *at)]
+
+    return [{**one, **{name: kept(one, name) for name in _FOUND}} for one in rows]
 
 
-def _is_on_edit(row: Row, line: int) -> bool:
+def _is_on_edit(row: Row, line: int, _code: str = "") -> bool:
     return bool(row["lines"][0] <= line <= row["lines"][1])
 
 
@@ -122,15 +128,10 @@ def _refusals(rows: Sequence[Row]) -> list[str]:
     return [f"- no trace, {count} times: {why}" for why, count in refused.most_common()]
 
 
-def _removals_and_specializations(rows: Sequence[Row]) -> list[str]:
+def _removals(rows: Sequence[Row]) -> str:
     gone = sum(one["gone"] for one in rows if one["kept"] is not None)
     kept = sum(one["kept"] or 0 for one in rows)
-    made, wrong = (sum(len(one[name]) for one in rows) for name in ("specialized", "wrong_specialized"))
-    true = sum(code.startswith("FL3") for one in rows for _, code in one["added"])
-    return [
-        f"- findings that an edit removed elsewhere than on its lines: {gone}; still traced: {kept}",
-        f"- specializations in traces of whole models: {made}, right {made - wrong}, in the runs {true}",
-    ]
+    return f"- findings that an edit removed elsewhere than on its lines: {gone}; still traced: {kept}"
 
 
 def _false_alarms(rows: Sequence[Row]) -> list[str]:
@@ -168,7 +169,7 @@ def _by_cause(rows: Sequence[Row]) -> list[str]:
         true = {
             (line, code)
             for line, code in one["added"]
-            if _is_on_edit(one, line) and not code.startswith(NOT_PREDICTED)
+            if _is_on_edit(one, line) and not code.startswith((*RECOMPILATIONS, *SPECIALIZATIONS))
         }
         found = counts[one["cause"]]
         found[0] += len(true)

@@ -1,4 +1,5 @@
-"""A workspace whose worker keeps live runs: each `print` in a traced function is a graph break, as in `simulation`."""
+"""A workspace whose worker keeps live runs: in a traced function `print` breaks and `len` fixes a size, as in
+`simulation`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from fuselight.report import (
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.session import live
 from fuselight_server.settings import Settings
-from tests.support.reports import VERSIONS, broken
+from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 from tests.support.simulation import Program, SimulatedWorker, Workspace
 
 MODEL = """\
@@ -155,7 +156,7 @@ class LiveSimulatedWorker(SimulatedWorker):
     def _report(self, request: Retrace) -> Report:
         tree = ast.parse(request.text)
         breaks, frames, problems = [], [], []
-        skipped = []
+        skipped, compiles = [], []
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef) or node.name not in request.functions:
                 continue
@@ -169,10 +170,12 @@ class LiveSimulatedWorker(SimulatedWorker):
                 reason = "a break in a loop"
                 skipped.append(NotCompiled(NotCompiledKind.SKIPPED, node.name, frames[-1].location, reason))
             for call in ast.walk(node):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print":
-                    place = Location(
-                        request.path, call.lineno, call.col_offset, call.lineno, call.end_col_offset
-                    )
+                if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                    continue
+                place = Location(request.path, call.lineno, call.col_offset, call.lineno, call.end_col_offset)
+                if call.func.id == "len":
+                    compiles.append(with_a_fixed_size(place))
+                elif call.func.id == "print":
                     breaks.append(broken(place, frame_function=node.name))
                     frames.append(replace(frames[-1], resumes_at=call.lineno))
         return Report(
@@ -182,6 +185,7 @@ class LiveSimulatedWorker(SimulatedWorker):
             generation=0,
             frames=tuple(frames),
             breaks=tuple(breaks),
+            compiles=tuple(compiles),
             not_compiled=tuple(skipped),
             problems=tuple(problems),
         )

@@ -5,7 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from fuselight.report import Break, Call, Device, Inputs, Location, Report, Rung, TargetRef, Tier, Versions
+from fuselight.report import (
+    Break,
+    Call,
+    Compile,
+    Device,
+    Inputs,
+    Location,
+    Outcome,
+    Report,
+    Rung,
+    Symbol,
+    TargetRef,
+    Tier,
+    Versions,
+)
 
 ROOT = "/project"
 FILE = f"{ROOT}/model.py"
@@ -59,6 +73,12 @@ def broken(*stack: Location, gb: str = "GB0170", compile_id: str = "0/0", **chan
         call=0,
     )
     return dataclasses.replace(base, **changes)
+
+
+def with_a_fixed_size(*stack: Location) -> Compile:
+    """A compile with a size that the end of `stack` fixed to 4."""
+    fixed = Symbol("s0", "x.size(0)", specialized_to="4", stack=stack)
+    return Compile("0/0", 0, Outcome.COMPILED, symbols=(fixed,))
 
 
 H100 = Device("h100-sxm", "H100", "cuda", "9.0", 132, bandwidth_gbs=3350)

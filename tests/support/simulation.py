@@ -1,7 +1,7 @@
 """A workspace with a session and a worker that understands the programs of these tests: no torch, no processes.
 
 A program has functions that call functions of the file or of sibling modules. Each `print` in a function that runs is
-a graph break, and each function that runs is a frame.
+a graph break, each `len` fixes a size, and each function that runs is a frame.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from fuselight.protocol import Answer, RunRequest
 from fuselight.report import (
     Break,
+    Compile,
     Culprit,
     Failure,
     Frame,
@@ -35,7 +36,7 @@ from fuselight_server.session.ui import Question
 from fuselight_server.settings import Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
-from tests.support.reports import VERSIONS, broken
+from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 
 Seen = tuple[str, int, str, bool]
 """Code, line, title, and whether it is marked as stale."""
@@ -58,6 +59,7 @@ class Program:
         self.trees: dict[str, ast.Module] = {}
         self.frames: dict[tuple[str, str], Frame] = {}
         self.breaks: list[Break] = []
+        self.compiles: list[Compile] = []
 
     def load(self, path: str, importer: Location) -> ast.Module:
         if path in self.trees:
@@ -101,6 +103,8 @@ class Program:
                 place = Location(path, node.lineno, node.col_offset, node.lineno, node.end_col_offset)
                 if node.func.id == "print":
                     self.breaks.append(broken(place))
+                elif node.func.id == "len":
+                    self.compiles.append(with_a_fixed_size(place))
                 else:
                     self.call(path, node.func.id, place)
 
@@ -134,6 +138,7 @@ class Program:
             inputs=Inputs(rung=Rung.DIRECTIVE, path=target.path, line=None, calls=()),
             frames=() if failures else tuple(self.frames.values()),
             breaks=() if failures else tuple(self.breaks),
+            compiles=() if failures else tuple(self.compiles),
             failures=failures,
             roots=self.request.roots,
             files=self.files,

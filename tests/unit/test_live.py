@@ -310,6 +310,38 @@ async def test_without_an_answer_of_the_second_trace_the_first_stays(folder: Pat
 
 
 @pytest.mark.asyncio
+async def test_a_size_that_is_fixed_is_predicted_by_the_trace_of_the_target(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", MODEL.replace("    return scale(x)\n", "    len(x)\n    return scale(x)\n"))
+    workspace.worker.problems["f"] = "signature: changed"
+    await workspace.pause()
+    assert codes_on(workspace, 12) == [], "the trace of g alone does not know which sizes vary"
+    workspace.worker.problems.clear()
+    workspace.edit("model.py", MODEL.replace("    return scale(x)\n", "    len(x)\n    return  scale(x)\n"))
+    await workspace.pause()
+    assert codes_on(workspace, 12) == ["FL301"]
+    assert workspace.effects() == ["+1 specialization"]
+
+
+@pytest.mark.asyncio
+async def test_a_fixed_size_is_gone_only_after_the_trace_of_the_target(folder: Path) -> None:
+    (folder / "model.py").write_text(
+        MODEL.replace("    return scale(x)\n", "    len(x)\n    return scale(x)\n")
+    )
+    workspace = await ran(folder)
+    edited = MODEL.replace("    return scale(x)\n", "    x = x + 1\n    return scale(x)\n")
+    kept = edited.replace("x + 1\n    return scale", "len(x)\n    return scale")
+    workspace.worker.problems["f"] = "signature: changed"
+    workspace.edit("model.py", kept)
+    await workspace.pause()
+    assert workspace.effects() == ["no new findings"]
+    workspace.worker.problems.clear()
+    workspace.edit("model.py", edited)
+    await workspace.pause()
+    assert workspace.effects() == ["1 specialization gone"]
+
+
+@pytest.mark.asyncio
 async def test_an_edit_of_a_helper_is_predicted_for_its_target(folder: Path) -> None:
     workspace = await ran(folder)
     workspace.open("helper.py")

@@ -23,7 +23,7 @@ from fuselight_server.findings.specializations import specialization_findings
 from fuselight_server.findings.static import apply_ignores, of_capture, of_measured, static_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fuselight.report import Report
     from fuselight_server.finding import Finding
@@ -52,8 +52,9 @@ _FAMILIES = (
     kernel_findings,
 )
 _OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
-"""What a trace of edited functions alone says as a run does. Recompilations and specializations are not among them:
-they depend on the calls of the whole target, and half of those predicted were wrong (docs/results/live.md)."""
+"""What a trace of edited functions alone says as a run does. Specializations need a trace of the target's own function.
+Recompilations depend on all calls of the target: half of those predicted were wrong (docs/results/live.md)."""
+_OF_PREDICTIONS_OF_TARGETS = (*_OF_PREDICTIONS, specialization_findings)
 _NO_THRESHOLDS = Thresholds()
 
 
@@ -62,13 +63,17 @@ def findings(
     *,
     thresholds: Thresholds = _NO_THRESHOLDS,
     read_line: Callable[[str, int], str | None] | None = None,
+    includes_callers: bool = False,
 ) -> tuple[Finding, ...]:
     """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None.
 
-    A report of tier predicted has breaks, failures and functions that are not compiled only.
+    A report of tier predicted has breaks, failures and functions that are not compiled, and specializations only if
+    it `includes_callers`: the target's own function was traced, too.
     """
     context = Context.of(report, thresholds, read_line)
-    families = _OF_PREDICTIONS if report.tier is Tier.PREDICTED else _FAMILIES
+    families: tuple[Callable[[Context], Iterator[Finding]], ...] = _FAMILIES
+    if report.tier is Tier.PREDICTED:
+        families = _OF_PREDICTIONS_OF_TARGETS if includes_callers else _OF_PREDICTIONS
     return tuple(sorted((finding for family in families for finding in family(context)), key=_order))
 
 

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from fuselight_server.static.reading import Reading
     from fuselight_server.static.text_changes import Change
 
-_PREDICTED = frozenset({"FL107", "FL301", "FL302", "FL401", "FL402", "FL404"})
-"""Codes that a trace of one function can have, besides those of graph breaks. Recompilations, guards and frames that
-run in eager mode depend on the calls and on the callers."""
-_OF_CALLERS = frozenset({"FL101"})
+_PREDICTED = frozenset({"FL107", "FL401", "FL402", "FL404"})
+"""Codes that a trace of one function can have, besides those of graph breaks. Recompilations, specializations, guards
+and frames that run in eager mode depend on the calls and on the callers."""
+_SPECIALIZATIONS = frozenset({"FL301", "FL302"})
+_OF_CALLERS = frozenset({"FL101"}) | _SPECIALIZATIONS
 """Codes that the trace of the target's own function can have, besides those."""
 _ERRORS = frozenset({"FL401", "FL402", "FL404"})
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
@@ -140,7 +141,7 @@ class Prediction:
         kept = [one for one in found if is_predicted(one.code) or one.code in allowed]
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match(kept)
-        comparison.judge_the_rest(report, functions)
+        comparison.judge_the_rest(report, functions, _SPECIALIZATIONS if includes_callers else frozenset())
         comparison.match_same_code(functions)
         self._show(comparison)
         lines = [(one.first, one.last) for one in functions]
@@ -264,13 +265,20 @@ class _FindingComparison:
                     self.judged.append((live, PredictedStatus.REPEATED))
                     self.shown.append(_of_prediction(live.now()))
 
-    def judge_the_rest(self, report: Report, functions: tuple[ChangedFunction, ...]) -> None:
-        """Call those findings of the run gone whose lines were traced again without them."""
+    def judge_the_rest(
+        self, report: Report, functions: tuple[ChangedFunction, ...], also: Collection[str]
+    ) -> None:
+        """Call those findings of the run gone whose lines were traced again without them.
+
+        `also` are codes that this trace can have besides those of any.
+        """
         limits = [(one.first, _traced_to(report, self._path, one)) for one in functions]
         for live in self._left:
             code, span = live.finding.code, live.place.span
-            can_be_gone = span.path == self._path and is_predicted(code) and code not in _AT_RUN_TIME
-            if can_be_gone and live.place.gone:
+            if span.path != self._path or code in _AT_RUN_TIME:
+                continue
+            can_be_gone = is_predicted(code) or code in also
+            if live.place.gone and (can_be_gone or code in _SPECIALIZATIONS):
                 self.deleted.append(live.finding)
             elif can_be_gone and any(first <= span.line <= last for first, last in limits):
                 self.judged.append((live, PredictedStatus.GONE))

@@ -381,12 +381,20 @@ class LivePredictions:
         entry, names = run.entry(edit.path), [one.name for one in changes.functions]
         if entry is None or entry in names or any(one.what == entry for one in changes.deferred):
             return
-        trace = await self._trace_functions(run, edit, [*names, entry], _CALLERS_SECONDS)
+        trace = await self._trace_functions(
+            run, edit, [*names, entry], _CALLERS_SECONDS, includes_callers=True
+        )
         if trace is not None and not isinstance(trace, Refused) and not _problems(trace[0]):
             self._show_trace(run.key, edit, trace, changes, includes_callers=True)
 
     async def _trace_functions(
-        self, run: LiveRunHandle, edit: EditedTarget, names: list[str], seconds: float
+        self,
+        run: LiveRunHandle,
+        edit: EditedTarget,
+        names: list[str],
+        seconds: float,
+        *,
+        includes_callers: bool = False,
     ) -> tuple[Report, tuple[Finding, ...]] | Refused | None:
         """Trace functions of a text, and return what that finds; None where the text is another by then."""
         start = time.monotonic()
@@ -400,7 +408,9 @@ class LivePredictions:
         )
         if isinstance(outcome, Refused):
             return outcome
-        found = await asyncio.to_thread(self._findings, outcome.report, edit.result, {edit.path: edit.now})
+        found = await asyncio.to_thread(
+            self._findings, outcome.report, edit, includes_callers=includes_callers
+        )
         return (outcome.report, found) if self._is_current(edit) else None
 
     def _show_trace(
@@ -420,13 +430,19 @@ class LivePredictions:
         self._state.predict(prediction)
         self._refresh()
 
-    def _findings(self, report: Report, result: CaptureResult, texts: dict[str, str]) -> tuple[Finding, ...]:
+    def _findings(self, report: Report, edit: EditedTarget, *, includes_callers: bool) -> tuple[Finding, ...]:
         """Make the findings of a trace, off the event loop."""
+        result = edit.result
         thresholds = thresholds_of(self._state.folder_of(result.key.path).settings)
         report = replace(
             report, tier=Tier.PREDICTED, inputs=result.report.inputs, target=result.report.target
         )
-        return findings(report, thresholds=thresholds, read_line=line_reader(texts))
+        return findings(
+            report,
+            thresholds=thresholds,
+            read_line=line_reader({edit.path: edit.now}),
+            includes_callers=includes_callers,
+        )
 
     def _refused(self, outcome: Refused, run: LiveRunHandle, path: str, changes: CodeChanges) -> None:
         if outcome.reason == "no_live":

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _KEEPS = frozenset({"sort", "negative", "flip", "fliplr", "flipud", "roll", "ascontiguousarray"})
 """NumPy functions whose result has the shape and dtype of the first argument, for every dtype."""
 _KEEPS_METHODS = frozenset({"numpy", "detach", "cpu", "clone", "copy", "contiguous"})
+_NEW = frozenset({"sort", "negative", "roll", "copy", "clone"})
+"""Those of both whose result shares no memory with the argument: an operator must not return a view of its input."""
 _FROM_NUMPY = frozenset({"from_numpy", "as_tensor"})
 _ANNOTATIONS = {"True": "bool", "False": "bool"}
 
@@ -178,7 +180,7 @@ def _result(site: Site, function: cst.FunctionDef) -> tuple[str, cst.BaseExpress
     """The parameter whose shape and dtype the result has, and the returned expression; None where not certain."""
     body = function.body.body
     names = {one.name.value: one.name.value for one in function.params.params}
-    uses_numpy = False
+    uses_numpy, new = False, set[str]()
     for statement in body:
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             return None
@@ -193,13 +195,17 @@ def _result(site: Site, function: cst.FunctionDef) -> tuple[str, cst.BaseExpress
             if not isinstance(target, cst.Name):
                 return None
             kept = _kept(site, one.value, names)
+            if kept is None and any(isinstance(node, cst.Call) for node in descendants(one.value)):
+                return None  # random numbers, or a write into an argument
+            is_new = kept is not None and _is_new(one.value, new)
+            new = (new - {target.value}) | ({target.value} if is_new else set())
             names.pop(target.value, None)
             if kept is not None:
                 names[target.value] = kept
             continue
         if isinstance(one, cst.Return) and one.value is not None and statement is body[-1]:
             kept = _kept(site, one.value, names)
-            return (kept, one.value) if kept is not None and uses_numpy else None
+            return (kept, one.value) if kept is not None and uses_numpy and _is_new(one.value, new) else None
         return None
     return None
 
@@ -219,6 +225,16 @@ def _kept(site: Site, node: cst.BaseExpression, names: dict[str, str]) -> str | 
     elif name in _KEEPS_METHODS and not node.args:
         inner = node.func.value
     return _kept(site, inner, names) if inner is not None else None
+
+
+def _is_new(node: cst.BaseExpression, names: set[str]) -> bool:
+    """Whether an expression that `_kept` knows shares no memory with the parameter. `names`: those that do not."""
+    if isinstance(node, cst.Name):
+        return node.value in names
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    inner = node.args[0].value if node.args else node.func.value
+    return node.func.attr.value in _NEW or _is_new(inner, names)
 
 
 def _is_plain_numpy(call: cst.Call) -> bool:

@@ -143,8 +143,8 @@ def size_statements(
             if one.value in parameters and not bound:
                 continue
             assigned = _assignment(function, one.value) if len(bound) == 1 else None
-            if assigned is None:
-                return None
+            if assigned is None or any(isinstance(part, cst.List) for part in descendants(assigned[1])):
+                return None  # a list may grow before it is used
             index, statement = assigned
             if index not in found:
                 found[index] = statement

@@ -27,7 +27,7 @@ from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fuselight_server.fixes.site import Replacement, Site
 
@@ -47,11 +47,22 @@ _ENDS = frozenset({"tolist", "item", "size", "shape", "dtype", "device", "ndim",
 """Methods and attributes of a tensor whose result is no view of it."""
 _WIDTH = 80
 """Most characters of the parameters of an operator on one line."""
-_WRITES = frozenset({"put_along_axis", "copyto", "put", "place", "putmask", "fill_diagonal", "shuffle"})
-"""Functions of NumPy that write into their first argument."""
+_WRITES = frozenset({"put_along_axis", "copyto", "put", "place", "putmask", "fill_diagonal", "shuffle", "at"})
+"""Functions of NumPy and random, generators included, that write into their first argument."""
+_INTO_THIRD = frozenset({"add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod"})
+"""Functions of NumPy whose third argument, if there is one, is written."""
 _WRITING_METHODS = frozenset(
-    {"fill", "sort", "put", "partition", "itemset", "resize", "setfield", "byteswap"}
+    """
+    fill sort put partition itemset resize setfield byteswap append extend insert pop remove clear reverse setflags
+    """.split()  # noqa: SIM905 - a table of words
 )
+_READS = frozenset(
+    """
+    len int float bool str range list tuple set zip enumerate min max sum sorted reversed abs round any all isinstance
+    print repr sample choice choices randint uniform
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Functions by the last part of their name that write into no argument."""
 
 
 def opaque_helper_remedies(site: Site) -> Iterator[Remedy]:
@@ -172,16 +183,65 @@ def _writes_arguments(site: Site, function: cst.FunctionDef, types: dict[str, st
     """Whether the function may write into a tensor or a list that it is called with."""
     lists = {name for name, kind in types.items() if kind.startswith("list")}
     shared = {name for name, kind in types.items() if "Tensor" in kind}
-    assignments = [one for one in descendants(function.body) if isinstance(one, cst.Assign)]
-    for _ in assignments:  # each pass adds a name, or none is left
-        views = [one for one in assignments if _shares(site, one.value, shared)]
-        shared |= {name.value for one in views for name in _names(one)}
-    return any(_written(one) in shared | lists for one in descendants(function.body))
+    bindings = [one for node in descendants(function.body) if (one := _binding(site, node)) is not None]
+    for _ in bindings:  # each pass adds a name, or none is left
+        for target, value in bindings:
+            names = {one.value for one in descendants(target) if isinstance(one, cst.Name)}
+            if _shares(site, value, shared):
+                shared |= names
+            elif isinstance(value, cst.Name) and value.value in lists:
+                lists |= names if isinstance(target, cst.Name) else set()
+    nodes = [*descendants(function.body)]
+    if any(_holds(site, one, shared | lists) for node in nodes for one in _written(node)):
+        return True
+    calls = [one for one in nodes if isinstance(one, cst.Call) and not _only_reads(site, one)]
+    values = [one.value for call in calls for one in call.args]
+    return any(
+        _shares(site, one, shared) or (isinstance(one, cst.Name) and one.value in lists) for one in values
+    )
 
 
-def _names(statement: cst.Assign) -> Iterator[cst.Name]:
-    for target in statement.targets:
-        yield from (one for one in descendants(target.target) if isinstance(one, cst.Name))
+def _binding(site: Site, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.BaseExpression] | None:
+    """What is bound, and to what it belongs: `a` and `x` of `a = x`, `for a in x`, `with x as a`."""
+    if isinstance(node, cst.AssignTarget):
+        statement = site.parents[node]
+        return (node.target, statement.value) if isinstance(statement, cst.Assign) else None
+    if isinstance(node, (cst.AnnAssign, cst.NamedExpr)):
+        return (node.target, node.value) if node.value is not None else None
+    if isinstance(node, (cst.For, cst.CompFor)):
+        return node.target, node.iter
+    if isinstance(node, cst.WithItem) and node.asname is not None:
+        return node.asname.name, node.item
+    return None
+
+
+def _only_reads(site: Site, call: cst.Call) -> bool:
+    """Whether a call writes into none of its arguments but those that `_written` knows."""
+    name = dotted(call.func)
+    root, _, last = name.partition(".")
+    if root in NUMPY or root == site.torch:
+        return True
+    if isinstance(call.func, cst.Name):
+        return name in _READS
+    return last.rpartition(".")[2] in _READS or not name or _is_local(site, call, root)
+
+
+def _is_local(site: Site, call: cst.Call, name: str) -> bool:
+    """Whether a name is a parameter of the function around a call or bound in it: an array, a tensor, a generator."""
+    function = site.function(call)
+    if function is None:
+        return False
+    names = {one.name.value for one in function.params.params}
+    return name in names or bool(site.assigned(function, name))
+
+
+def _holds(site: Site, node: cst.BaseExpression, shared: set[str]) -> bool:
+    """Whether what is written belongs to one of the shared tensors or lists: `x` in `x.numpy()[at] = 1`, not `at`."""
+    if isinstance(node, cst.Name):
+        return node.value in shared
+    if isinstance(node, (cst.Subscript, cst.Attribute)):
+        return _holds(site, node.value, shared)
+    return _shares(site, node, shared)
 
 
 def _shares(site: Site, value: cst.BaseExpression, shared: set[str]) -> bool:
@@ -213,31 +273,27 @@ def _ends_view(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and dotted(node.func) in {"len", "int", "float", "bool", "range"}
 
 
-def _written(node: cst.CSTNode) -> str:
-    """The name of the tensor that a statement or a call writes into; empty if it writes into none."""
-    targets: Sequence[cst.BaseExpression] = ()
+def _written(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What a statement or a call writes into."""
     if isinstance(node, cst.Assign):
-        targets = [
-            one.target for one in node.targets if isinstance(one.target, (cst.Subscript, cst.Attribute))
-        ]
-    elif isinstance(node, (cst.AugAssign, cst.Del)):
-        targets = [node.target]
-    elif isinstance(node, cst.Call):
-        name = dotted(node.func).rpartition(".")[2]
-        if dotted(node.func).startswith(tuple(f"{one}." for one in NUMPY)):
-            out = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "out"]
-            targets = [*out, *([node.args[0].value] if name in _WRITES and node.args else [])]
-        elif isinstance(node.func, cst.Attribute):
-            name = node.func.attr.value
-            is_written = name in _WRITING_METHODS or (name.endswith("_") and not name.startswith("_"))
-            targets = [node.func.value] if is_written else []
-    for target in targets:
-        inner = target
-        while isinstance(inner, (cst.Subscript, cst.Attribute)):
-            inner = inner.value
-        if isinstance(inner, cst.Name):
-            return inner.value
-    return ""
+        return [one.target for one in node.targets if isinstance(one.target, (cst.Subscript, cst.Attribute))]
+    if isinstance(node, cst.AnnAssign):
+        return [node.target] if isinstance(node.target, (cst.Subscript, cst.Attribute)) else []
+    if isinstance(node, (cst.AugAssign, cst.Del)):
+        return [node.target]
+    if not isinstance(node, cst.Call):
+        return []
+    path = dotted(node.func)
+    name = path.rpartition(".")[2]
+    plain = [one.value for one in node.args if one.keyword is None]
+    found = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "out"]
+    found += plain[:1] if name in _WRITES else []
+    found += plain[2:3] if name in _INTO_THIRD and path.startswith(tuple(f"{one}." for one in NUMPY)) else []
+    if isinstance(node.func, cst.Attribute):
+        name = node.func.attr.value
+        is_written = name in _WRITING_METHODS or (name.endswith("_") and not name.startswith("_"))
+        found += [node.func.value] if is_written else []
+    return found
 
 
 # The operator
@@ -252,12 +308,12 @@ def _operator(
 ) -> Iterator[Remedy]:
     name, newline, torch = function.name.value, site.newline, site.torch
     step, operator = site.step(function.body), f"{name}_operator"
-    if re.search(rf"\b{operator}\b", site.text):
-        return
     kinds = {key: kind.replace("torch.", f"{torch}.") for key, kind in types.items()}
     space = re.sub(r"\W", "_", Path(site.finding.span.path).stem)
-    is_random = any(isinstance(one, cst.Name) and one.value == "random" for one in descendants(function.body))
-    tags = f", tags={torch}.Tag.nondeterministic_seeded" if is_random else ""
+    registered = f'"{space}::{name.lstrip("_")}"'
+    if re.search(rf"\b{operator}\b", site.text) or registered in site.text:
+        return
+    tags = f"tags={torch}.Tag.nondeterministic_seeded"  # else two equal calls may become one
     defaults = {one.name.value: one.default for one in function.params.params}
     codes = {key: site.code(one) if one is not None else "" for key, one in defaults.items()}
     parts = [f"{key}: {kind}" + (f" = {codes[key]}" if codes[key] else "") for key, kind in kinds.items()]
@@ -273,7 +329,7 @@ def _operator(
         f"return {result}",
         "",
         "",
-        f'@{torch}.library.custom_op("{space}::{name.lstrip("_")}", mutates_args=(){tags})',
+        f"@{torch}.library.custom_op({registered}, mutates_args=(), {tags})",
         f"def {operator}({typed}) -> {torch}.Tensor:",
     ]
     rule = [

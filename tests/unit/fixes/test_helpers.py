@@ -41,6 +41,7 @@ def test_a_helper_that_stops_gradients_does_so_as_an_operator() -> None:
         HELPER.replace("disable\n", 'disable(reason="NumPy")\n'),
         HELPER.replace("compiler.disable", "_dynamo.disable"),
         HELPER.replace(BODY, f'    """Sort."""\n    rows = x.numpy()\n{BODY.replace("x.numpy()", "rows")}'),
+        HELPER.replace("np.sort(x.numpy(), axis=1)", "np.flip(x.numpy()).copy()"),
         HELPER.replace(") ->", ")").replace("x: torch.Tensor):", "x: torch.Tensor) -> torch.Tensor:"),
     ],
 )
@@ -53,6 +54,11 @@ NOT_CERTAIN = {
     "another dtype": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.sqrt(x.numpy())"),
     "a flat sort": HELPER.replace("axis=1", "axis=None"),
     "a sort with a key of a structured array": HELPER.replace("axis=1", 'order="a"'),
+    "a view of the argument": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.ascontiguousarray(x.numpy())"),
+    "a name for a view": HELPER.replace(
+        BODY, "    y = np.flip(x.numpy())\n    return torch.from_numpy(np.ascontiguousarray(y))\n"
+    ),
+    "random numbers on the way": HELPER.replace(BODY, f"    seed = np.random.rand()\n{BODY}"),
     "no NumPy": HELPER.replace(BODY, "    return x.clone()\n"),
     "two ways out": HELPER.replace(BODY, f"    if x.ndim > 1:\n    {BODY}{BODY}"),
     "another decorator": "@functools.cache\n" + HELPER,

@@ -102,6 +102,37 @@ NOT_CERTAIN = {
     "a view of an argument is written": HELPER.replace(
         "    return", "    values = x.numpy()\n    values[0] += 1\n    return"
     ),
+    **{
+        f"an argument is written: {line}": HELPER.replace("    return", f"    {line}\n    return")
+        for line in (
+            "x.numpy()[0] = 1",
+            "x.view(-1).zero_()",
+            "values: np.ndarray = x.numpy(); values[0] = 1",
+            "(values := x.numpy()).fill(0)",
+            "values = rows = x.numpy(); values -= 1",
+            "np.add(mask, 1, x.numpy())",
+            "np.add.at(x.numpy(), 0, 1)",
+            "torch.add(x, 1, out=x)",
+            "RNG.shuffle(x.numpy())",
+            "random.shuffle(size)",
+            "size.append(3)",
+            "sizes = size; sizes.pop()",
+            "normalize(x)",
+            "other.normalize(x.numpy())",
+            "normalize(size)",
+            "[row.fill(0) for row in x.numpy()]",
+        )
+    },
+    "a loop over rows of an argument": HELPER.replace(
+        "    return", "    for values in x.numpy():\n        values[0] = 1\n    return"
+    ),
+    "a size that grows": HELPER.replace(
+        "    mask = np.zeros((rows, width),",
+        "    both = [rows]\n    both.append(width)\n    mask = np.zeros(both,",
+    ),
+    "the operator of a function of almost that name": (
+        f'{HELPER}\n\n@torch.library.custom_op("m::spans", mutates_args=())\ndef _spans_operator(): ...\n'
+    ),
     "an argument of a type that operators do not take": HELPER.replace("share: float", "share: Share"),
     "an argument without a type": HELPER.replace("x: torch.Tensor", "x"),
     "star arguments": HELPER.replace("share: float = 0.5", "*share"),
@@ -120,3 +151,22 @@ def test_no_operator_where_something_is_not_certain(helper: str) -> None:
 def test_what_is_read_of_an_argument_is_no_view_of_it() -> None:
     helper = HELPER.replace("    mask =", "    sizes = x.sum(-1).tolist()\n    sizes[0] = 1\n    mask =")
     assert len(operators(helper)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "width_of = int(x.numpy()[0])",
+        "mask[x.numpy() > 0] = True",
+        "mask[RNG.choice(x.numpy())] = True",
+        "mask[:, sample(range(size[0]), rows)] = True",
+        "mask[:] = np.maximum(x.numpy(), 0) > 1",
+    ],
+)
+def test_a_helper_that_reads_its_arguments_becomes_an_operator(line: str) -> None:
+    assert len(operators(HELPER.replace("    return", f"    {line}\n    return"))) == 1
+
+
+def test_two_equal_calls_of_a_helper_stay_two() -> None:
+    (text,) = operators(HELPER.replace("np.random.rand()", "sample(range(9), 1)[0]"), "sample(range(9), 1)")
+    assert "tags=torch.Tag.nondeterministic_seeded" in text

@@ -44,7 +44,7 @@ from torch._dynamo import register_backend
 @register_backend
 def hangs(gm, inputs):
     while True:
-        pass
+        __import__("time").sleep(1)
 
 
 @register_backend
@@ -73,6 +73,8 @@ class Net(torch.nn.Module):
 )
 COMPILED = "default+epilogue_fusion=false"
 """With an option, which passes through all processes."""
+EAGER_ALONE = ("backend:eager",)
+"""Two configurations that wait for no compiler."""
 WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(z).sum(-1)")
 
 
@@ -281,7 +283,7 @@ if __name__ == "__main__":
 
 
 def test_the_first_call_of_the_main_block_gives_inputs(live: LiveWorker) -> None:
-    report = measure(live, MAIN, "Net", configurations=("default",), profile=False)
+    report = measure(live, MAIN, "Net", configurations=EAGER_ALONE, profile=False)
     assert report.failures == ()
     assert report.inputs is not None
     assert (report.inputs.rung, report.inputs.calls[0].text) == (Rung.MAIN, "Net(f32[4, 8], scale=2.0)")
@@ -298,7 +300,7 @@ def test_a_capture_of_the_main_block_records_inputs_for_a_benchmark(live: LiveWo
     assert (recorded.target, recorded.text) == ("Net", "Net(size=8)(f32[4, 8], scale=2.0)")
     source = source.split("if __name__")[0]
     request = live.request(source, "Net", recorded=(recorded.text,))
-    plan = MeasurePlan(seconds=0.1, rounds=2, device="cpu", profile=False, accuracy=False)
+    plan = MeasurePlan(EAGER_ALONE, seconds=0.1, rounds=2, device="cpu", profile=False, accuracy=False)
     report = live.report(request.of_kind(MeasureRequest, plan=plan))
     assert report.failures == ()
     assert report.inputs is not None
@@ -315,9 +317,6 @@ def test_a_main_block_is_not_benchmarked(live: LiveWorker) -> None:
 def test_fake_inputs_cannot_be_timed(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[4], fake=True)\ndef f(x):\n    return x\n"
     assert "fake" in measure(live, source, "f").failures[0].message
-
-
-EAGER_ALONE = ("backend:eager",)
 
 
 def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorker) -> None:
@@ -442,17 +441,6 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
     assert numbers
     for pid in numbers:
         wait_gone(pid)
-
-
-def test_without_fork_each_configuration_has_a_fresh_process(folder: Path) -> None:
-    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
-    assert not live.do(live.worker.start()).forks
-    source = "import os, torch\nprint(os.getpid())\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
-    report = measure(live, source, "f", configurations=EAGER_ALONE, accuracy=False)
-    assert [row.wall is not None for row in rows(report).values()] == [True, True]
-    assert len(set(report.output.stdout.split())) == 2
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
-    live.close()
 
 
 def test_a_broken_compiler_is_reported(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, Refused, to_json
+from fuselight.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
 from fuselight.worker import wire
 from fuselight_server.worker_client.client import WorkerState
 from fuselight_server.worker_client.process import launch_path
@@ -23,8 +24,12 @@ from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, w
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
 
 
-def test_cancel_close_and_states(folder: Path) -> None:
-    live = LiveWorker(folder)
+def test_idle_cancel_close_and_states(folder: Path) -> None:
+    """A host that was idle stops, the next run starts another one, and a close ends that in the middle of a run."""
+    live = LiveWorker(folder, idle_seconds=0.2)
+    first = live.do(live.worker.start()).pid
+    assert live.do(live.logged(lambda: live.worker.state is WorkerState.STOPPED))
+    wait_gone(first)
     request = live.request(ENDLESS)
 
     async def cancelled() -> None:
@@ -48,6 +53,7 @@ def test_cancel_close_and_states(folder: Path) -> None:
         return await task
 
     pid = live.do(live.worker.start()).pid
+    assert pid != first
     answer = live.do(closed())
     assert isinstance(answer, Refused)
     assert answer.reason == "cancelled"
@@ -92,15 +98,6 @@ def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:
     assert live.do(live.worker.start()).pid != first
 
 
-def test_an_idle_host_stops_and_starts_again(folder: Path) -> None:
-    live = LiveWorker(folder, idle_seconds=0.2)
-    pid = live.do(live.worker.start()).pid
-    assert live.do(live.logged(lambda: live.worker.state is WorkerState.STOPPED))
-    wait_gone(pid)
-    assert live.analyse(GOOD).failures == ()
-    live.close()
-
-
 PARENT = """\
 import asyncio, sys
 sys.path[:0] = {paths!r}
@@ -130,7 +127,7 @@ def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
         wait_gone(int(note.read_text()))
 
 
-def test_unknown_fields_of_a_request_are_ignored(folder: Path) -> None:
+def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_host(folder: Path) -> None:
     path = folder / "model.py"
     path.write_text(GOOD)
     request = to_json(make_request(path, GOOD, "f"))
@@ -150,38 +147,36 @@ def test_unknown_fields_of_a_request_are_ignored(folder: Path) -> None:
             data = os.read(host.stdout.fileno(), 1 << 16)
             assert data, messages
             messages += [wire.load(payload) for payload in reader.feed(data)]
-        host.stdin.close()
-        assert host.wait(60) == 0
+        out, _ = host.communicate(wire.frame(b"{}" * 500)[:50], timeout=60)
+        after = [wire.load(payload) for payload in reader.feed(out)]
+        assert host.returncode == 0
     answer = messages[-1]
+    assert messages[0]["type"] == "Hello"
     assert (answer["type"], answer["id"], answer["report"].get("failures", [])) == ("Answer", 7, [])
     assert any("unknown type 'Unheard'" in message.get("text", "") for message in messages)
-
-
-def test_a_truncated_request_ends_the_host_with_a_message(folder: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, str(launch_path())], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as host:
-        assert host.stdin is not None
-        assert host.stdout is not None
-        out, _ = host.communicate(wire.frame(b"{}" * 500)[:50], timeout=60)
-        messages = [wire.load(payload) for payload in wire.FrameReader().feed(out)]
-    assert messages[0]["type"] == "Hello"
-    assert any("inside a message" in message.get("text", "") for message in messages)
-    assert host.returncode == 0
+    assert any("inside a message" in message.get("text", "") for message in after)
 
 
 def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
+    """Also each configuration of a benchmark. A process takes five seconds to import torch."""
     live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
     assert not live.do(live.worker.start()).forks
     print_pid = "import os\nprint(os.getpid())\n" + GOOD
-    first, second = live.analyse(print_pid), live.analyse(print_pid)
-    assert first.failures == second.failures == ()
+    first = live.analyse(print_pid)
+    assert first.failures == ()
     assert len(first.compiles) == 1
-    assert first.output.stdout != second.output.stdout
     (failure,) = live.analyse(ENDLESS, seconds=4).failures
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
-    (failure,) = live.analyse("import ctypes\nctypes.string_at(0)\n").failures
-    assert (failure.kind, failure.stack[-1].line) == ("signal", 2)
+    crashed = live.analyse("import ctypes, os\nprint(os.getpid(), flush=True)\nctypes.string_at(0)\n")
+    (failure,) = crashed.failures
+    assert (failure.kind, failure.stack[-1].line) == ("signal", 3)
+    plan = MeasurePlan(("backend:eager",), rounds=2, seconds=0.1, device="cpu", profile=False, accuracy=False)
+    timed = live.report(live.request(print_pid).of_kind(MeasureRequest, plan=plan))
+    assert timed.measured is not None
+    assert [row.wall is not None for row in timed.measured.configurations] == [True, True]
+    pids = [one.output.stdout.split() for one in (first, crashed, timed) if one.output is not None]
+    assert list(map(len, pids)) == [1, 1, 2]
+    assert len({*itertools.chain(*pids)}) == 4
     edited = EditedRun(live, GOOD)
     assert {line for line, _ in breaks(edited.edit("return", "print(0); return", "f"))} == {4}
     assert breaks(edited.edit("x.sin()", "x.cos()", "f")) == []

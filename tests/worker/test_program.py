@@ -138,8 +138,22 @@ def test_a_program_that_never_compiles_has_no_report(tmp_path: Path) -> None:
     assert report is None
 
 
-def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(MODEL)
+FORKS = """
+import os
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+    step(torch.ones(2), n=4)
+else:
+    step(torch.ones(2), n=5)
+    sys.exit(0)
+"""
+
+
+def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(MODEL + FORKS)
     done, report = run(tmp_path, "program.py")
     assert (done.returncode, done.stderr) == (0, "")
     assert report is not None
@@ -153,6 +167,7 @@ def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
         ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0)"),
         ("Net", "Net(dim=4, act='relu')(f32[5, 4], 1.0)"),
         ("step", "step(f32[2], 3)"),
+        ("step", "step(f32[2], 4)"),
     }
     for one in report.recorded:
         parse_directive(one.text)
@@ -164,14 +179,12 @@ def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
     [
         "raise ValueError",
         "sys.exit(4)",
-        "os._exit(4)",
-        "os.kill(os.getpid(), 15)",
         "os.kill(os.getpid(), 9)",
-        "ctypes.string_at(0)",
     ],
 )
 def test_the_report_is_complete_after_any_end_of_the_program(tmp_path: Path, end: str) -> None:
-    (tmp_path / "program.py").write_text("import ctypes, os\n" + MODEL + end + "\n")
+    """The last one runs no code of ours, as any signal, crash or `os._exit`."""
+    (tmp_path / "program.py").write_text("import os\n" + MODEL + end + "\n")
     done, report = run(tmp_path, "program.py")
     assert done.returncode != 0
     assert report is not None
@@ -208,12 +221,3 @@ print(len(spent), sum(spent) / (time.process_time() - start))
     assert len(report.compiles) == 80
     count, share = done.stdout.split()
     assert (int(count), float(share) < 0.25) == (80, True), done.stdout
-
-
-def test_a_process_that_the_program_forks_leaves_the_report_alone(tmp_path: Path) -> None:
-    end = "import os\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    step(torch.ones(2), n=4)\nelse:\n    sys.exit(0)\n"  # noqa: E501 - one program
-    (tmp_path / "program.py").write_text(MODEL + end)
-    done, report = run(tmp_path, "program.py")
-    assert done.returncode == 0
-    assert report is not None
-    assert any(one.text == "step(f32[2], 4)" for one in report.recorded)

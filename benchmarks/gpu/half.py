@@ -23,6 +23,7 @@ from typing import Any
 
 CASES = {
     "static": (("float32", False), ("bfloat16", False)),
+    "float32": (("float32", False),),
     "float16": (("float16", False),),
     "dynamic": (("float32", True), ("bfloat16", True)),
 }

@@ -245,6 +245,8 @@ class Retrace:
     """Qualified names, as `Net.forward` and `outer.<locals>.inner`."""
     seconds: float = 5.0
     """Time limit."""
+    early: bool = False
+    """Whether to send a `Partial` as soon as the compile of a frame with a graph break has ended."""
 
 
 RETRACE_REASONS = {
@@ -357,7 +359,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Partial:
-    """What a run has recorded so far, with more to come: the forward's kernels, before the backward's."""
+    """What a run has recorded so far, with more to come: the forward's kernels, before the backward's.
+
+    For a `Retrace`: the graph breaks of the frames that are compiled by then. What it lacks may still come.
+    """
 
     id: int
     report: Report

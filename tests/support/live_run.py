@@ -45,6 +45,12 @@ class LiveRunClient:
         assert answer.id == request.id
         return answer
 
+    def ask_early(self, text: str, *names: str) -> tuple[list[Report], Answer | Refused]:
+        """Trace functions again; returns what the trace said before its end, too."""
+        early: list[Report] = []
+        request = Retrace(next(_IDS), self.id, self.path, text, names)
+        return early, self.live.do(self.live.worker.retrace(request, early.append))
+
     def close(self) -> None:
         self._task.cancel()
         self.live.do(self._ended())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,10 @@ class LiveSimulatedWorker(SimulatedWorker):
         """Answers to the next traces."""
         self.hold: asyncio.Event | None = None
         """Traces wait for it."""
+        self.tells_early = False
+        """Whether traces tell their first break before they wait for `hold`."""
+        self.early: list[Callable[[], None] | None] = []
+        """Tells the first break of each trace once more; None for a trace of which nobody wants to know early."""
         self.fail_start = ""
         self.hold_start: asyncio.Event | None = None
         """Live runs get ready after it."""
@@ -133,8 +138,18 @@ class LiveSimulatedWorker(SimulatedWorker):
         finally:
             del self.live[number]
 
-    async def retrace(self, request: Retrace) -> Answer | Refused:
+    async def retrace(
+        self, request: Retrace, on_early: Callable[[Report], None] | None = None
+    ) -> Answer | Refused:
         self.retraced.append(request)
+
+        def tell_early(tell: Callable[[Report], None]) -> None:
+            report = self._report(request)
+            tell(replace(report, frames=report.frames[:2], breaks=report.breaks[:1], not_compiled=()))
+
+        self.early.append(None if on_early is None else functools.partial(tell_early, on_early))
+        if self.tells_early and on_early is not None:
+            tell_early(on_early)
         try:
             if self.hold is not None:
                 await self.hold.wait()
@@ -219,6 +234,14 @@ class LiveWorkspace(Workspace):
             if not predictions._ruling and not (predictions._traces and self.worker.hold is None):
                 return
         raise AssertionError("predictions did not end")
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Let other tasks and threads run until `holds`."""
+        for _ in range(1_000_000):
+            if holds():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it does not come")
 
     def effects(self) -> list[str]:
         return [one.effect(self.state.readings_of([one])) for one in self.state.predictions.values()]

@@ -223,6 +223,108 @@ async def test_an_answer_for_an_older_text_is_dropped(folder: Path) -> None:
     assert workspace.effects() == ["no new findings"]
 
 
+TWICE = CURED.replace("    x = x + 1\n", "    print(0)\n    x = x + 1\n    print(1)\n")
+"""Breaks on lines 7 and 9; the one of the run, on line 10, is cured."""
+
+
+async def tracing(folder: Path, text: str) -> LiveWorkspace:
+    """A workspace whose trace of a text has told its first break, and goes on until `hold` is set."""
+    workspace = await ran(folder)
+    workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
+    workspace.edit("model.py", CURED)
+    workspace.edit("model.py", text)
+    await workspace.pause()
+    await workspace.until(lambda: (7, "predicted", False) in shown(workspace))
+    return workspace
+
+
+async def end_trace(workspace: LiveWorkspace) -> None:
+    assert workspace.worker.hold is not None
+    workspace.worker.hold.set()
+    workspace.worker.hold = None
+    await workspace.predicted()
+
+
+@pytest.mark.asyncio
+async def test_a_break_is_shown_before_the_end_of_the_trace_which_alone_removes_others(folder: Path) -> None:
+    workspace = await tracing(folder, TWICE)
+    assert shown(workspace) == [(7, "predicted", False), (10, "capture", True)]
+    assert workspace.effects() == [""], "what the edit does is not known yet"
+    await end_trace(workspace)
+    assert shown(workspace) == [(7, "predicted", False), (9, "predicted", False)]
+    assert workspace.effects() == ["+2 breaks, 1 break gone"]
+
+
+@pytest.mark.asyncio
+async def test_an_early_break_of_an_older_text_is_dropped(folder: Path) -> None:
+    workspace = await tracing(folder, TWICE)
+    workspace.edit("model.py", CURED.replace("x + 1", "x + 5"))
+    again = workspace.worker.early[0]
+    assert again is not None
+    again()
+    await end_trace(workspace)
+    assert [one[1] for one in shown(workspace)] == ["capture"]
+    await workspace.pause()
+    assert (shown(workspace), workspace.effects()) == ([], ["1 break gone"])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("why", ["refused", "off"])
+async def test_an_early_break_goes_with_a_trace_that_has_no_answer(folder: Path, why: str) -> None:
+    workspace = await tracing(folder, TWICE)
+    if why == "refused":
+        workspace.worker.refuse = [Refused(0, "crashed")]
+    else:
+        (found,) = workspace.state.folders.values()
+        found.settings = dataclasses.replace(found.settings, live="off")
+        workspace.analysis.live.settings_changed()
+        again = workspace.worker.early[0]
+        assert again is not None
+        again()
+    await end_trace(workspace)
+    await workspace.until(lambda: (7, "predicted", False) not in shown(workspace))
+    assert shown(workspace) == [(10, "capture", True)]
+    assert workspace.deferred() == (["f: the process of the trace ended"] if why == "refused" else [])
+
+
+@pytest.mark.asyncio
+async def test_an_early_break_that_cannot_be_shown_comes_with_the_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = await ran(folder)
+    workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
+    failed: list[bool] = []
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        failed.append(True)
+        raise ValueError("no findings")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.analysis.live, "_findings", fail)
+        workspace.edit("model.py", CURED)
+        workspace.edit("model.py", TWICE)
+        await workspace.pause()
+        await workspace.until(lambda: bool(failed))
+    assert shown(workspace) == [(10, "capture", True)]
+    await end_trace(workspace)
+    assert shown(workspace) == [(7, "predicted", False), (9, "predicted", False)]
+
+
+@pytest.mark.asyncio
+async def test_an_early_break_where_another_one_was_leaves_that_one_on_its_line(folder: Path) -> None:
+    workspace = await ran(folder)
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
+    workspace.edit("model.py", BROKEN.replace("    print(0)\n", "    print(5)\n    print(0)\n"))
+    assert shown(workspace) == [(8, "predicted", False), (10, "capture", False)]
+    await workspace.pause()
+    await workspace.until(lambda: len(shown(workspace)) == 3)
+    assert shown(workspace) == [(7, "predicted", False), (8, "predicted", False), (10, "capture", False)]
+    await end_trace(workspace)
+    assert len(shown(workspace)) == 3
+
+
 @pytest.mark.asyncio
 async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path) -> None:
     workspace = await ran(folder)
@@ -295,6 +397,7 @@ async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_tra
     workspace = await ran(folder)
     assert await with_a_caller_in_eager(workspace) == ["FL101"]
     assert [one.functions for one in workspace.worker.retraced] == [("g",), ("g", "f")]
+    assert [one is None for one in workspace.worker.early] == [False, True], "the second is not waited for"
     assert workspace.effects() == ["+1 break, +1 uncompiled function"]
     workspace.edit("model.py", MODEL)
     assert codes_on(workspace, 6) == []

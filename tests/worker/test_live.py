@@ -79,6 +79,42 @@ def test_the_fork_made_ahead_answers_as_a_fresh_one_and_may_die(net: EditedRun) 
     assert breaks(net.edit(*change)) == first
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print(y)\n        y = self.linear(y)\n        print(y)",
+        "if y.sum() > 0:\n            y = y + 1",
+        "torch.manual_seed(int(y.sum()))",
+        "while y.sum() > 100:\n            y = y - 1",
+    ],
+)
+def test_a_break_is_told_before_the_end_as_the_end_has_it(net: EditedRun, body: str) -> None:
+    text = NET.replace("        y = self.linear(x)\n", f"        y = self.linear(x)\n        {body}\n")
+    early, answer = net.ask_early(text, "Net.attend")
+    assert isinstance(answer, Answer)
+    assert len(early[0].breaks) >= 1
+    assert all(set(one.breaks) <= set(answer.report.breaks) for one in early)
+    assert len(early[0].compiles) < len(answer.report.compiles), "the rest of the function is traced later"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y = self.linear(x)", "y = self.linear(x).sin()"),
+        ("def attend(self, x, *, mask=None):", "def attend(self, x, *, mask=None, k=1):\n        print(x)"),
+        ("y = self.linear(x)", "y = x\n        for _ in range(3):\n            print(self.linear(y))"),
+        (
+            "y = self.linear(x)",
+            "try:\n            y = self.linear(x) + x.sum().item()\n        finally:\n            y = x",
+        ),
+    ],
+    ids=["no break", "refused", "frame skipped", "frame skipped in a try"],
+)
+def test_nothing_is_told_early_where_torch_may_not_keep_it(net: EditedRun, old: str, new: str) -> None:
+    early, _ = net.ask_early(NET.replace(old, new), "Net.attend")
+    assert early == []
+
+
 def _fork_made_ahead(host: int) -> int:
     """The newest process below a host: a live run forks nothing else between traces."""
     deadline = time.monotonic() + 30

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.protocol import MeasureRequest, Refused, VerifyRequest, to_json
+from fuselight.protocol import MeasureRequest, Partial, Refused, VerifyRequest, to_json
 from fuselight.report import Failure, Location, Report, Stack, TargetRef, Versions
 from fuselight.worker import children, run_failures, wire
 from fuselight.worker.children import RunningChild
@@ -35,7 +35,7 @@ def retrace_answer(running: RunningChild, data: dict[str, Any]) -> bytes:
     """Make the payload that answers a `Retrace`; `data` is what the live run says of it."""
     number = data["id"]
     report = running.read(f"retrace-{number}.report")
-    for name in ("request", "report"):
+    for name in ("request", "early", "report"):
         with contextlib.suppress(OSError):
             os.unlink(running.path(f"retrace-{number}.{name}"))
     reason = data.get("reason")
@@ -48,6 +48,14 @@ def retrace_answer(running: RunningChild, data: dict[str, Any]) -> bytes:
     return wire.dump(to_json(Refused(number, str(reason or "failed"), failure)))
 
 
+def early_retrace(running: RunningChild, number: int) -> bytes | None:
+    """Make the payload with what the trace of a `Retrace` has found so far, None if it has written nothing."""
+    report = running.read(f"retrace-{number}.early")
+    if report is None:
+        return None
+    return wire.dump({"type": Partial.__name__, "id": number})[:-1] + b',"report":' + report + b"}"
+
+
 def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
     """The answer to a `Retrace` whose live run has ended."""
     reason = {"cancelled": "cancelled", "timeout": "timeout"}.get(running.ending or "", "crashed")
@@ -56,6 +64,8 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
 
 _NEEDS_VALUES = (MeasureRequest, VerifyRequest)
 """Nothing fake can be timed or compared."""
+EARLY = "Early"
+"""Message of a live run: what the trace of a request has found so far is in its file."""
 GROWS = frozenset({"kernels", "measured"})
 """Phases of progress that follow a new partial report; the host then sends that report."""
 

@@ -194,11 +194,14 @@ class Host:
                 self._send(Refused(number, "cancelled"))
 
     def _pass_on_live(self, running: RunningChild, data: dict[str, Any]) -> None:
-        """Pass on what a live run says: that it is ready, or that it has done what it was asked."""
+        """Pass on what a live run says: that it is ready, what it has found so far, or that it has done it all."""
         if data["type"] == LiveReady.__name__:
             self._send(decode(LiveReady, data))
             running.is_ready = True
             self._tell_started(running)
+        elif data["type"] == answers.EARLY:
+            if data.get("id") in running.retraces and (early := answers.early_retrace(running, data["id"])):
+                self._write(early)
         elif running.retraces.pop(data.get("id", -1), None) is not None:
             self._write(answers.retrace_answer(running, data))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import gc
 import importlib.util
 import os
@@ -29,11 +30,11 @@ import torch
 from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.protocol import LiveReady, LiveRequest, Retrace, from_json, to_json
-from fuselight.report import Culprit, Failure, Rung
+from fuselight.report import Culprit, Failure, Report, Rung
 from fuselight.target.calls import call_mode, call_outputs
 from fuselight.target.rungs import Answered
 from fuselight.torch_api import traces
-from fuselight.worker import children, fork_rules, process, run_failures, wire
+from fuselight.worker import answers, children, fork_rules, process, run_failures, wire
 from fuselight.worker.edited_text import ParsedFile
 from fuselight.worker.recorded_arguments import ArgumentRecorder, FunctionKey
 from fuselight.worker.retrace import LiveRecording, RefusedError, retrace
@@ -301,7 +302,8 @@ class LiveRun:
         """Trace in this process. Returns what the host receives beyond the report."""
         process_id = getpid()
         try:
-            report = retrace(request, self.recording, self.state)
+            on_break = functools.partial(self._tell_early, request.id, process_id) if request.early else None
+            report = retrace(request, self.recording, self.state, on_break)
             if getpid() != process_id:  # a process that the traced code forked has come back to us
                 exit_now(0)
             put(self._path(request.id, "report"), wire.dump(encode(report)))
@@ -313,6 +315,12 @@ class LiveRun:
             if not self.state.job.forked:
                 traces.forget_compiled()
         return None
+
+    def _tell_early(self, number: int, process_id: int, report: Report) -> None:
+        """Have the host pass on what a trace has found so far. Called in the process of the trace, inside a compile."""
+        if getpid() == process_id:
+            put(self._path(number, "early"), wire.dump(encode(report)))
+            self.state.send({"type": answers.EARLY, "id": number})  # so short that it is written as a whole
 
     def _look(self) -> None:
         """See whether the trace that runs has ended, or has to."""

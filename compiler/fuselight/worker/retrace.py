@@ -27,6 +27,7 @@ from fuselight.report import (
     Location,
     NotCompiled,
     NotCompiledKind,
+    Outcome,
     Problem,
     Report,
     text_key,
@@ -53,6 +54,8 @@ _FULLGRAPH = "fullgraph"
 """Kind of the failures that are graph breaks, which need no confirmation."""
 _GENERATOR = 0x20
 """`inspect.CO_GENERATOR`."""
+_EARLY_EVERY = 0.1
+"""Seconds between two early reports: a loop that breaks has a frame for each round."""
 
 
 class RefusedError(Exception):
@@ -180,8 +183,17 @@ class _Edit:
             function.__code__ = code
 
 
-def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Report:
-    """Trace the functions of a request. Raises RefusedError."""
+def retrace(
+    request: Retrace,
+    recording: LiveRecording,
+    state: RunState,
+    on_break: Callable[[Report], None] | None = None,
+) -> Report:
+    """Trace the functions of a request. Raises RefusedError.
+
+    `on_break` gets the report so far when the compile of a frame with a graph break has ended. From then on torch keeps
+    the break: a frame that it traces again without it, or leaves to eager mode, does not end its compile so.
+    """
     start = time.perf_counter()
     ran = recording.texts.get(request.path)
     if ran is None:
@@ -197,7 +209,7 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
     try:
         edit.apply()
         with without_repeats(recording.repeats):
-            made = _trace(request, edit, state)
+            made = _trace(request, edit, state, on_break)
         if recording.repeats and any(one.kind != _FULLGRAPH for one in made.failures):
             traces.forget_compiled()  # the code that is left may need each layer
             made = _trace(request, edit, state)
@@ -208,10 +220,14 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
     return replace(made.report(), phases={"retrace": time.perf_counter() - start})
 
 
-def _trace(request: Retrace, edit: _Edit, state: RunState) -> RunState:
+def _trace(
+    request: Retrace, edit: _Edit, state: RunState, on_break: Callable[[Report], None] | None = None
+) -> RunState:
     """Trace each function of a request. Raises RefusedError if none can be traced."""
     recorder = _TraceRecorder(state.job.request.roots)
     made = _state_of(state, request, recorder)
+    if on_break is not None:
+        recorder.on_break = lambda: on_break(made.report())
     refusals = []
     with dynamo.capture_only(recorder.capture) as made.asked, recorder:
         for name in dict.fromkeys(request.functions):
@@ -237,6 +253,7 @@ def _trace_function(state: RunState, recorder: _TraceRecorder, edit: _Edit, name
     for key in known:
         if key in edit.refused:
             raise edit.refused[key]
+    for key in known:
         before = _found(state)
         for number, call in enumerate(edit.recording.calls[key]):
             if number == 0 or _found(state) == before:  # a later call is for what the first does not reach
@@ -353,6 +370,11 @@ class _TraceRecorder(dynamo.Recorder):
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         super().__init__(roots=roots)
+        self.on_break: Callable[[], None] | None = None
+        """Called when the compile of a frame with a graph break has ended."""
+        self._told = 0
+        """Breaks that it was called for."""
+        self._told_at = -_EARLY_EVERY
         self._root: CodeType | None = None
         self._begun: list[tuple[CodeType, int]] = []
         self._before: tuple[int, frozenset[NotCompiled]] = (0, frozenset())
@@ -380,6 +402,17 @@ class _TraceRecorder(dynamo.Recorder):
         self._begun.pop()
         ended = isinstance(error, TracedWholeError)
         super().compile_ended(_COMPILED if ended else result, None if ended else error, seconds)
+        self._tell_early()
+
+    def _tell_early(self) -> None:
+        """Call `on_break`, if the compile that has just ended left a break that torch keeps."""
+        if self.on_break is None or len(self._breaks) == self._told or not self._compiles:
+            return
+        newest, now = self._compiles[-1], time.monotonic()
+        is_kept = newest.id == self._breaks[-1].compile_id and newest.outcome in _KEPT
+        if is_kept and now >= self._told_at + _EARLY_EVERY:
+            self._told, self._told_at = len(self._breaks), now
+            self.on_break()
 
     def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
         """A graph goes to the backend: its text, which nobody reads, would cost a tenth of the trace."""
@@ -395,6 +428,8 @@ class _TraceRecorder(dynamo.Recorder):
         return dynamo.capture_backend(gm, example_inputs, **asked)
 
 
+_KEPT = frozenset({Outcome.COMPILED, Outcome.EMPTY})
+"""Outcomes of a compile after which the frame does not run in eager mode as a whole."""
 _COMPILED = object()
 """Stands for the code that torch did not get to make."""
 

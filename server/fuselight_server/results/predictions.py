@@ -120,7 +120,39 @@ class Prediction:
     def take_rules(self, found: Iterable[Finding]) -> bool:
         """Show what rules found in the text as it is now; return whether anything differs."""
         before = list(self.findings())
+        self._follow_from_now()
         self._ruled = tracked(found, self._places)
+        return before != list(self.findings())
+
+    def _follow_from_now(self) -> None:
+        """Follow lines from where they are now: a new finding may be where another one was."""
+        places = Places()
+
+        def kept(found: tuple[TrackedFinding, ...]) -> tuple[TrackedFinding, ...]:
+            return tracked((one.now() for one in found if not one.edited and not one.place.gone), places)
+
+        self._traced, self._new, self._ruled = kept(self._traced), kept(self._new), kept(self._ruled)
+        self._judged = {
+            name: replace(one, place=places.add(one.place.span))
+            for name, one in self._judged.items()
+            if not one.place.edited and not one.place.gone
+        }
+        self._places = places
+
+    def take_early(self, result: CaptureResult, found: Iterable[Finding], texts: tuple[str, str]) -> bool:
+        """Add the breaks that a trace has found before its end; return whether any is new.
+
+        Nothing else is known before `take_trace`: what is shown stays, and no finding of the run is gone.
+        """
+        before = list(self.findings())
+        self._follow_from_now()
+        comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
+        comparison.match([one for one in found if one.code.startswith("GB")])
+        # First, as the newest of several findings on a line is the one to show.
+        self._traced = (*tracked(comparison.shown, self._places), *self._traced)
+        self._new = (*tracked(comparison.new, self._places), *self._new)
+        for live, status in comparison.judged:
+            self._judged[id(live)] = _Judged(live, self._places.add(live.place.span), status)
         return before != list(self.findings())
 
     def take_trace(

@@ -363,7 +363,7 @@ class LivePredictions:
         alone does not show. The first answer stays where the second trace fails.
         """
         names = [one.name for one in changes.functions]
-        trace = await self._trace_functions(run, edit, names, _RETRACE_SECONDS) if names else None
+        trace = await self._trace_changed(run, edit, names) if names else None
         if isinstance(trace, Refused):
             self._refused(trace, run, edit.path, changes)
         if isinstance(trace, Refused) or not self._is_current(edit):
@@ -387,18 +387,48 @@ class LivePredictions:
         if trace is not None and not isinstance(trace, Refused) and not _problems(trace[0]):
             self._show_trace(run.key, edit, trace, changes, includes_callers=True)
 
+    async def _trace_changed(
+        self, run: LiveRunHandle, edit: EditedTarget, names: list[str]
+    ) -> tuple[Report, tuple[Finding, ...]] | Refused | None:
+        """Trace the changed functions of a text as `_trace_functions` does; show its breaks before it has ended."""
+        shown: set[asyncio.Task[None]] = set()
+
+        def on_early(report: Report) -> None:
+            task = asyncio.get_running_loop().create_task(self._show_early(run, edit, report))
+            shown.add(task)
+            task.add_done_callback(shown.discard)
+
+        try:
+            return await self._trace_functions(run, edit, names, _RETRACE_SECONDS, on_early)
+        finally:  # the trace has ended, or nobody waits for it any more
+            for task in shown:
+                task.cancel()
+
+    async def _show_early(self, run: LiveRunHandle, edit: EditedTarget, report: Report) -> None:
+        """Show the breaks that a trace has found so far: the rest of its answer is not known yet."""
+        try:
+            found = await asyncio.to_thread(self._findings, report, edit, includes_callers=False)
+            if self._is_current(edit) and self._is_on(edit.path):
+                prediction = self._prediction(run.key, edit.path)
+                if prediction.take_early(edit.result, found, (edit.ran, edit.now)):
+                    self._state.predict(prediction)
+                    self._refresh()
+        except Exception:  # noqa: BLE001 - any defect of ours: the whole answer of the trace follows, and counts
+            self._state.log(f"breaks of a trace are shown at its end:\n{traceback.format_exc()}")
+
     async def _trace_functions(
         self,
         run: LiveRunHandle,
         edit: EditedTarget,
         names: list[str],
         seconds: float,
+        on_early: Callable[[Report], None] | None = None,
         *,
         includes_callers: bool = False,
     ) -> tuple[Report, tuple[Finding, ...]] | Refused | None:
         """Trace functions of a text, and return what that finds; None where the text is another by then."""
         start = time.monotonic()
-        outcome = await run.retrace(edit.path, edit.now, names, seconds)
+        outcome = await run.retrace(edit.path, edit.now, names, seconds, on_early)
         if not self._is_current(edit):
             return None
         failed = isinstance(outcome, Refused) or _problems(outcome.report)

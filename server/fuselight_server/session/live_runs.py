@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fuselight.protocol import RunRequest
+    from fuselight.report import Report
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.runs.keys import Key
     from fuselight_server.session.state import Folder, State
@@ -47,8 +48,10 @@ class LiveWorker(Protocol):
         """Run until the live run ends; `retrace` works from `on_ready` on. Canceling it ends the live run."""
         ...
 
-    async def retrace(self, request: Retrace) -> Answer | Refused:
-        """Trace functions again; canceling it ends the trace."""
+    async def retrace(
+        self, request: Retrace, on_early: Callable[[Report], None] | None = None
+    ) -> Answer | Refused:
+        """Trace functions again; canceling it ends the trace. `on_early` gets what is found before the end."""
         ...
 
 
@@ -151,12 +154,20 @@ class LiveRunHandle:
         traced = self.traced(path)
         return next((one for one in (self.key.name, f"{self.key.name}.forward") if one in traced), None)
 
-    async def retrace(self, path: str, text: str, names: Iterable[str], seconds: float) -> Answer | Refused:
+    async def retrace(
+        self,
+        path: str,
+        text: str,
+        names: Iterable[str],
+        seconds: float,
+        on_early: Callable[[Report], None] | None = None,
+    ) -> Answer | Refused:
         """Trace functions of a file again with another text."""
         self.used = time.monotonic()
         if self.ready is None:
             return Refused(0, "no_live")
-        return await self.worker.retrace(Retrace(0, self.identity, path, text, tuple(names), seconds))
+        request = Retrace(0, self.identity, path, text, tuple(names), seconds)
+        return await self.worker.retrace(request, on_early)
 
 
 class LiveRuns:

@@ -162,9 +162,12 @@ class Worker:
         """
         return await self._run(replace(request, automatic=True), on_progress, None, on_ready)
 
-    async def retrace(self, request: Retrace) -> Answer | Refused:
+    async def retrace(
+        self, request: Retrace, on_early: Callable[[Report], None] | None = None
+    ) -> Answer | Refused:
         """Ask a live run, and return the one answer, with the request's own id. Cancelling the task ends the trace.
 
+        `on_early` is called with what is known each time that a frame with a graph break is compiled.
         An earlier request to the same live run that has no answer yet is refused as cancelled.
         """
         live = next((number for number, run in self._runs.items() if _is_live(run, request.live)), None)
@@ -172,10 +175,10 @@ class Worker:
             return Refused(request.id, "no_live")
         await self._cancel_retraces(lambda one: one.request.live == request.live)
         number = next(self._numbers)
-        pending = PendingRetrace(request, asyncio.get_running_loop().create_future())
+        pending = PendingRetrace(request, asyncio.get_running_loop().create_future(), on_early)
         self._retraces[number] = pending
         try:
-            await self._send(replace(request, id=number, live=live))
+            await self._send(replace(request, id=number, live=live, early=on_early is not None))
             limit = request.seconds + _RETRACE_OVERTIME
             done, _ = await asyncio.wait({pending.answer}, timeout=limit)
             if not done:
@@ -399,7 +402,7 @@ class Worker:
             if run is not None:
                 run.take(message)
                 self._settle()
-            elif retrace is not None and isinstance(message, (Answer, Refused)):
+            elif retrace is not None and isinstance(message, (Partial, Answer, Refused)):
                 retrace.take(message)
             elif isinstance(message, Answer):
                 self._log(f"worker: dropped a late answer to run {message.id}")

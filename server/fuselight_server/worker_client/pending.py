@@ -72,11 +72,16 @@ class PendingRetrace:
 
     request: Retrace
     answer: asyncio.Future[Answer | Refused]
+    on_early: Callable[[Report], None] | None = None
 
-    def take(self, message: Answer | Refused) -> None:
-        """Take its answer; the first one counts."""
-        if not self.answer.done():
+    def take(self, message: Partial | Answer | Refused) -> None:
+        """Take its answer; the first one counts, and ends what comes before it."""
+        if self.answer.done():
+            return
+        if not isinstance(message, Partial):
             self.answer.set_result(replace(message, id=self.request.id))
+        elif self.on_early is not None:
+            self.on_early(message.report)
 
     def refuse(self, reason: str, failure: Failure | None = None) -> None:
         """Answer it here."""

@@ -90,6 +90,7 @@ def _settings(user_data: Path, environment: Environment) -> None:
         "chat.disableAIFeatures": True,
         "extensions.autoUpdate": "off",
         "extensions.ignoreRecommendations": True,
+        "files.autoSave": "off",  # in the browser it is on, and a save within a second replaces each prediction
         "git.enabled": False,  # or it offers to open the repository that the copy lies in
         # The folder is our own copy of our own examples; in any other, VS Code asks.
         "security.workspace.trust.enabled": False,

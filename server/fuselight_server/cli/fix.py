@@ -85,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
     else:
         if options.diff:
             terminal.write_data(outcome.diff)
-        print_fixes(outcome, terminal)
+        print_fixes(outcome, terminal, diff_shown=options.diff)
         report_problems(outcome.checked, "fix")
     return outcome.checked.exit_code
 

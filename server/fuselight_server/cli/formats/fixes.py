@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEADER = ("place", "code", "fix", "result", "why")
 
 
-def print_fixes(outcome: FixOutcome, terminal: Terminal) -> None:
+def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) -> None:
     """Print a table of the attempts, and how many there are of each result."""
     attempts = outcome.attempts
     if attempts:
@@ -44,7 +44,10 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal) -> None:
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
     if any(one.status is FixStatus.PASSED for one in attempts):
-        terminal.print("No file has changed: --diff shows the changes, --write makes them.")
+        shows = "" if diff_shown else "--diff shows the changes, "
+        terminal.print(
+            f"No file has changed: {shows}--write makes {'the changes' if diff_shown else 'them'}."
+        )
 
 
 def _row(one: Attempt) -> tuple[str, ...]:

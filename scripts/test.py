@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 TESTS = ROOT / "tests"
 LONGEST = (
+    "fix_cases",
+    "cases",
     "benchmark",
     "worker_life",
-    "cli",
     "fidelity",
     "accuracy",
-    "cases",
+    "cli",
     "program",
     "kernel_advice",
     "kernel_cases",

@@ -163,7 +163,7 @@ def test_inputs_of_the_main_block_serve_every_tier(connect: Start, tmp_path: Pat
     assert eager["failure"] is None
 
 
-def test_a_cancel_ends_a_benchmark_immediately(connect: Start, tmp_path: Path) -> None:
+def test_a_cancel_and_a_server_shutdown_end_a_benchmark_immediately(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     path = write(tmp_path, WAITING)
@@ -181,14 +181,13 @@ def test_a_cancel_ends_a_benchmark_immediately(connect: Start, tmp_path: Path) -
     assert unknown["started"] is False
     assert "did you mean 'max-autotune'?" in unknown["message"]
 
-
-def test_a_server_shutdown_ends_its_benchmark(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(bench=QUICK))
-    client.start(tmp_path, options=CLIENT)
-    uri = client.open(write(tmp_path, WAITING))
+    uri = client.open(write(tmp_path, WAITING, name="second.py"))
+    mark = client.mark()
     assert client.command("fuselight.server.bench", {"uri": uri, "target": "f"})["started"]
     client.notified(
-        "$/progress", lambda params: str(params["value"].get("message")).startswith("Benchmarking f: ")
+        "$/progress",
+        lambda params: str(params["value"].get("message")).startswith("Benchmarking f: "),
+        since=mark,
     )
     server = psutil.Process(client.process.pid)
     processes = server.children(recursive=True)

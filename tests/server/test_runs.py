@@ -13,7 +13,19 @@ import psutil
 import pytest
 
 from tests.server.conftest import interpreter, settings
-from tests.server.programs import PRINT, breaks, caught, caught_in, codes, let_go, run_in, saved, write
+from tests.server.programs import (
+    PRINT,
+    WAITING,
+    breaks,
+    caught,
+    caught_in,
+    codes,
+    let_go,
+    run_in,
+    saved,
+    wait_for_call,
+    write,
+)
 from tests.support.lsp_client import DEADLINE, Client, Json
 
 if TYPE_CHECKING:
@@ -259,7 +271,9 @@ def test_a_newer_save_supersedes_the_run_in_flight(client: Client, folder: Path)
     assert breaks(client, uri) == []
 
 
-def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp_path: Path) -> None:
+def test_a_killed_worker_is_a_finding_and_a_shutdown_in_the_middle_of_the_next_run_leaves_no_process(
+    connect: Start, tmp_path: Path
+) -> None:
     client = connect()
     path, uri = caught(client, tmp_path)
     os.kill(worker_pid(client), signal.SIGKILL)
@@ -271,6 +285,15 @@ def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp
     client.idle(2)
     assert len(breaks(client, uri)) == 1
     assert not any(code.startswith("FL4") for code in codes(client, uri))
+    (tmp_path / "again").mkdir()
+    mark = client.mark()
+    run_in(client, tmp_path / "again", WAITING)
+    wait_for_call(client, mark)
+    children = psutil.Process(client.process.pid).children(recursive=True)
+    assert len(children) >= 1
+    assert client.stop() == 0
+    _, alive = psutil.wait_procs(children, timeout=DEADLINE)
+    assert alive == []
 
 
 def test_a_failed_run_keeps_earlier_findings(client: Client, folder: Path) -> None:
@@ -281,16 +304,6 @@ def test_a_failed_run_keeps_earlier_findings(client: Client, folder: Path) -> No
     client.idle(2)
     assert len(breaks(client, uri)) == 1
     assert "FL401" in codes(client, uri)
-
-
-def test_shutdown_in_the_middle_of_a_run_leaves_no_process(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    caught(client, tmp_path)
-    children = psutil.Process(client.process.pid).children(recursive=True)
-    assert len(children) >= 1
-    assert client.stop() == 0
-    _, alive = psutil.wait_procs(children, timeout=DEADLINE)
-    assert alive == []
 
 
 def test_each_folder_has_its_own_worker(connect: Start, tmp_path: Path) -> None:
@@ -387,23 +400,27 @@ def test_automatic_saves_are_not_a_run_each(client: Client, folder: Path) -> Non
     assert len(started) == 2
 
 
-@pytest.mark.parametrize(
-    ("chosen", "word"),
-    [(interpreter("-I", "-S"), "torch"), (interpreter(executable="/nowhere/python"), "/nowhere/python")],
-)
-def test_a_broken_interpreter_is_named_and_another_one_works(
-    connect: Start, tmp_path: Path, chosen: Json, word: str
-) -> None:
-    client = connect(settings=settings(resolvedInterpreter=chosen))
+def test_broken_interpreters_are_named_and_another_one_works(connect: Start, tmp_path: Path) -> None:
+    missing = settings(resolvedInterpreter=interpreter(executable="/nowhere/python"))
+    client = connect(settings=missing)
     uri = saved(client, tmp_path)
     status = client.notified("fuselight/status", lambda one: one["state"] == "noInterpreter")
-    assert word in status["detail"]
+    assert "/nowhere/python" in status["detail"]
     client.idle(1)
+    mark = client.mark()
+    client.settings = settings(resolvedInterpreter=interpreter("-I", "-S"))
+    client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
+    client.notified(
+        "fuselight/status",
+        lambda one: one["state"] == "noInterpreter" and "torch" in one["detail"],
+        since=mark,
+    )
+    client.idle(2)
     client.settings = settings()
     mark = client.mark()
     client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
     client.notified("fuselight/status", lambda one: one["interpreter"] == sys.executable, since=mark)
-    client.idle(2)  # without a save: targets that the other interpreter could not run are run again
+    client.idle(3)  # without a save: targets that the other interpreter could not run are run again
     assert len(breaks(client, uri)) == 1
     assert "FL504" not in codes(client, uri)
 

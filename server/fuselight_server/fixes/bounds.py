@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.fixes.configuration import SCALARS, switch
+from fuselight_server.fixes.new_arrays import is_member
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site, descendants
 
@@ -188,10 +189,14 @@ def _of_comparison(
         return None
     parameters = {one.name.value for one in function.params.params}
     for side in (node.left, node.comparisons[0].comparator):
-        names = {one.value for one in descendants(side) if isinstance(one, cst.Name)}
+        names = {
+            one.value
+            for one in descendants(side)
+            if isinstance(one, cst.Name) and not (is_member(site, one) and one.value in {"size", "shape"})
+        }
         calls = [one for one in descendants(side) if isinstance(one, cst.Call)]
         own = {name for name in names if name in parameters and not site.assigned(function, name)}
-        if side is not use and (names - own - {"size", "shape"} or any(_is_not_size(one) for one in calls)):
+        if side is not use and (names - own or any(_is_not_size(one) for one in calls)):
             return None
     if is_true:
         return site.code(node)

@@ -58,6 +58,7 @@ _TITLES = {
     "file": "Read the file before the compiled code",
 }
 _MOVED = "when the effect happens: before the compiled code"
+_LATER = "the measured time covers what `return` computes, too"
 _COVERS = "the `with` block covers the whole compiled call"
 
 
@@ -164,8 +165,10 @@ def _before_and_after(
     text = _with_effects_outside(site, function, split)
     if text is not None:
         kind = effect_of(site, statement)
-        fix_class = FixClass.CHANGES if split.is_moved else FixClass.EXACT
-        changes = _MOVED if split.is_moved else ""
+        value = split.last.value if split.last is not None else None
+        is_later = bool(split.tail) and value is not None and not _is_trivial(value)
+        changes = _MOVED if split.is_moved else _LATER if is_later else ""
+        fix_class = FixClass.CHANGES if changes else FixClass.EXACT
         yield Remedy("hoist", _TITLES[kind], fix_class, {site.finding.span.path: text}, changes)
 
 

@@ -1,19 +1,22 @@
 """Imports that a fix leaves without a use: removed with it.
 
 Invariant: an import goes only if the old text used its name and the new text has the name nowhere else, comments,
-strings and directives included. Imports of a package's `__init__.py`, of a module with `__all__`, in a block, of a
-module by a dotted name, and on a line with a comment stay.
+strings and directives included, and if no import but that of a module of Python or NumPy is left out. Imports of a
+package's `__init__.py`, of a module with `__all__`, in a block, of a module by a dotted name, and on a line with a
+comment stay.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.site import chunks_of_text
 from fuselight_server.static.document import lines_of
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_HEAD = re.compile(r"(?:from\s+\S+\s+)?import\s+")
 _NAME = re.compile(r"[/\\]")
 
 
@@ -59,21 +63,38 @@ def _without(source: str, gone: set[str]) -> str | None:
         if not isinstance(line, cst.SimpleStatementLine) or line.trailing_whitespace.comment is not None:
             continue
         names = [*_names(one)]
-        kept = [text for name, text in names if name not in gone]
+        kept = [text for name, text in names if name not in gone or not _may_go(one, text)]
+        if not kept and isinstance(one, cst.ImportFrom) and not _comes_from_python(one):
+            continue
         there = ranges[line]
         if len(kept) == len(names) or there.start.line != there.end.line:
             continue
         changed = True
         row = there.start.line - 1
         if kept:
-            words = (
-                rows[row].partition(" import ") if isinstance(one, cst.ImportFrom) else ("", "import ", "")
-            )
+            head = _HEAD.match(rows[row])
+            if head is None:
+                return None
             end = rows[row][len(rows[row].rstrip("\r\n")) :]
-            rows[row] = f"{words[0]}{words[1]}{', '.join(kept)}{end}"
+            rows[row] = f"{head[0]}{', '.join(kept)}{end}"
         else:
             del rows[row]
     return "".join(rows) if changed else None
+
+
+def _may_go(statement: cst.CSTNode | None, text: str) -> bool:
+    """Whether the name of an import can go: `from a import b` stays an import of `a` as long as it has names."""
+    return isinstance(statement, cst.ImportFrom) or _has_no_effect(text.split(maxsplit=1)[0])
+
+
+def _comes_from_python(statement: cst.ImportFrom) -> bool:
+    module = statement.module
+    return not statement.relative and module is not None and _has_no_effect(dotted(module))
+
+
+def _has_no_effect(module: str) -> bool:
+    """Whether nothing but its name is needed of a module. The import of any other may register or set something."""
+    return module.partition(".")[0] in {*sys.stdlib_module_names, "numpy"}
 
 
 def _names(statement: cst.CSTNode | None) -> Iterator[tuple[str, str]]:

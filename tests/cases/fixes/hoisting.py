@@ -15,7 +15,7 @@ def measured(x):
     """Double x."""
     start = time.perf_counter()
     # fix: [GB0007] hoist "Read the clock outside of the compiled code"
-    # = 2 -> 1 graphs, same results
+    # = 2 -> 1 graphs, changes behavior: the measured time covers what `return` computes, too
     # -|@torch.compile
     #  |    start = time.perf_counter()
     # +|    result = _compiled_measured(x)

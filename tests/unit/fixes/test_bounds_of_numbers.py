@@ -65,6 +65,10 @@ def test_a_branch_is_promised_both_ways(body: str, mark: str, expected: list[str
         ("    k = x.shape[0]\n    if k > 10:\n        print(k)\n    return x\n", "k > 10"),
         ("    k = n.max().item(); z = x\n    if k > 10:\n        print(k)\n    return x\n", "k > 10"),
         ("    k = n.max().item()\n    if k > len(y):\n        print(k)\n    return x\n", "k > len(y)"),
+        (
+            "    k = n.max().item()\n    size = 3\n    if k > size:\n        print(k)\n    return x\n",
+            "k > size",
+        ),
         ("    k = n.max().item()\n    if 2 < k < 10:\n        print(k)\n    return x\n", "2 < k < 10"),
     ],
 )

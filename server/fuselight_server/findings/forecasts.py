@@ -202,8 +202,9 @@ def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) ->
     frame, one = asked.frame, asked.change
     if not one.recompiles:
         return ()
-    # Without the break, an argument that is a Python value has the same guard; tensors after it are new ones.
-    is_argument = asked.named.resumes_at is None and one.kind in _PYTHON_VALUES
+    # Without the break, an argument has the same guard; a tensor that was computed before the break has none.
+    passed = _words(one.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}
+    is_argument = asked.named.resumes_at is None and (one.kind in _PYTHON_VALUES or passed)
     if frame.resumes_at is not None and not is_argument and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
         return after_break(frame.resumes_at)
     return remedies(

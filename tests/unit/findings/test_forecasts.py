@@ -187,6 +187,10 @@ def test_removing_a_break_is_no_advice_for_an_argument_that_the_code_after_it_re
     assert one.remedies[0].startswith("Pass `k` as a tensor")
     (alone,) = changes(frame(), frame(count, resumes_at=24))
     assert alone.remedies[0].startswith("Remove the graph break on line 24")
+    unread = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
+    (batch,) = changes(frame(unread), frame(TOKENS[0], resumes_at=24))
+    assert batch.functions == ("Net.forward from line 24 on",)
+    assert batch.remedies[0] == "Before the first call: torch._dynamo.mark_dynamic(tokens, 0)"
 
 
 def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:

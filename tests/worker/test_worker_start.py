@@ -155,8 +155,8 @@ say(type="Started", id=1, pid=os.getpid(), seconds={seconds})
             "say(type='Progress', id=1, phase='trace')\nos.write(1, b'garbage')\ntime.sleep(600)",
             "is damaged",
         ),
-        (600, "time.sleep(3)\nsay(type='Refused', id=1, reason='failed')", None),
-        (None, "time.sleep(3)\nsay(type='Refused', id=1, reason='failed')", None),
+        (600, "time.sleep(2)\nsay(type='Refused', id=1, reason='failed')", None),
+        (None, "time.sleep(2)\nsay(type='Refused', id=1, reason='failed')", None),
     ],
     ids=["silent", "garbage in the run", "in the time that the worker gives", "no limit"],
 )

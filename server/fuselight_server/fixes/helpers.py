@@ -96,7 +96,7 @@ def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDe
     decorator = function.decorators[0].decorator
     start, end = helper.range_of(function)
     signature = helper.range_of(function.name)[1], _signature_end(helper, function)
-    space = re.sub(r"\W", "_", Path(site.finding.span.path).stem)
+    space = operator_space(site.finding.span.path)
     names = ", ".join(one.partition(":")[0] for one in parameters)
     rows = [
         "",
@@ -119,6 +119,12 @@ def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDe
     if text is not None:
         title = f"Make `{name}` an operator of the graph"
         yield Remedy("custom_op", title, FixClass.EXACT, {site.finding.span.path: text})
+
+
+def operator_space(path: str) -> str:
+    """The namespace of a file's operators. With the folder, as two files `utils.py` may have a function of one name."""
+    there = Path(path)
+    return re.sub(r"\W", "_", "_".join(one for one in (there.parent.name, there.stem) if one))
 
 
 def _trimmed(site: Site, start: int, end: int) -> int:

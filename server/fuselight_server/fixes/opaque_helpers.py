@@ -8,12 +8,12 @@ random numbers come in the same order. The function keeps its name, its paramete
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from fuselight.report import FactKind
+from fuselight_server.fixes.helpers import operator_space
 from fuselight_server.fixes.new_arrays import (
     NUMPY,
     NewArray,
@@ -309,7 +309,7 @@ def _operator(
     name, newline, torch = function.name.value, site.newline, site.torch
     step, operator = site.step(function.body), f"{name}_operator"
     kinds = {key: kind.replace("torch.", f"{torch}.") for key, kind in types.items()}
-    space = re.sub(r"\W", "_", Path(site.finding.span.path).stem)
+    space = operator_space(site.finding.span.path)
     registered = f'"{space}::{name.lstrip("_")}"'
     if re.search(rf"\b{operator}\b", site.text) or registered in site.text:
         return

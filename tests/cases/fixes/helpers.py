@@ -18,7 +18,7 @@ def disabled(x):
     # = 1 -> 1 graphs, same results
     # -|@torch.compiler.disable
     # -|def sort_rows(x):
-    # +|@torch.library.custom_op("helpers::sort_rows", mutates_args=())
+    # +|@torch.library.custom_op("fixes_helpers::sort_rows", mutates_args=())
     # +|def sort_rows(x: torch.Tensor) -> torch.Tensor:
     # -|    return torch.from_numpy(np.sort(rows, axis=1))
     # +|    return torch.from_numpy(np.sort(rows, axis=1)).contiguous()
@@ -46,7 +46,7 @@ def span_mask(shape: tuple[int, int], share: float, length: int = 2) -> np.ndarr
         # +|    return span_mask_operator(shape, share, length).numpy()
         # +|
         # +|
-        # +|@torch.library.custom_op("helpers::span_mask", mutates_args=(), tags=torch.Tag.nondeterministic_seeded)
+        # +|@torch.library.custom_op("fixes_helpers::span_mask", mutates_args=(), tags=torch.Tag.nondeterministic_seeded)
         # +|def span_mask_operator(shape: list[int], share: float, length: int = 2) -> torch.Tensor:
         # -|        return mask
         # +|        return torch.from_numpy(mask)

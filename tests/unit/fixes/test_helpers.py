@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight_server.fixes.helpers import operator_space
 from tests.unit.fixes.test_rewrites import offered
 
 BODY = "    return torch.from_numpy(np.sort(x.numpy(), axis=1))\n"
@@ -75,3 +76,9 @@ NOT_CERTAIN = {
 @pytest.mark.parametrize("helper", NOT_CERTAIN.values(), ids=NOT_CERTAIN)
 def test_no_operator_whose_shape_rule_is_not_certain(helper: str) -> None:
     assert kinds(text(helper)) == []
+
+
+def test_files_of_one_name_have_operators_of_their_own() -> None:
+    assert operator_space("/a/audio-net/utils.py") == "audio_net_utils"
+    assert operator_space("text/utils.py") == "text_utils"
+    assert operator_space("utils.py") == "utils"

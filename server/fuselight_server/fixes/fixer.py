@@ -26,7 +26,7 @@ from fuselight_server.static.document import read_source
 from fuselight_server.static.line_map import LineMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from fuselight.protocol import RunRequest
     from fuselight.report import Report
@@ -358,15 +358,14 @@ class Fixer:
 
 
 def effect(before: Counts, after: Counts) -> str:
-    """What changes of a target: `3 → 1 graphs`, else `2 → 0 recompilations` or `1 → 0 breaks`; empty if nothing."""
-    return next(_changed_counts(before, after), "")
+    """What changes of a target: `3 → 1 graphs`, else `2 → 0 recompilations` or `1 → 0 breaks`; empty if nothing.
 
-
-def _changed_counts(before: Counts, after: Counts) -> Iterator[str]:
-    for old, new, noun in (
+    A count that falls comes first: a print that moves into a graph can need one more graph to be rid of a break.
+    """
+    counts = (
         (before.graphs, after.graphs, "graphs"),
         (before.recompilations, after.recompilations, "recompilations"),
         (before.breaks, after.breaks, "breaks"),
-    ):
-        if old != new:
-            yield f"{old} → {new} {noun}"
+    )
+    changed = sorted((one for one in counts if one[0] != one[1]), key=lambda one: one[1] > one[0])
+    return next((f"{old} → {new} {noun}" for old, new, noun in changed), "")

@@ -48,6 +48,9 @@ _SEEDS = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 _READS = frozenset({"read", "readline", "readlines", "read_text"})
+_FILES = frozenset(
+    {"open", "write", "write_text", "write_bytes", "save", "savetxt", "dump", "touch", "unlink"}
+)
 _CONVERSIONS = frozenset({"float", "int", "str", "len", "json.loads", "Path", "pathlib.Path"})
 _CONVERSION_METHODS = frozenset({"strip", "split", "splitlines"})
 _MEASURING = frozenset({"float", "str", "round"})
@@ -191,10 +194,20 @@ def _split(site: Site, statements: list[Statement], statement: Statement) -> Spl
         reads = set[str]().union(*(_names_read(one) for one in before))
         if names & reads or _names_read(statement) & site.names_bound(core[:at]):
             return None
+        if effect_of(site, statement) == "file" and any(
+            _may_write(call) for one in before for call in _calls_of(one)
+        ):
+            return None  # of the same file, perhaps
         return SplitBody([statement], [*before, *after], [], None, is_moved=True) if not head else None
     if not core and not (last is not None and last.value is not None and not _is_trivial(last.value)):
         return None
     return SplitBody(head, core, tail, last, is_moved=False)
+
+
+def _may_write(call: cst.Call) -> bool:
+    """Whether a call opens or writes a file."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    return name in _FILES
 
 
 def _is_trivial(node: cst.BaseExpression) -> bool:

@@ -56,9 +56,11 @@ def _row(one: Attempt) -> tuple[str, ...]:
 
 
 def _why(one: Attempt) -> str:
-    """`3 -> 1 graphs, same results`."""
+    """`3 -> 1 graphs, same results`, or the other count that falls."""
     if one.graphs is None or one.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
         return one.why
+    if one.effect and one.graphs[1] >= one.graphs[0]:
+        return f"{one.effect.replace('→', '->')}, {one.why}"
     return f"{one.graphs[0]} -> {format_count(one.graphs[1], 'graph')}, {one.why}"
 
 

@@ -356,9 +356,8 @@ def test_a_folder_with_a_refusal_runs_nothing(connect: Start, tmp_path: Path) ->
     client = connect(confirm="never")
     uri = saved(client, tmp_path)
     asked = client.wait(lambda one: one.get("method") == "fuselight/confirmRun", "the question")["params"]
-    assert (
-        asked["detail"] == f"Fuselight will import model.py and call f, on each save, with {sys.executable}."
-    )
+    when = "on each save and while you edit"
+    assert asked["detail"] == f"Fuselight will import model.py and call f, {when}, with {sys.executable}."
     assert asked["explicit"] is False
     client.notified("fuselight/status", lambda status: status["text"] == "runs off")
     client.save(uri)

@@ -37,9 +37,12 @@ from fuselight_server.features.hover import forecasts, targets
 from fuselight_server.results.benchmarks import measured_result_of
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.kernels import kernel_result_of
+from fuselight_server.results.predictions import Prediction
 from fuselight_server.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.runs.keys import Key
+from fuselight_server.session.live import STARTING, TOO_LARGE
 from fuselight_server.session.state import Document, State
+from fuselight_server.static.code_changes import DeferredChange
 from fuselight_server.static.document import SourceDocument
 from tests.support.measured import benchmark, row
 from tests.support.reports import FILE, at, report
@@ -143,6 +146,22 @@ async def test_a_state_is_on_the_target_once() -> None:
         "1 graph, 0 breaks, 0 recompilations (before your edit)",
         "3 kernels, ~30 µs on cpu",
     ]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (DeferredChange("", STARTING, 1), "edit: the tracer is starting"),
+        (TOO_LARGE, "edit: not predicted, the file has more than 400 kB"),
+    ],
+)
+async def test_a_lens_says_why_an_edit_has_no_trace_yet(change: DeferredChange, text: str) -> None:
+    state = opened(captured("step", 11))
+    prediction = Prediction(Key(FILE, "step"), FILE)
+    prediction.deferred = (change,)
+    state.predict(prediction)
+    assert text in (await lenses(state))[STEP]
 
 
 BATCH = Forecast(

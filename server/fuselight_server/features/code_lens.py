@@ -40,6 +40,7 @@ from fuselight_server.results.changes import first_of
 from fuselight_server.results.positions import span
 from fuselight_server.results.target_result import STILL_RUNNING
 from fuselight_server.runs.keys import Key
+from fuselight_server.session.live import STARTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -213,7 +214,11 @@ class TargetLenses:
             return ""
         if effect := one.effect(self.snapshot.predicted):
             return f"edit: {effect} (predicted)"
-        return f"edit: not predicted, {one.deferred[0]}" if one.deferred else ""
+        if not one.deferred:
+            return ""
+        reason = str(one.deferred[0])
+        # Rules answer while the tracer starts.
+        return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
         """Yield kernels and benchmark with their rank: current before stale, then the newest first."""

@@ -134,11 +134,13 @@ class Consent:
 
 
 def folder_question(folder: Folder, keys: tuple[Key, ...], executable: str, *, explicit: bool) -> Question:
-    """Ask whether code of a folder may run: `import model.py and call Net, on each save`."""
+    """Ask whether code of a folder may run: `import model.py and call Net, on each save ...`."""
     names = list(dict.fromkeys(key.name for key in keys if key.name))
     calls = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     steps = f"import {os.path.basename(keys[0].path)} and call {calls}"  # noqa: PTH119 - paths stay text
-    when = ", on each save" if folder.settings.run == "save" else ""
+    when = ""
+    if folder.settings.run == "save":
+        when = ", on each save and while you edit" if folder.settings.live == "on" else ", on each save"
     return Question(
         folder,
         "Run code of this folder under torch.compile?",

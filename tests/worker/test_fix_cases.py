@@ -35,7 +35,8 @@ def attempts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[Attempt]]:
     """What was tried in the files of the tests that were selected, by name; one worker serves all, as for a command."""
-    folder = tmp_path_factory.mktemp("cases")
+    folder = tmp_path_factory.mktemp("cases") / "fixes"  # operators are named by the folder of their file
+    folder.mkdir()
     (folder / "pyproject.toml").touch()
     paths = selected(request, folder, FILES)
     cases = {str(path): parse((CASES / path.name).read_text(encoding="utf-8")) for path in paths}

@@ -221,7 +221,7 @@ async def test_a_page_is_built_off_the_event_loop_and_once_without_moved_lines(
 
 @pytest.mark.asyncio
 async def test_a_folder_without_an_interpreter_is_reported_immediately(session: BenchmarkSession) -> None:
-    session.analysis._find_interpreter = lambda _folder: None
+    session.analysis.workers.find_interpreter = lambda _folder: None
     answer = session.command(target="f")
     assert not answer["started"]
     assert answer["message"] == "No Python interpreter was found to run it: select one that has torch."

@@ -374,6 +374,6 @@ async def test_a_folder_has_one_worker_after_changes_of_the_interpreter() -> Non
         await session.run_and_cancel("/w/m.py")
     await asyncio.gather(*(worker.closed.wait() for worker in session.workers[:-1]))
     assert len(session.workers) == 4
-    assert len(session.analysis._workers) == 1
+    assert len(session.analysis.workers.started) == 1
     assert not session.workers[-1].closed.is_set()
     await session.analysis.close()

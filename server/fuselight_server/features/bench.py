@@ -297,7 +297,7 @@ def _later(server: Server, options: dict[str, Any]) -> None:
 
 def _started(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
     folder = server.state.folder_of(reading.path)
-    if server.analysis.interpreter(folder) is None:
+    if server.analysis.workers.interpreter(folder) is None:
         return _answer("No Python interpreter was found to run it: select one that has torch.")
     names, work = options.get("configurations"), options.get("work")
     try:

@@ -119,8 +119,8 @@ def problem_report(server: Server, _options: dict[str, Any]) -> str:
     lines += [f"- {name} {installed(name)}" for name in ("pygls", "lsprotocol", "tree-sitter")]
     lines.append(f"- server: {sys.executable}")
     for folder in server.state.folders.values():
-        interpreter = server.analysis.interpreter(folder) if folder.path else None
-        worker = server.analysis.worker_of(folder)
+        interpreter = server.analysis.workers.interpreter(folder) if folder.path else None
+        worker = server.analysis.workers.of_folder(folder)
         settings = {key: value for key, value in encode(folder.settings).items() if key != "environment"}
         lines += [
             "",

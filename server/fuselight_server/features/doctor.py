@@ -30,7 +30,7 @@ async def examine(server: Server, params: FolderParams) -> str:
     path = convert.path(params.folder) if params.folder else None
     folders = [folder for folder in server.state.folders.values() if folder.path]
     folder = server.state.folder_of(path) if path is not None else next(iter(folders), None)
-    interpreter = server.analysis.interpreter(folder) if folder is not None else None
+    interpreter = server.analysis.workers.interpreter(folder) if folder is not None else None
     if folder is None or interpreter is None:
         raise _refusal("No Python was found: choose one with `Fuselight: Select Interpreter`.")
     if not await server.analysis.consent.agrees_to_start(folder, interpreter.executable):

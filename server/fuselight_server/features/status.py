@@ -37,7 +37,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
     runs = server.analysis.runs
     running = [run for run in runs.in_flight.values() if run.job.lane.folder == folder.path]
     waiting = [job for job in runs.queue.waiting.values() if job.lane.folder == folder.path]
-    interpreter = server.analysis.interpreter(folder)
+    interpreter = server.analysis.workers.interpreter(folder)
     state, text, detail = _words(
         server, folder, running, len(waiting), has_interpreter=interpreter is not None
     )

@@ -153,9 +153,13 @@ class Queue:
         chosen = tuple(self.waiting) if keys is None else tuple(dict.fromkeys(keys))
         return tuple(self.waiting.pop(key) for key in chosen if key in self.waiting)
 
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the jobs that wait, and those in flight."""
+        return (*self.waiting.values(), *self.running.values())
+
     def settled(self, newest: int) -> int:
         """Return the highest generation, `newest` at most, of which every run is over."""
-        pending = [job.generation for job in (*self.waiting.values(), *self.running.values())]
+        pending = [job.generation for job in self.jobs()]
         return min(pending, default=newest + 1) - 1
 
 

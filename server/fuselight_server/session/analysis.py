@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any
 from fuselight.protocol import Answer, Refused, RunRequest
 from fuselight.report import Culprit, Tier
 from fuselight_server.files import disk_text, within
-from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.planning import measure_request
-from fuselight_server.runs.kernel_cache import run_cached
-from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
-from fuselight_server.runs.queue import Job, OwnedWorker, Run, Runs
-from fuselight_server.session.benchmarks import BenchmarkSession, run_serialized
+from fuselight_server.runs.queue import Job, Runs
+from fuselight_server.session.benchmarks import BenchmarkSession
 from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
 from fuselight_server.session.environment_notices import EnvironmentNotices
 from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import PROGRAM, ResultIntake
 from fuselight_server.session.live import LivePredictions
-from fuselight_server.session.live_runs import LiveWorker
 from fuselight_server.session.stored_results import StoredResults
 from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
+from fuselight_server.session.workers import Workers, worker_key
 from fuselight_server.static.document import read_source
 
 if TYPE_CHECKING:
     from fuselight.protocol import MeasurePlan, Progress
     from fuselight.report import Report
+    from fuselight_server.runs.keys import WorkerKey
     from fuselight_server.runs.planning import PlannedRun, RunOptions
+    from fuselight_server.runs.queue import OwnedWorker
     from fuselight_server.session.state import Document, Folder, State
     from fuselight_server.session.ui import Ui
     from fuselight_server.settings import Interpreter, Settings
@@ -76,9 +76,6 @@ class Analysis:
         """Start with no worker: the first run starts one."""
         self._state = state
         self._ui = ui
-        self._make_worker = make_worker
-        self._find_interpreter = find_interpreter
-        self._workers: dict[WorkerKey, OwnedWorker] = {}
         self._unrunnable: set[Key] = set()
         """Runs that the interpreter of their folder could not make."""
         self._throttle = RunThrottle(state)
@@ -91,6 +88,14 @@ class Analysis:
         self._identity = 0
         self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
+        self.workers = Workers(
+            state,
+            make_worker=make_worker,
+            find_interpreter=find_interpreter,
+            busy=lambda: {job.lane for job in self.runs.queue.jobs()},
+            benchmark_turn=self.benches.turn,
+            spawn=self._spawn,
+        )
         self.stored = StoredResults(state)
         self.fixes = FixSession(state, self.outcomes, prepare=self._prepare_verification)
         self._environments = EnvironmentNotices(
@@ -98,14 +103,14 @@ class Analysis:
         )
         self.live = LivePredictions(
             state,
-            worker=self._live_worker,
+            worker=self.workers.live,
             plan=self._plan_live,
             may_run=self._may_run_live,
             spawn=self._spawn,
             refresh=ui.refresh_lenses,
         )
         self.runs = Runs(
-            worker=self._worker,
+            worker=self.workers.run,
             deliver=self._deliver,
             changed=self._runs_changed,
             log=state.log,
@@ -203,15 +208,10 @@ class Analysis:
     async def restart(self, folder: str | None) -> None:
         """End the workers of a folder (None: all); the next run starts fresh ones."""
         self.live.restart(folder)
-        lanes = [lane for lane in self._workers if folder is None or lane.folder == folder]
-        queue = self.runs.queue
-        jobs = (*queue.waiting.values(), *queue.running.values())
+        jobs = self.runs.queue.jobs()
         self.runs.cancel([job.key for job in jobs if folder is None or job.lane.folder == folder])
         self.fixes.cancel()
-        for lane in lanes:
-            worker = self._workers.pop(lane)
-            self._state.log(f"worker of {lane.folder} is stopped")
-            await worker.close()
+        await self.workers.end(folder)
         for one in self._state.folders.values():
             if folder is None or one.path == folder:
                 one.problem = one.torch = None
@@ -239,16 +239,7 @@ class Analysis:
         await self.fixes.close()
         await self.live.close()
         await self.runs.close()
-        await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
-        self._workers.clear()
-
-    def interpreter(self, folder: Folder) -> Interpreter | None:
-        """Return the interpreter for a folder: the client's choice, else the first that is found."""
-        return folder.settings.resolved_interpreter or self._find_interpreter(folder)
-
-    def worker_of(self, folder: Folder) -> OwnedWorker | None:
-        """Return the worker of a folder, if one was started."""
-        return next((worker for lane, worker in self._workers.items() if lane.folder == folder.path), None)
+        await self.workers.close()
 
     # Requests
 
@@ -352,7 +343,7 @@ class Analysis:
         folder = self._state.folder_of(keys[0].path) if keys else None
         if folder is None or not self._state.trusted or folder.consent in {"never", "later"}:
             return
-        interpreter = self.interpreter(folder)
+        interpreter = self.workers.interpreter(folder)
         if interpreter is None:
             folder.problem = "no Python interpreter was found"
             self._ui.runs_changed()
@@ -360,7 +351,7 @@ class Analysis:
         allowed = self._allowed(folder, keys, trigger, interpreter.executable, plan)
         if not allowed:
             return
-        lane = _lane(folder, interpreter, for_benchmarks=plan is not None)
+        lane = worker_key(folder, interpreter, for_benchmarks=plan is not None)
         generation = self.runs.next_generation()
         for key in allowed:
             if key.tier is Tier.CAPTURE:
@@ -451,28 +442,26 @@ class Analysis:
     def _prepare_verification(self, key: Key, automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         """Prepare runs that verify a fix: they start no sooner than the user has agreed to runs of the target."""
         folder = self._state.folder_of(key.path)
-        interpreter = self.interpreter(folder)
+        interpreter = self.workers.interpreter(folder)
         if not self._state.trusted or folder.consent != RUN or interpreter is None:
             return None
         if self._runs_program(key) and not self.consent.for_program(key.path, automatic=automatic):
             return None
         request = self._current_request(key, folder, self.runs.generation, automatic=True)
-        lane = _lane(folder, interpreter)
+        lane = worker_key(folder, interpreter)
         return PreparedRun(request, functools.partial(self._execute, lane), repr(lane)) if request else None
 
     async def _execute(
         self, lane: WorkerKey, request: RunRequest, on_progress: Callable[[Progress], None]
     ) -> Report:
         """Run a request beside the queue. Raises InterruptedVerificationError."""
-        outcome = await self._worker(lane)(request, on_progress, lambda _report: None)
+        outcome = await self.workers.run(lane)(request, on_progress, lambda _report: None)
         if isinstance(outcome, Answer):
             return outcome.report
         failure = outcome.failure
         if failure is None or failure.culprit in {Culprit.ENVIRONMENT, Culprit.FUSELIGHT}:
             raise InterruptedVerificationError(failure.message if failure is not None else outcome.reason)
-        worker = self._workers.get(lane)
-        versions = worker.hello.versions if worker and worker.hello else None
-        return failure_report(request, failure, versions, executable=lane.executable)
+        return self.workers.failure_report(lane, request, failure)
 
     def agrees_to_verification(self, key: Key) -> bool:
         """Whether runs of a target that the user asks for are allowed; where that is unknown, the user is asked.
@@ -480,7 +469,7 @@ class Analysis:
         A run of the target follows the user's consent.
         """
         folder = self._state.folder_of(key.path)
-        interpreter = self.interpreter(folder)
+        interpreter = self.workers.interpreter(folder)
         if not self._state.trusted or interpreter is None:
             return False
         self.consent.reopen(folder, key.path)
@@ -495,37 +484,7 @@ class Analysis:
         text = disk_text(path)
         return None if text is None else read_source(path, text)
 
-    def _owned_worker(self, lane: WorkerKey) -> OwnedWorker:
-        worker = self._workers.get(lane)
-        if worker is None:
-            folder = self._state.folders.get(lane.folder)
-            settings = folder.settings if folder else self._state.outside_settings()
-            self._state.log(f"worker for {lane.folder}: {lane.executable}")
-            self._end_idle_workers(lane)
-            worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
-        return worker
-
-    def _worker(self, lane: WorkerKey) -> Run:
-        run = functools.partial(run_cached, self._owned_worker(lane), self._state.log)
-        return functools.partial(run_serialized, run, self.benches.turn) if lane.for_benchmarks else run
-
-    def _end_idle_workers(self, lane: WorkerKey) -> None:
-        """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""
-        queue = self.runs.queue
-        busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
-        for one in [one for one in self._workers if one not in busy]:
-            if (one.folder, one.for_benchmarks) == (lane.folder, lane.for_benchmarks):
-                self._spawn(self._workers.pop(one).close(), "ending a worker")
-
     # Live runs
-
-    def _live_worker(self, folder: Folder) -> LiveWorker | None:
-        """Return the worker of a folder for live runs; None where no run can work."""
-        interpreter = self.interpreter(folder)
-        if interpreter is None or folder.problem is not None:
-            return None
-        worker = self._owned_worker(_lane(folder, interpreter))
-        return worker if isinstance(worker, LiveWorker) else None
 
     def _plan_live(self, key: Key, text: str, request: RunRequest | None) -> RunRequest | None:
         """Return the request of a live run, from that of the last run, else from the text that ran."""
@@ -567,9 +526,7 @@ class Analysis:
             self._state.log(f"run {job.generation} was refused: {outcome.reason}")
             return
         else:
-            worker = self._workers.get(job.lane)
-            versions = worker.hello.versions if worker and worker.hello else None
-            report = failure_report(request, outcome.failure, versions, executable=job.lane.executable)
+            report = self.workers.failure_report(job.lane, request, outcome.failure)
         self._note_environment(self._state.folder_of(job.key.path), job, report)
         if job.key.tier is Tier.MEASURED:
             await self.benches.accept(job, report)
@@ -591,13 +548,3 @@ class Analysis:
             self.runs.queue.drop(same)
             self._unrunnable.update({job.key, *same})
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
-
-
-def _lane(folder: Folder, interpreter: Interpreter, *, for_benchmarks: bool = False) -> WorkerKey:
-    return WorkerKey(
-        executable=interpreter.executable,
-        args=interpreter.args,
-        folder=folder.path,
-        environment=tuple(sorted(folder.settings.environment.items())),
-        for_benchmarks=for_benchmarks,
-    )

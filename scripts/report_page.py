@@ -22,6 +22,7 @@ PARTS = (
     "device",
     "resources",
     "measured",
+    "tuned",
     "verification",
 )
 PAGE = ROOT / "docs" / "report.md"

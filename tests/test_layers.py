@@ -24,6 +24,7 @@ SHARED = (
     "fuselight.inputs",
     "fuselight.protocol",
     "fuselight.report",
+    "fuselight.tuned_file",
     "fuselight.version",
 )
 """What both sides know: standard library only."""
@@ -77,7 +78,8 @@ LAYERS = (
     Layer(("fuselight.environment",), ("fuselight.report", "fuselight.torch_api", "fuselight.version")),
     Layer(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
     Layer(("fuselight.inputs",), ("fuselight.report",)),
-    Layer(("fuselight.configurations",)),
+    Layer(("fuselight.configurations",), ("fuselight.report",)),
+    Layer(("fuselight.tuned_file",), ("fuselight.codec", "fuselight.report")),
     Layer(("fuselight.devices",), ("fuselight.report",)),
     Layer(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
     Layer(

@@ -1,22 +1,28 @@
 """The notation of torch.compile configurations that a benchmark compares. Standard library only.
 
-`NAME[+dynamic][+fullgraph][+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target), a
-mode of torch.compile, or `backend:` and a backend's name. A value with a comma or a `+` needs quotes or brackets, as in
-Python. Invariant: unreadable text raises a `ConfigurationError` that names the wrong part.
+`NAME[+FLAG]...[+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target), a mode of
+torch.compile, or `backend:` and a backend's name. A FLAG is `dynamic`, `static`, `fullgraph`, or a change that
+torch.compile has no argument for: `channels_last`, `tf32`, `bf16`, `attention=NAME`, `blocks`, `optimizer`, `fixes`. An
+OPTION is one of Inductor's. A value with a comma or a `+` needs quotes or brackets, as in Python. Invariant: unreadable
+text raises a `ConfigurationError` that names the wrong part.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fuselight.report.tuned import ATTENTION, PRECISION, Preparation
 
 EAGER = "eager"
 WRITTEN = "written"
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _BACKEND = "backend:"
 _FLAGS = ("dynamic", "static", "fullgraph")
+_CHANNELS_LAST, _ATTENTION = "channels_last", "attention"
+_TARGET_FLAGS = ("blocks", "optimizer", "fixes")
 
 
 class ConfigurationError(ValueError):
@@ -38,6 +44,13 @@ class Configuration:
     fullgraph: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     """Inductor options, as in `torch.compile(options=...)`."""
+    preparation: Preparation = field(default_factory=Preparation)
+    blocks: bool = False
+    """Compile the repeated blocks of the model one by one instead of the whole."""
+    optimizer: bool = False
+    """Compile the optimizer's step too."""
+    fixes: bool = False
+    """Run the source with its verified fixes applied."""
 
 
 def parse_configuration(text: str) -> Configuration:
@@ -65,19 +78,34 @@ def parse_configuration(text: str) -> Configuration:
 def _added(text: str, parts: list[str]) -> dict[str, Any]:
     """The parts after the name, as fields of a Configuration."""
     options: dict[str, Any] = {}
+    preparation = Preparation()
     found: dict[str, Any] = {"options": options}
     for part in parts:
-        key, _, value = part.partition("=")
-        if "=" in part and key.strip():
-            options[key.strip()] = _value(value.strip())
+        key, _, value = (one.strip() for one in part.partition("="))
+        if key == _ATTENTION and "=" in part:
+            if value not in ATTENTION:
+                raise ConfigurationError(
+                    f"no attention {value!r} in {text!r}: there are {', '.join(ATTENTION)}"
+                )
+            preparation = replace(preparation, attention=value)
+        elif "=" in part and key:
+            options[key] = _value(value)
+        elif part in PRECISION:
+            preparation = replace(preparation, precision=part)
+        elif part == _CHANNELS_LAST:
+            preparation = replace(preparation, channels_last=True)
+        elif part in _TARGET_FLAGS:
+            found[part] = True
         elif part not in _FLAGS:
+            known = (*_FLAGS, _CHANNELS_LAST, *PRECISION, *_TARGET_FLAGS)
             raise ConfigurationError(
-                f"{part!r} in {text!r} is unknown: write {', '.join(_FLAGS)} or OPTION=VALUE"
+                f"{part!r} in {text!r} is unknown: write {', '.join(known)}, {_ATTENTION}=NAME or OPTION=VALUE"
             )
         elif part == "fullgraph":
             found["fullgraph"] = True
         else:
             found["dynamic"] = part == "dynamic"
+    found["preparation"] = preparation
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar, get_args
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import CallChange, Device, Failure, Location, Report, Tier, Versions, Work
+from fuselight.report import CallChange, Device, Failure, Location, Numerics, Report, Tier, Versions, Work
 
 PROTOCOL = 2
 
@@ -111,6 +111,43 @@ class MeasurePlan:
 
 
 @dataclass(frozen=True)
+class TunePlan:
+    """What to search, and how (docs/tuning.md)."""
+
+    work: Work | None = None
+    """As in `MeasurePlan`."""
+    call: int = 0
+    """As in `MeasurePlan`."""
+    device: str = ""
+    """As in `MeasurePlan`."""
+    budget_seconds: float = 120.0
+    """Duration of the whole search, compiles included. One compile that has no time left is ended; `default` is always
+    measured."""
+    numerics: Numerics = Numerics.EXACT
+    candidates: tuple[str, ...] = ()
+    """Further configurations to try, in the notation of `fuselight.configurations`, whatever their ceiling."""
+    only: bool = False
+    """Whether to try `candidates` alone."""
+    modes: bool = False
+    """Whether to measure torch's other modes too, after the search and beyond its budget, for comparison."""
+    rounds: int = 10
+    """Rounds of the confirming race; fewer if a call takes long."""
+    seconds: float = 2.0
+    """Approximate duration of one configuration's timed calls in the confirming race."""
+    limit_seconds: float = 600.0
+    """Time limit of one configuration, beyond which it fails whatever the budget; 0 means no limit."""
+    jobs: int = 0
+    """Compiles that run side by side; 0: as many as the cores and the memory allow."""
+    accuracy: bool = True
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Texts of files with verified fixes, by path: a further base for candidates, named with `+fixes`."""
+    fixes: tuple[str, ...] = ()
+    """Titles of those fixes."""
+    artifacts: str = ""
+    """A folder for the winner's saved cache artifacts; empty: none are saved."""
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """Run a job on `target` and answer with a Report. Each kind of job is a subclass."""
 
@@ -194,6 +231,14 @@ class MeasureRequest(RunRequest):
 
     tier: ClassVar[Tier] = Tier.MEASURED
     plan: MeasurePlan = MeasurePlan()
+
+
+@dataclass(frozen=True)
+class TuneRequest(RunRequest):
+    """Search the fastest verified configuration of the target. The Report has it in `tuned`."""
+
+    tier: ClassVar[Tier] = Tier.TUNED
+    plan: TunePlan = TunePlan()
 
 
 @dataclass(frozen=True)

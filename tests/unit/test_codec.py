@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -23,7 +24,7 @@ from fuselight.protocol import (
     from_json,
     to_json,
 )
-from fuselight.report import Location, Report
+from fuselight.report import Location, Report, TunedResult
 
 st.register_type_strategy(float, st.floats(allow_nan=False))  # equal to nothing, itself included
 MESSAGES = st.one_of(
@@ -33,6 +34,17 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
+)
+st.register_type_strategy(
+    TunedResult,
+    st.builds(
+        TunedResult,
+        **{  # type: ignore[arg-type] # `...` asks for a value of the field's type, which Any has none of
+            **{one.name: ... for one in dataclasses.fields(TunedResult)},
+            "options": st.dictionaries(st.text(), JSON, max_size=3),
+            "kernels": st.dictionaries(st.text(), st.dictionaries(st.text(), JSON, max_size=3), max_size=3),
+        },
+    ),
 )
 
 

@@ -18,6 +18,7 @@ from fuselight.configurations import (
     names_in,
     parse_configuration,
 )
+from fuselight.report import Preparation
 
 names = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True)
 values: st.SearchStrategy[Any] = st.one_of(
@@ -117,6 +118,7 @@ def test_a_value_that_is_not_a_literal_is_text(text: str) -> None:
         ("tensorrt", ["there are eager, written, dynamic, default", "backend:NAME"]),
         ("", ["no configuration ''"]),
         ("backend:", ["'backend:'"]),
+        ("default+attention=fast", ["'fast'", "flash, efficient, cudnn, math"]),
         ("default+fulgraph", ["'fulgraph'", "dynamic, static, fullgraph", "OPTION=VALUE"]),
         ("default+", ["''", "OPTION=VALUE"]),
         ("default+=1", ["'=1'", "OPTION=VALUE"]),
@@ -165,3 +167,12 @@ def test_an_incomplete_list_says_what_is_missing(text: str, opening: str) -> Non
     with pytest.raises(ConfigurationError) as raised:
         names_in(text)
     assert str(raised.value).startswith(f"{opening!r} is not closed in ")
+
+
+def test_changes_without_an_argument_of_torch_compile() -> None:
+    made = parse_configuration(
+        "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+max_autotune=True"
+    )
+    assert made.preparation == Preparation(channels_last=True, attention="flash", precision="tf32")
+    assert (made.blocks, made.optimizer, made.fixes) == (True, True, True)
+    assert made.options == {"max_autotune": True}

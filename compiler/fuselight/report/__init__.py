@@ -75,6 +75,18 @@ from fuselight.report.resources import Assembled as Assembled
 from fuselight.report.resources import LaunchConfig as LaunchConfig
 from fuselight.report.resources import Listing as Listing
 from fuselight.report.resources import Occupancy as Occupancy
+from fuselight.report.tuned import Confirmation as Confirmation
+from fuselight.report.tuned import Knob as Knob
+from fuselight.report.tuned import KnobBound as KnobBound
+from fuselight.report.tuned import Numerics as Numerics
+from fuselight.report.tuned import Preparation as Preparation
+from fuselight.report.tuned import RaceSample as RaceSample
+from fuselight.report.tuned import Skip as Skip
+from fuselight.report.tuned import TuneCandidate as TuneCandidate
+from fuselight.report.tuned import Tuned as Tuned
+from fuselight.report.tuned import TunedGraph as TunedGraph
+from fuselight.report.tuned import TunedResult as TunedResult
+from fuselight.report.tuned import TuneOutcome as TuneOutcome
 from fuselight.report.verification import Aspect as Aspect
 from fuselight.report.verification import CallComparison as CallComparison
 from fuselight.report.verification import Difference as Difference
@@ -105,6 +117,7 @@ class Tier(str, enum.Enum):
     CAPTURE = "capture"
     KERNELS = "kernels"
     MEASURED = "measured"
+    TUNED = "tuned"
 
 
 @dataclass(frozen=True)
@@ -272,5 +285,7 @@ class Report:
     """Results of compiling Triton kernels for `target_device`, by the `text_key` of their source."""
     measured: Measured | None = None
     """Tier measured: the benchmark of each configuration."""
+    tuned: Tuned | None = None
+    """Tier tuned: the search for the fastest configuration."""
     verification: Verification | None = None
     """The comparison with the text before a change, if requested."""

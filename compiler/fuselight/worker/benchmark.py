@@ -44,7 +44,7 @@ def coordinate(state: RunState) -> None:
     plan = state.job.plan
     try:
         asked = plan.configurations or ("written" if state.job.request.target.compiled else "default",)
-        names = tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
+        names = tuple(dict.fromkeys([EAGER, *map(_configuration_name, asked)]))
     except ConfigurationError as error:
         state.failures.append(
             Failure(
@@ -81,6 +81,16 @@ def coordinate(state: RunState) -> None:
         state.measured = state.measured or benchmark.measured()
         state.merged = _merged(started, state.merged)
         _explain(state)
+
+
+def _configuration_name(text: str) -> str:
+    """The name of a configuration that a benchmark can measure. Raises ConfigurationError."""
+    configuration = parse_configuration(text)
+    if configuration.fixes:
+        raise ConfigurationError(
+            f"`fixes` in {text!r} is for a search: `fuselight tune` applies verified fixes"
+        )
+    return configuration.name
 
 
 def _merged(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:

@@ -33,6 +33,7 @@ class Key:
         what = {
             Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)",
             Tier.MEASURED: " (benchmark)",
+            Tier.TUNED: " (tuning)",
         }.get(self.tier, "")
         return (self.name or "__main__") + what
 

@@ -1,0 +1,108 @@
+"""`fuselight-tuned.json`: the results of searches, for replay. Standard library only.
+
+Invariant: a damaged file, or one of a newer format, is never overwritten and never half-read: reading it raises
+`TunedFileError`, which says what is wrong and what to do. Writing is atomic.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report.tuned import TunedResult
+
+NAME = "fuselight-tuned.json"
+FORMAT = 1
+"""Version of the format. Readers accept files whose number is not larger than theirs."""
+_TUNE = "tune again: `fuselight tune PATH`"
+
+
+class TunedFileError(Exception):
+    """The file cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class TunedFile:
+    """The contents of a tuned file."""
+
+    results: tuple[TunedResult, ...] = ()
+    format: int = FORMAT
+
+    def including(self, result: TunedResult) -> TunedFile:
+        """Return the contents with `result` in place of an earlier result for the same key, else added."""
+        others = tuple(one for one in self.results if key_of(one) != key_of(result))
+        return replace(self, results=(*others, result))
+
+
+def key_of(result: TunedResult) -> tuple[object, ...]:
+    """What a result holds for: two results with equal keys exclude each other."""
+    graphs = tuple(sorted(graph.key for graph in result.graphs))
+    return (
+        result.file, result.target, result.work, result.numerics,
+        result.device, result.capability, result.torch, result.triton, graphs,
+    )  # fmt: skip
+
+
+def parse(text: str, name: str = NAME) -> TunedFile:
+    """Read the text of a tuned file; `name` is for messages. Raises TunedFileError."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise TunedFileError(f"`{name}` is damaged: {error}. Restore it, or remove it and {_TUNE}") from None
+    version = data.get("format") if isinstance(data, dict) else None
+    if not isinstance(version, int):
+        raise TunedFileError(f"`{name}` is not a tuned file: it has no `format`. Remove it and {_TUNE}")
+    if version > FORMAT:
+        raise TunedFileError(
+            f"`{name}` was written by a newer version of Fuselight (format {version}). Update Fuselight, or "
+            f"remove it and {_TUNE}"
+        )
+    try:
+        return decode(TunedFile, data)
+    except DecodeError as error:
+        raise TunedFileError(f"`{name}` is damaged: {error}. Restore it, or remove it and {_TUNE}") from None
+
+
+def read(path: str | os.PathLike[str]) -> TunedFile | None:
+    """Read a tuned file; None if there is none. Raises TunedFileError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise TunedFileError(f"`{os.fspath(path)}` cannot be read: {reason}. Remove it and {_TUNE}") from None
+    return parse(text, os.fspath(path))
+
+
+def render(file: TunedFile) -> str:
+    """The text of a tuned file."""
+    data: dict[str, Any] = {"format": file.format, **encode(file)}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def keep(path: str | os.PathLike[str], results: Sequence[TunedResult]) -> TunedFile:
+    """Add results to the file at `path`, which need not exist.
+
+    Raises TunedFileError if the file there cannot be read, and OSError if it cannot be written.
+    """
+    file = read(path) or TunedFile()
+    for result in results:
+        file = file.including(result)
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(prefix=f".{NAME}-", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(render(file))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return file

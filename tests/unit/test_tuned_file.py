@@ -1,0 +1,76 @@
+"""`fuselight-tuned.json`: what is written is read back, and what is damaged is refused and kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuselight.report import Numerics, Preparation, TunedGraph, TunedResult, Work
+from fuselight.tuned_file import FORMAT, TunedFile, TunedFileError, keep, parse, read, render
+
+RESULT = TunedResult(
+    file="models/net.py",
+    target="Net",
+    work=Work.INFERENCE,
+    numerics=Numerics.EXACT,
+    device="NVIDIA H100 80GB HBM3",
+    capability="9.0",
+    torch="2.11.0",
+    triton="3.6.0",
+    graphs=(TunedGraph("a1", ("f32[8, 3, 224, 224]",), 120),),
+    configuration="default+triton.cudagraphs=True+channels_last",
+    options={"triton.cudagraphs": True, "max_fusion_size": 8},
+    preparation=Preparation(channels_last=True),
+    kernels={"triton": {"b2": {"XBLOCK": 128, "num_warps": 4}}},
+    us=80.0,
+    default_us=120.0,
+    gain=1.5,
+)
+
+
+def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "fuselight-tuned.json"
+    keep(path, [RESULT])
+    assert read(path) == TunedFile((RESULT,))
+    assert json.loads(path.read_text())["format"] == FORMAT
+
+
+def test_results_of_several_devices_live_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "fuselight-tuned.json"
+    other = replace(RESULT, device="NVIDIA H200")
+    keep(path, [RESULT])
+    keep(path, [other])
+    again = replace(RESULT, gain=1.6)
+    assert keep(path, [again]).results == (other, again)
+
+
+def test_there_may_be_no_file(tmp_path: Path) -> None:
+    assert read(tmp_path / "fuselight-tuned.json") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", ["damaged", "fuselight tune"]),
+        ("[]", ["no `format`"]),
+        ('{"format": 99}', ["newer version", "99"]),
+        ('{"format": 1, "results": [{"file": 3}]}', ["damaged", "results[0]"]),
+    ],
+)
+def test_a_damaged_file_is_refused_and_stays(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = tmp_path / "fuselight-tuned.json"
+    path.write_text(text)
+    with pytest.raises(TunedFileError) as raised:
+        keep(path, [RESULT])
+    assert all(word in str(raised.value) for word in [*words, str(path)])
+    assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_newer_minor_field_is_skipped() -> None:
+    data = json.loads(render(TunedFile((RESULT,))))
+    data["results"][0]["invented_later"] = 1
+    assert parse(json.dumps(data)).results == (RESULT,)

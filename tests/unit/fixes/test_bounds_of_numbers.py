@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight_server.fixes import FixClass
-from tests.unit.fixes.test_rewrites import offered
+from tests.support.offered_remedies import offered
 
 HEAD = "import torch\n\n\ndef f(x, n, y):\n"
 

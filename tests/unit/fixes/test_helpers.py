@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight_server.fixes.helpers import operator_space
-from tests.unit.fixes.test_rewrites import offered
+from tests.support.offered_remedies import offered
 
 BODY = "    return torch.from_numpy(np.sort(x.numpy(), axis=1))\n"
 HELPER = f"@torch.compiler.disable\ndef helper(x: torch.Tensor):\n{BODY}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight_server.fixes import FixClass, Remedy
-from tests.unit.fixes.test_rewrites import offered
+from tests.support.offered_remedies import offered
 
 HEAD = "import time\n\nimport torch\n\n\n"
 SPLITS = {

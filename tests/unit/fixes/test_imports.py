@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight_server.fixes.imports import without_unused_imports
-from tests.unit.fixes.test_rewrites import offered
+from tests.support.offered_remedies import offered
 
 CODE = "\n\ndef f(x):\n    return x * np.random.rand()\n"
 LATER = CODE.replace("np.random.rand()", "torch.rand(())")

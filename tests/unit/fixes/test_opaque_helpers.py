@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.fixes.test_rewrites import offered
+from tests.support.offered_remedies import offered
 
 MARK = "np.random.rand()"
 HELPER = """\

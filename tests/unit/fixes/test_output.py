@@ -1,0 +1,89 @@
+"""Rewrites of statements that print or log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.offered_remedies import first, offered, rewrites
+
+REWRITES = {
+    "graph_print: tensors and text": (
+        (
+            'print("sum", x.sum(), f"{y.mean():.2f} of {m!r}")\nreturn y\n',
+            'print("sum", x.sum(), f"{y.mean():.2f} of {m!r}")',
+            "GB0059",
+        ),
+        (
+            "graph_print",
+            'torch._higher_order_ops.print("sum {!s} {:.2f} of {!r}", x.sum(), y.mean(), m)\nreturn y\n',
+        ),
+    ),
+    "is_compiling: print to a file": (
+        ("print(x, file=y)\nreturn y\n", "print(x, file=y)", "GB0059"),
+        ("is_compiling", "if not torch.compiler.is_compiling():\n    print(x, file=y)\nreturn y\n"),
+    ),
+    "is_compiling: print of text with braces": (
+        ("print('{}', x)\nreturn y\n", "print('{}', x)", "GB0059"),
+        ("is_compiling", "if not torch.compiler.is_compiling():\n    print('{}', x)\nreturn y\n"),
+    ),
+    "is_compiling: print over several lines": (
+        (
+            'y = x\nprint(\n    "a",  # one\n    x,\n)  # two\nreturn y\n',
+            'print(\n    "a",  # one\n    x,\n)',
+            "GB0059",
+        ),
+        (
+            "is_compiling",
+            """\
+y = x
+if not torch.compiler.is_compiling():
+    print(
+        "a",  # one
+        x,
+    )  # two
+return y
+""",
+        ),
+    ),
+    "is_compiling: a logger": (
+        ('logger.info("a %s", x)\nreturn y\n', 'logger.info("a %s", x)', "GB0291"),
+        ("is_compiling", 'if not torch.compiler.is_compiling():\n    logger.info("a %s", x)\nreturn y\n'),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_a_statement_that_prints(case: str) -> None:
+    (body, mark, *code), after = REWRITES[case]
+    assert first(body, mark, *code) == after
+
+
+REFUSED = {
+    "print as a value": ("y = print(x)\nreturn y\n", "print(x)", "GB0059"),
+    "print beside another statement": ("y = x; print(x)\nreturn y\n", "print(x)", "GB0059"),
+    "print after a colon": ("if y: print(x)\nreturn y\n", "print(x)", "GB0059"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_no_rewrite_of_a_print_that_is_no_statement(case: str) -> None:
+    body, mark, *code = REFUSED[case]
+    assert rewrites(body, mark, *code) == []
+
+
+def test_torch_is_imported_where_the_new_code_needs_it() -> None:
+    text = "from math import pi\n\n\ndef f(x):\n    print(x)\n    return x * pi\n"
+    *_, remedy = offered(text, "print(x)", "GB0059")
+    assert remedy.texts["m.py"] == (
+        "from math import pi\nimport torch\n\n\ndef f(x):\n"
+        "    if not torch.compiler.is_compiling():\n        print(x)\n    return x * pi\n"
+    )
+    assert remedy.changes
+
+
+@pytest.mark.parametrize("text", ["'a\\tb'", "'\\x1b[1m'", "f'a\tb{x}'"])
+def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
+    body = f"import torch\n\n\ndef f(x):\n    print({text}, x)\n    return x\n"
+    assert "graph_print" not in [one.kind for one in offered(body, f"print({text}, x)", "GB0059")]
+    plain = "import torch\n\n\ndef f(x):\n    print('a', x)\n    return x\n"
+    assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]

@@ -1,0 +1,80 @@
+"""Rewrites of random numbers, and of layers that they skip."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from fuselight_server.fixes import FixClass
+from tests.support.offered_remedies import first, offered, rewrites
+
+REWRITES = {
+    "torch_random: NumPy": (
+        ("return x * np.random.rand()\n", "np.random.rand()", "GB0007"),
+        ("torch_random", "return x * torch.rand(())\n"),
+    ),
+    "torch_random: between two limits": (
+        ("return x * random.uniform(0.5, 2)\n", "random.uniform(0.5, 2)", "GB0007"),
+        ("torch_random", "return x * torch.empty(()).uniform_(0.5, 2)\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_a_random_number_becomes_one_of_torch(case: str) -> None:
+    (body, mark, *code), after = REWRITES[case]
+    assert first(body, mark, *code) == after
+
+
+def test_random_numbers_with_a_size_stay() -> None:
+    assert rewrites("return x * np.random.rand(3)\n", "np.random.rand(3)", "GB0007") == []
+
+
+SKIPPED = """\
+for layer in self.layers:
+    number = {draw}
+    if self.training and number < self.drop:
+        continue
+    x = layer(x)
+"""
+
+
+def test_a_layer_that_is_skipped_at_random_may_also_be_computed() -> None:
+    body = (
+        f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='torch.rand([])'), '    ')}"
+    )
+    kinds = {one.kind: one for one in offered(body, "number < self.drop")}
+    assert list(kinds) == ["cond", "computed_where"]
+    found = kinds["computed_where"]
+    assert "x = torch.where(number < self.drop, x, layer(x))\n" in found.texts["m.py"]
+    assert found.fix_class is FixClass.CHANGES
+
+
+def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
+    head = "import torch\n\n\ndef f(self, x):\n    for layer in self.layers:\n        skips = False\n"
+    drawn = (
+        "        if self.training:\n            number = torch.rand([])\n            if number < self.drop:\n"
+    )
+    layer = "                skips = True\n        if not skips:\n            x = layer(x)\n    return x\n"
+    kinds = {one.kind: one for one in offered(head + drawn + layer, "number < self.drop")}
+    assert list(kinds) == ["cond", "computed_where"]
+    new = kinds["computed_where"].texts["m.py"]
+    assert "skips = torch.where(number < self.drop, True, skips)\n" in new
+    assert ", layer(x), x)\n" in new
+    assert "cond(" not in new
+
+
+def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
+    body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='x.sum()'), '    ')}"
+    assert [one.kind for one in offered(body, "number < self.drop")] == ["cond"]
+
+
+@pytest.mark.parametrize("draw", ["np.random.uniform(0, 1)", "random.uniform(0, 1)"])
+@pytest.mark.parametrize("is_at_draw", [True, False])
+def test_a_number_that_decides_a_branch_becomes_one_of_torch(draw: str, *, is_at_draw: bool) -> None:
+    body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw=draw), '    ')}"
+    mark, code = (draw, "GB0033") if is_at_draw else ("number < self.drop", "GB0170")
+    found = [one for one in offered(body, mark, code) if "uniform_(0, 1)" in one.texts["m.py"]]
+    assert [one.kind for one in found] == ["cond", "computed_where"]
+    assert all(one.fix_class is FixClass.CHANGES and "random numbers" in one.changes for one in found)

@@ -20,12 +20,15 @@ import pytest
 from fuselight import program
 from fuselight.incremental_json import GrowingJson
 from fuselight.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
-from fuselight.report import Culprit, Failure, Note, Problem, Report
+from fuselight.report import Culprit, Failure, Note, Problem, Report, Tier
 from fuselight.worker import preload
 from fuselight.worker.children import HostFolder, Tail
 from fuselight_server import files
 from fuselight_server.findings import catalogue
+from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.results.target_result import TargetResult
 from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.session import state
 from fuselight_server.session.analysis import Analysis
@@ -34,6 +37,7 @@ from fuselight_server.session.ui import Question
 from fuselight_server.settings import Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
+from tests.support.measured import benchmark
 from tests.support.reports import at, broken, report
 
 ROOT = Path(__file__).parents[2]
@@ -126,13 +130,33 @@ def test_the_link_cache_holds_all_codes_of_a_valid_report() -> None:
     assert catalogue.page_path.cache_info().currsize <= 1024
 
 
-def test_the_oldest_results_are_deleted_and_their_files_are_named() -> None:
+RESULTS: dict[Tier, tuple[int, Callable[[Key, int], TargetResult]]] = {
+    Tier.CAPTURE: (
+        CaptureResult.MOST,
+        lambda key, number: capture_result_of(key, number, report(), []),
+    ),
+    Tier.KERNELS: (
+        KernelResult.MOST,
+        lambda key, number: kernel_result_of(key, number, report(tier=Tier.KERNELS)),
+    ),
+    Tier.MEASURED: (
+        MeasuredResult.MOST,
+        lambda key, number: measured_result_of(key, number, benchmark()),
+    ),
+}
+"""By tier: how many results are kept, and one of them."""
+
+
+@pytest.mark.parametrize("tier", RESULTS)
+def test_the_oldest_results_are_deleted_and_their_files_are_named(tier: Tier) -> None:
     kept = State()
-    for number in range(CaptureResult.MOST + 3):
-        if number == CaptureResult.MOST:
+    most, make = RESULTS[tier]
+    for number in range(most + 3):
+        if number == most:
             kept.take_changes()
-        kept.accept(capture_result_of(Key(f"/m{number}.py", "f"), number, report(), []))
-    assert len(kept.results) == CaptureResult.MOST
+        kept.accept(make(Key(f"/m{number}.py", "f", tier), number))
+    assert len(kept.results) == most
+    assert Key("/m2.py", "f", tier) not in kept.results
     _, results = kept.take_changes()
     assert {"/m0.py", "/m1.py", "/m2.py"} <= results
     assert "/m3.py" not in results

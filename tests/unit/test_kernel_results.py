@@ -146,14 +146,6 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
     assert found.saved_on(found.rows(FILE)[0]) is not None
 
 
-def test_the_oldest_kernels_are_deleted() -> None:
-    kept = State()
-    for number in range(KernelResult.MOST + 3):
-        kept.accept(kernel_result_of(Key(f"/m{number}.py", "f", Tier.KERNELS), number, generated()))
-    assert len(kept.kernels) == KernelResult.MOST
-    assert Key("/m2.py", "f", Tier.KERNELS) not in kept.kernels
-
-
 def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
     """benchmarks/kernels_bench.py measures the time."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))

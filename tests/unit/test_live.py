@@ -21,19 +21,12 @@ from tests.support.live_simulation import (
     codes_on,
     ran,
     shown,
-    write_model,
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_model(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.asyncio
-async def test_a_typed_break_is_shown_before_the_save(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_typed_break_is_shown_before_the_save(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     assert workspace.worker.requests == []
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
@@ -43,12 +36,12 @@ async def test_a_typed_break_is_shown_before_the_save(folder: Path) -> None:
     assert workspace.worker.retraced[0].text == BROKEN
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
     assert workspace.effects() == ["+1 break"]
-    assert (folder / "model.py").read_text() != BROKEN
+    assert (model_folder / "model.py").read_text() != BROKEN
 
 
 @pytest.mark.asyncio
-async def test_a_large_file_is_said_not_to_be_predicted(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_large_file_is_said_not_to_be_predicted(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     large = BROKEN + "# " + "x" * LARGE + "\n"
     workspace.edit("model.py", large)
     await workspace.pause()
@@ -62,8 +55,8 @@ async def test_a_large_file_is_said_not_to_be_predicted(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_nothing_is_asked_before_the_pause_ends(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_nothing_is_asked_before_the_pause_ends(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     for size in range(len(MODEL), len(MODEL) + 20):
         workspace.edit("model.py", MODEL.replace("x + 1", "x + " + "1" * (size - len(MODEL) + 2)))
         await workspace.pause(0.3)
@@ -74,8 +67,8 @@ async def test_nothing_is_asked_before_the_pause_ends(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_predicted_finding_goes_with_its_line_and_with_the_next_answer(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_predicted_finding_goes_with_its_line_and_with_the_next_answer(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))
@@ -92,8 +85,8 @@ async def test_a_predicted_finding_goes_with_its_line_and_with_the_next_answer(f
 
 
 @pytest.mark.asyncio
-async def test_an_undo_ends_every_prediction_at_once(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_undo_ends_every_prediction_at_once(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", MODEL)
@@ -104,8 +97,8 @@ async def test_an_undo_ends_every_prediction_at_once(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_cured_break_goes_before_the_save(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_cured_break_goes_before_the_save(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", CURED)
     assert shown(workspace) == [(8, "capture", True)]
     await workspace.pause()
@@ -117,8 +110,10 @@ async def test_a_cured_break_goes_before_the_save(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_break_that_is_deleted_counts_as_gone_and_one_that_is_moved_does_not(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_break_that_is_deleted_counts_as_gone_and_one_that_is_moved_does_not(
+    model_folder: Path,
+) -> None:
+    workspace = await ran(model_folder)
     deleted = MODEL.replace("    print(x)\n", "")
     workspace.edit("model.py", deleted)
     await workspace.pause()
@@ -130,9 +125,9 @@ async def test_a_break_that_is_deleted_counts_as_gone_and_one_that_is_moved_does
 
 
 @pytest.mark.asyncio
-async def test_after_a_restart_of_the_editor_edits_are_predicted_again(folder: Path) -> None:
-    await ran(folder)
-    workspace = LiveWorkspace(folder)
+async def test_after_a_restart_of_the_editor_edits_are_predicted_again(model_folder: Path) -> None:
+    await ran(model_folder)
+    workspace = LiveWorkspace(model_folder)
     workspace.open("model.py")
     await workspace.analysis.stored.show_for(workspace.path("model.py"))
     assert shown(workspace) == [(8, "capture", False)]
@@ -144,8 +139,8 @@ async def test_after_a_restart_of_the_editor_edits_are_predicted_again(folder: P
 
 
 @pytest.mark.asyncio
-async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print = len\n"))
     workspace.worker.problems = {}
     tree = MODEL.replace("    x = x + 1\n", "    return x\n")
@@ -162,8 +157,8 @@ async def test_a_break_on_an_unchanged_line_says_that_it_is_gone(folder: Path) -
 
 
 @pytest.mark.asyncio
-async def test_a_break_that_stays_on_an_edited_line_is_shown_once(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_break_that_stays_on_an_edited_line_is_shown_once(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", MODEL.replace("print(x)", "print(x, 1)"))
     await workspace.pause()
     assert shown(workspace) == [(8, "predicted", False)]
@@ -171,8 +166,8 @@ async def test_a_break_that_stays_on_an_edited_line_is_shown_once(folder: Path) 
 
 
 @pytest.mark.asyncio
-async def test_the_run_of_a_save_replaces_predictions(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_the_run_of_a_save_replaces_predictions(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.save("model.py")
@@ -188,8 +183,8 @@ async def test_the_run_of_a_save_replaces_predictions(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_edit_during_a_run_is_predicted_after_it(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_edit_during_a_run_is_predicted_after_it(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", CURED)
     workspace.save("model.py")
     while not workspace.analysis.runs.in_flight:  # noqa: ASYNC110 - as in `settle`
@@ -204,8 +199,8 @@ async def test_an_edit_during_a_run_is_predicted_after_it(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_answer_for_an_older_text_is_dropped(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_answer_for_an_older_text_is_dropped(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.worker.hold = asyncio.Event()
@@ -227,9 +222,9 @@ TWICE = CURED.replace("    x = x + 1\n", "    print(0)\n    x = x + 1\n    print
 """Breaks on lines 7 and 9; the one of the run, on line 10, is cured."""
 
 
-async def tracing(folder: Path, text: str) -> LiveWorkspace:
+async def tracing(model_folder: Path, text: str) -> LiveWorkspace:
     """A workspace whose trace of a text has told its first break, and goes on until `hold` is set."""
-    workspace = await ran(folder)
+    workspace = await ran(model_folder)
     workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
     workspace.edit("model.py", CURED)
     workspace.edit("model.py", text)
@@ -246,8 +241,10 @@ async def end_trace(workspace: LiveWorkspace) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_break_is_shown_before_the_end_of_the_trace_which_alone_removes_others(folder: Path) -> None:
-    workspace = await tracing(folder, TWICE)
+async def test_a_break_is_shown_before_the_end_of_the_trace_which_alone_removes_others(
+    model_folder: Path,
+) -> None:
+    workspace = await tracing(model_folder, TWICE)
     assert shown(workspace) == [(7, "predicted", False), (10, "capture", True)]
     assert workspace.effects() == [""], "what the edit does is not known yet"
     await end_trace(workspace)
@@ -256,8 +253,8 @@ async def test_a_break_is_shown_before_the_end_of_the_trace_which_alone_removes_
 
 
 @pytest.mark.asyncio
-async def test_an_early_break_of_an_older_text_is_dropped(folder: Path) -> None:
-    workspace = await tracing(folder, TWICE)
+async def test_an_early_break_of_an_older_text_is_dropped(model_folder: Path) -> None:
+    workspace = await tracing(model_folder, TWICE)
     workspace.edit("model.py", CURED.replace("x + 1", "x + 5"))
     again = workspace.worker.early[0]
     assert again is not None
@@ -270,8 +267,8 @@ async def test_an_early_break_of_an_older_text_is_dropped(folder: Path) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("why", ["refused", "off"])
-async def test_an_early_break_goes_with_a_trace_that_has_no_answer(folder: Path, why: str) -> None:
-    workspace = await tracing(folder, TWICE)
+async def test_an_early_break_goes_with_a_trace_that_has_no_answer(model_folder: Path, why: str) -> None:
+    workspace = await tracing(model_folder, TWICE)
     if why == "refused":
         workspace.worker.refuse = [Refused(0, "crashed")]
     else:
@@ -289,9 +286,9 @@ async def test_an_early_break_goes_with_a_trace_that_has_no_answer(folder: Path,
 
 @pytest.mark.asyncio
 async def test_an_early_break_that_cannot_be_shown_comes_with_the_answer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = await ran(folder)
+    workspace = await ran(model_folder)
     workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
     failed: list[bool] = []
 
@@ -311,8 +308,8 @@ async def test_an_early_break_that_cannot_be_shown_comes_with_the_answer(
 
 
 @pytest.mark.asyncio
-async def test_an_early_break_where_another_one_was_leaves_that_one_on_its_line(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_early_break_where_another_one_was_leaves_that_one_on_its_line(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.worker.hold, workspace.worker.tells_early = asyncio.Event(), True
@@ -326,8 +323,8 @@ async def test_an_early_break_where_another_one_was_leaves_that_one_on_its_line(
 
 
 @pytest.mark.asyncio
-async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_half_typed_text_is_not_traced_and_keeps_other_lines(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", BROKEN.replace("return g(x)", "return g(x"))
@@ -337,8 +334,8 @@ async def test_half_typed_text_is_not_traced_and_keeps_other_lines(folder: Path)
 
 
 @pytest.mark.asyncio
-async def test_a_comment_needs_no_trace(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_comment_needs_no_trace(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", MODEL.replace("x + 1", "x + 1  # more"))
     await workspace.pause()
     assert workspace.worker.requests == []
@@ -355,8 +352,8 @@ async def test_a_comment_needs_no_trace(folder: Path) -> None:
         (MODEL.replace("@torch.compile", "@torch.compile(fullgraph=True)"), "f: its decorators have changed"),
     ],
 )
-async def test_what_needs_a_run_is_said(folder: Path, text: str, one: str) -> None:
-    workspace = await ran(folder)
+async def test_what_needs_a_run_is_said(model_folder: Path, text: str, one: str) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", text)
     await workspace.pause()
     assert workspace.worker.retraced == []
@@ -364,8 +361,8 @@ async def test_what_needs_a_run_is_said(folder: Path, text: str, one: str) -> No
 
 
 @pytest.mark.asyncio
-async def test_a_function_that_the_worker_cannot_trace_is_said(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_function_that_the_worker_cannot_trace_is_said(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.worker.problems = {"g": "closure: x"}
     both = IN_G.replace("x + 1", "x + 2")
     workspace.edit("model.py", both)
@@ -393,8 +390,10 @@ async def with_a_caller_in_eager(workspace: LiveWorkspace) -> list[str]:
 
 
 @pytest.mark.asyncio
-async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_trace(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_trace(
+    model_folder: Path,
+) -> None:
+    workspace = await ran(model_folder)
     assert await with_a_caller_in_eager(workspace) == ["FL101"]
     assert [one.functions for one in workspace.worker.retraced] == [("g",), ("g", "f")]
     assert [one is None for one in workspace.worker.early] == [False, True], "the second is not waited for"
@@ -404,8 +403,8 @@ async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_tra
 
 
 @pytest.mark.asyncio
-async def test_without_an_answer_of_the_second_trace_the_first_stays(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_without_an_answer_of_the_second_trace_the_first_stays(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.worker.problems["f"] = "signature: changed"
     assert await with_a_caller_in_eager(workspace) == []
     assert len(workspace.worker.retraced) == 2
@@ -413,8 +412,8 @@ async def test_without_an_answer_of_the_second_trace_the_first_stays(folder: Pat
 
 
 @pytest.mark.asyncio
-async def test_a_size_that_is_fixed_is_predicted_by_the_trace_of_the_target(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_size_that_is_fixed_is_predicted_by_the_trace_of_the_target(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", MODEL.replace("    return scale(x)\n", "    len(x)\n    return scale(x)\n"))
     workspace.worker.problems["f"] = "signature: changed"
     await workspace.pause()
@@ -427,11 +426,11 @@ async def test_a_size_that_is_fixed_is_predicted_by_the_trace_of_the_target(fold
 
 
 @pytest.mark.asyncio
-async def test_a_fixed_size_is_gone_only_after_the_trace_of_the_target(folder: Path) -> None:
-    (folder / "model.py").write_text(
+async def test_a_fixed_size_is_gone_only_after_the_trace_of_the_target(model_folder: Path) -> None:
+    (model_folder / "model.py").write_text(
         MODEL.replace("    return scale(x)\n", "    len(x)\n    return scale(x)\n")
     )
-    workspace = await ran(folder)
+    workspace = await ran(model_folder)
     edited = MODEL.replace("    return scale(x)\n", "    x = x + 1\n    return scale(x)\n")
     kept = edited.replace("x + 1\n    return scale", "len(x)\n    return scale")
     workspace.worker.problems["f"] = "signature: changed"
@@ -445,8 +444,8 @@ async def test_a_fixed_size_is_gone_only_after_the_trace_of_the_target(folder: P
 
 
 @pytest.mark.asyncio
-async def test_an_edit_of_a_helper_is_predicted_for_its_target(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_edit_of_a_helper_is_predicted_for_its_target(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.open("helper.py")
     workspace.edit("helper.py", "def scale(x):\n    print(x)\n    return x\n")
     await workspace.pause()
@@ -459,10 +458,12 @@ async def test_an_edit_of_a_helper_is_predicted_for_its_target(folder: Path) -> 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("seed", range(6))
-async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(folder: Path, seed: int) -> None:
+async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(
+    model_folder: Path, seed: int
+) -> None:
     """What is shown after a pause is what a run of the text would find, whatever was typed, saved and undone."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret
-    workspace = await ran(folder)
+    workspace = await ran(model_folder)
     past = [MODEL]
     for _ in range(25):
         lines = past[-1].split("\n")

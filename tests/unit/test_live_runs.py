@@ -18,19 +18,12 @@ from tests.support.live_simulation import (
     LiveWorkspace,
     ran,
     shown,
-    write_model,
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_model(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.asyncio
-async def test_a_save_of_the_same_text_keeps_the_live_run(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_save_of_the_same_text_keeps_the_live_run(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", MODEL)
@@ -43,8 +36,8 @@ async def test_a_save_of_the_same_text_keeps_the_live_run(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_the_live_run_starts_while_the_first_line_is_half_typed(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.worker.hold_start = asyncio.Event()
     workspace.edit("model.py", MODEL.replace("    x = x + 1\n", "    print(\n    x = x + 1\n"))
     await workspace.predicted()
@@ -60,9 +53,9 @@ async def test_the_live_run_starts_while_the_first_line_is_half_typed(folder: Pa
 
 @pytest.mark.asyncio
 async def test_a_result_that_a_newer_run_replaces_meanwhile_starts_no_live_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = await ran(folder)
+    workspace = await ran(model_folder)
     texts, gate = workspace.analysis.live._texts, asyncio.Event()
     read = texts.overlays
 
@@ -85,8 +78,8 @@ async def test_a_result_that_a_newer_run_replaces_meanwhile_starts_no_live_run(
 
 
 @pytest.mark.asyncio
-async def test_a_defect_in_a_live_run_is_logged_and_said(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_defect_in_a_live_run_is_logged_and_said(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.worker.requests = None  # type: ignore[assignment] # so that it raises
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
@@ -94,8 +87,8 @@ async def test_a_defect_in_a_live_run_is_logged_and_said(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_off_means_that_nothing_happens(folder: Path) -> None:
-    workspace = await ran(folder, Settings(live="off"))
+async def test_off_means_that_nothing_happens(model_folder: Path) -> None:
+    workspace = await ran(model_folder, Settings(live="off"))
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     assert workspace.worker.requests == []
@@ -103,16 +96,16 @@ async def test_off_means_that_nothing_happens(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_switching_it_off_ends_the_live_run_and_its_findings(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_switching_it_off_ends_the_live_run_and_its_findings(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
-    workspace.state.folders[str(folder)].settings = Settings(live="off")
+    workspace.state.folders[str(model_folder)].settings = Settings(live="off")
     workspace.analysis.live.settings_changed()
     await workspace.predicted()
     assert workspace.worker.live == {}
     assert shown(workspace) == [(9, "capture", False)]
-    workspace.state.folders[str(folder)].settings = Settings()
+    workspace.state.folders[str(model_folder)].settings = Settings()
     workspace.analysis.live.settings_changed()
     await workspace.pause()
     assert len(shown(workspace)) == 2
@@ -120,9 +113,9 @@ async def test_switching_it_off_ends_the_live_run_and_its_findings(folder: Path)
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("change", ["untrusted", "never", "manual"])
-async def test_user_code_runs_only_where_a_save_would_run_it(folder: Path, change: str) -> None:
-    workspace = await ran(folder)
-    mine = workspace.state.folders[str(folder)]
+async def test_user_code_runs_only_where_a_save_would_run_it(model_folder: Path, change: str) -> None:
+    workspace = await ran(model_folder)
+    mine = workspace.state.folders[str(model_folder)]
     if change == "untrusted":
         workspace.state.trusted = False
     elif change == "never":
@@ -136,8 +129,8 @@ async def test_user_code_runs_only_where_a_save_would_run_it(folder: Path, chang
 
 
 @pytest.mark.asyncio
-async def test_closing_a_file_ends_the_live_run(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_closing_a_file_ends_the_live_run(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.close("model.py")
@@ -150,8 +143,8 @@ async def test_closing_a_file_ends_the_live_run(folder: Path) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("does", ["rename", "delete"])
-async def test_a_file_that_is_gone_ends_the_live_run(folder: Path, does: str) -> None:
-    workspace = await ran(folder)
+async def test_a_file_that_is_gone_ends_the_live_run(model_folder: Path, does: str) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", BROKEN.replace("print(0)", "print(1)"))
@@ -171,8 +164,8 @@ async def test_a_file_that_is_gone_ends_the_live_run(folder: Path, does: str) ->
 
 
 @pytest.mark.asyncio
-async def test_a_live_run_that_dies_is_started_again_once(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_live_run_that_dies_is_started_again_once(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     for _ in range(2):
@@ -192,8 +185,8 @@ async def test_a_live_run_that_dies_is_started_again_once(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_live_run_that_cannot_start_is_not_tried_again(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_live_run_that_cannot_start_is_not_tried_again(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.worker.fail_start = "failed"
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
@@ -204,8 +197,8 @@ async def test_a_live_run_that_cannot_start_is_not_tried_again(folder: Path) -> 
 
 
 @pytest.mark.asyncio
-async def test_a_live_run_that_the_worker_lost_is_started_again(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_live_run_that_the_worker_lost_is_started_again(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.worker.refuse = [Refused(0, "no_live")]
@@ -216,11 +209,11 @@ async def test_a_live_run_that_the_worker_lost_is_started_again(folder: Path) ->
 
 
 @pytest.mark.asyncio
-async def test_a_stopped_worker_takes_its_live_runs_along(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_a_stopped_worker_takes_its_live_runs_along(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
-    await workspace.analysis.restart(str(folder))
+    await workspace.analysis.restart(str(model_folder))
     await workspace.predicted()
     assert workspace.worker.live == {}
     assert workspace.state.predictions == {}
@@ -230,8 +223,8 @@ async def test_a_stopped_worker_takes_its_live_runs_along(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_idle_live_run_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = await ran(folder)
+async def test_an_idle_live_run_ends(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     assert len(workspace.worker.live) == 1
@@ -242,12 +235,12 @@ async def test_an_idle_live_run_ends(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.asyncio
-async def test_the_number_of_live_runs_is_bounded(folder: Path) -> None:
+async def test_the_number_of_live_runs_is_bounded(model_folder: Path) -> None:
     many = MODEL
     for name in "abcde":
         many += f"\n# fuselight: {name}(f32[4])\n@torch.compile\ndef {name}(x):\n    return g(x)\n"
-    (folder / "model.py").write_text(many)
-    workspace = LiveWorkspace(folder)
+    (model_folder / "model.py").write_text(many)
+    workspace = LiveWorkspace(model_folder)
     workspace.open("model.py")
     workspace.save("model.py")
     await workspace.settle()
@@ -259,8 +252,8 @@ async def test_the_number_of_live_runs_is_bounded(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_closing_the_session_ends_everything(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_closing_the_session_ends_everything(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.edit("model.py", BROKEN.replace("x + 1", "x + 2"))

@@ -298,14 +298,6 @@ def test_an_ignore_is_unused_only_after_a_benchmark(code: str, silent: list[list
     assert [codes(captured, [], []), codes([], kernels_, []), codes([], [], bench)] == silent
 
 
-def test_the_oldest_benchmarks_are_deleted() -> None:
-    kept = State()
-    for number in range(MeasuredResult.MOST + 3):
-        kept.accept(measured_result_of(Key(f"/m{number}.py", "f", Tier.MEASURED), number, benchmark()))
-    assert len(kept.measured) == MeasuredResult.MOST
-    assert Key("/m2.py", "f", Tier.MEASURED) not in kept.measured
-
-
 def test_a_deleted_file_removes_its_benchmark() -> None:
     kept = opened(made())
     kept.drop_file(FILE)

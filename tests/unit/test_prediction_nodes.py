@@ -12,13 +12,7 @@ from fuselight_server.features import convert
 from fuselight_server.features.protocol import ReportTreeParams
 from fuselight_server.features.report_tree import report_tree
 from fuselight_server.features.server import Server
-from tests.support.live_simulation import BROKEN, CURED, MODEL, LiveWorkspace, ran, shown, write_model
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_model(tmp_path)
-    return tmp_path
+from tests.support.live_simulation import BROKEN, CURED, MODEL, LiveWorkspace, ran, shown
 
 
 def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -39,8 +33,8 @@ def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]
 
 
 @pytest.mark.asyncio
-async def test_the_report_lists_a_typed_break_until_an_undo(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_the_report_lists_a_typed_break_until_an_undo(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     assert predicted(workspace) == []
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
@@ -54,8 +48,8 @@ async def test_the_report_lists_a_typed_break_until_an_undo(folder: Path) -> Non
 
 
 @pytest.mark.asyncio
-async def test_an_edit_of_its_line_takes_a_prediction_from_the_report_at_once(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_edit_of_its_line_takes_a_prediction_from_the_report_at_once(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     workspace.state.take_changes()
@@ -65,8 +59,8 @@ async def test_an_edit_of_its_line_takes_a_prediction_from_the_report_at_once(fo
 
 
 @pytest.mark.asyncio
-async def test_the_report_lists_what_an_edit_removes(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_the_report_lists_what_an_edit_removes(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", CURED)
     await workspace.pause()
     ((group, entries),) = predicted(workspace)
@@ -75,8 +69,8 @@ async def test_the_report_lists_what_an_edit_removes(folder: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_report_says_what_is_not_predicted(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_the_report_says_what_is_not_predicted(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", f"import os\n{MODEL}")
     await workspace.pause()
     ((group, entries),) = predicted(workspace)
@@ -86,8 +80,8 @@ async def test_the_report_says_what_is_not_predicted(folder: Path) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("comment", ["# fuselight: ignore", "# fuselight: ignore[GB0170]"])
-async def test_an_ignored_break_does_not_count(folder: Path, comment: str) -> None:
-    workspace = await ran(folder)
+async def test_an_ignored_break_does_not_count(model_folder: Path, comment: str) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN.replace("print(0)", f"print(0)  {comment}"))
     await workspace.pause()
     assert shown(workspace) == [(9, "capture", False)]
@@ -96,8 +90,8 @@ async def test_an_ignored_break_does_not_count(folder: Path, comment: str) -> No
 
 
 @pytest.mark.asyncio
-async def test_an_ignore_of_another_code_hides_nothing(folder: Path) -> None:
-    workspace = await ran(folder)
+async def test_an_ignore_of_another_code_hides_nothing(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
     workspace.edit("model.py", BROKEN.replace("print(0)", "print(0)  # fuselight: ignore[FL201]"))
     await workspace.pause()
     assert workspace.effects() == ["+1 break"]

@@ -75,25 +75,48 @@ def test_an_effect_leaves_the_compiled_code(case: str) -> None:
     assert remedy.fix_class is (FixClass.CHANGES if "computes" in case else FixClass.EXACT)
 
 
-def test_an_effect_between_statements_says_that_its_time_changes() -> None:
-    text = "def f(x):\n    y = x + 1\n    torch.manual_seed(3)\n    return torch.rand(4) + y\n"
-    (remedy,) = hoisted(text, "torch.manual_seed(3)")
-    assert remedy.texts["m.py"] == (
-        f"{HEAD}def f(x):\n    torch.manual_seed(3)\n    return _compiled_f(x)\n\n\n"
-        "@torch.compile\ndef _compiled_f(x):\n    y = x + 1\n    return torch.rand(4) + y\n"
-    )
-    assert remedy.fix_class is FixClass.CHANGES
-    assert "before the compiled code" in remedy.changes
+BETWEEN = {
+    "an effect": (
+        ("torch.manual_seed(3)", "before the compiled code"),
+        "def f(x):\n    y = x + 1\n    torch.manual_seed(3)\n    return torch.rand(4) + y\n",
+        """\
+def f(x):
+    torch.manual_seed(3)
+    return _compiled_f(x)
 
 
-def test_a_block_between_statements_covers_more_than_before() -> None:
-    text = "def f(x):\n    y = x + 1\n    with LOCK:\n        y = y * 2\n    return y\n"
-    (remedy,) = hoisted(text, "with LOCK")
-    assert remedy.texts["m.py"] == (
-        f"{HEAD}def f(x):\n    with LOCK:\n        return _compiled_f(x)\n\n\n"
-        "@torch.compile\ndef _compiled_f(x):\n    y = x + 1\n    y = y * 2\n    return y\n"
-    )
+@torch.compile
+def _compiled_f(x):
+    y = x + 1
+    return torch.rand(4) + y
+""",
+    ),
+    "a block": (
+        ("with LOCK", "covers the whole compiled call"),
+        "def f(x):\n    y = x + 1\n    with LOCK:\n        y = y * 2\n    return y\n",
+        """\
+def f(x):
+    with LOCK:
+        return _compiled_f(x)
+
+
+@torch.compile
+def _compiled_f(x):
+    y = x + 1
+    y = y * 2
+    return y
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BETWEEN)
+def test_code_that_leaves_from_between_statements_says_what_changes(case: str) -> None:
+    (mark, changes), text, after = BETWEEN[case]
+    (remedy,) = hoisted(text, mark)
+    assert remedy.texts["m.py"] == HEAD + after
     assert remedy.fix_class is FixClass.CHANGES
+    assert changes in remedy.changes
 
 
 NOT_MOVED = {

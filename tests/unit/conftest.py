@@ -1,0 +1,19 @@
+"""Fixtures of the unit tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.live_simulation import write_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    """A folder with the model and the helper of `live_simulation`."""
+    write_model(tmp_path)
+    return tmp_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight.report import Break, Report, TargetRef, Tier, Versions
 from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.fixes import Remedy, remedies
 
@@ -21,8 +21,10 @@ CONFIGURATION = {
 HEAD = "import torch\n\n\ndef f(self, x, y, m):\n"
 
 
-def offered(text: str, mark: str, code: str = "GB0170", *, subject: str = "") -> tuple[Remedy, ...]:
-    """The remedies for a finding at the first occurrence of `mark` in `text`."""
+def offered(
+    text: str, mark: str, code: str = "GB0170", *, subject: str = "", breaks: tuple[Break, ...] = ()
+) -> tuple[Remedy, ...]:
+    """The remedies for a finding at the first occurrence of `mark` in `text`. `breaks`: those of its run."""
     at = text.encode().index(mark.encode())
     before = text.encode()[:at]
     line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1)
@@ -32,7 +34,7 @@ def offered(text: str, mark: str, code: str = "GB0170", *, subject: str = "") ->
     finding = Finding(
         *(code, Severity.WARNING, "title", "message", span, Tier.CAPTURE, "f", "", "2.13.0"), subject=subject
     )
-    report = Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1)
+    report = Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1, breaks=breaks)
     return remedies(finding, report, {"m.py": text}.get)
 
 

@@ -51,9 +51,12 @@ def break_settings(finding: Finding, report: Report, read: Callable[[str], str |
 
 
 def output_settings(site: Site) -> Iterator[Remedy]:
-    """print, logger calls and warnings.warn: dropped by the compiled code, or moved after the graph."""
+    """print, logger calls and warnings.warn: dropped by the compiled code, or moved after the graph.
+
+    Their arguments are still computed where they stand.
+    """
     call, path = output_call(site), site.finding.span.path
-    if call is None or not has_settings(site.report):
+    if call is None or not has_settings(site.report) or site.breaks_inside(call):
         return
     name = dotted(call.func)
     owner = name.partition(".")[0]

@@ -38,9 +38,12 @@ def is_output(call: cst.Call) -> bool:
 
 
 def print_remedies(site: Site) -> Iterator[Remedy]:
-    """Print as `torch._higher_order_ops.print`, which compiled code calls where Python would."""
+    """Print as `torch._higher_order_ops.print`, which compiled code calls where Python would.
+
+    A value that breaks the graph, as a clock, would still do so: what is computed has to leave the code with its print.
+    """
     call = output_call(site)
-    if call is None or dotted(call.func) != "print" or _line(site, call) is None:
+    if call is None or dotted(call.func) != "print" or _line(site, call) is None or site.breaks_inside(call):
         return
     parts = [_formatted(site, one.value) for one in call.args if one.keyword is None and not one.star]
     found = [part for part in parts if part is not None]

@@ -288,6 +288,27 @@ class Site:
                 return tuple(self.report.facts.values[index] for index, _ in fact.values)
         return ()
 
+    def breaks_inside(self, node: cst.CSTNode) -> bool:
+        """Whether the run also broke at a part of a node, as the clock in `print(time.time())`.
+
+        Where torch gives no columns, at another cause on the lines of the node.
+        """
+        there = self.ranges[node]
+        first, last = self._bytes(there.start), self._bytes(there.end)
+        own = {self.finding.code, *self.finding.gb_ids[:1]}
+        for one in self.report.breaks:
+            if not one.stack or one.stack[-1].path != self.finding.span.path:
+                continue
+            at = one.stack[-1]
+            if at.column is None or at.end_column is None:
+                if first[0] <= at.line <= last[0] and not own & {*one.ids[:1]}:
+                    return True
+                continue
+            start, end = (at.line, at.column), (at.end_line or at.line, at.end_column)
+            if first <= start and end <= last and (start, end) != (first, last):
+                return True
+        return False
+
     def _bytes(self, at: CodePosition) -> tuple[int, int]:
         row = self.source[self._starts[at.line - 1] :][: at.column]
         return at.line + self.line - 1, len(row.encode()) + (self.shift if at.line == 1 else 0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight.report import Location
 from tests.support.offered_remedies import first, offered, rewrites
+from tests.support.reports import broken
 
 REWRITES = {
     "graph_print: tensors and text": (
@@ -87,3 +89,17 @@ def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
     assert "graph_print" not in [one.kind for one in offered(body, f"print({text}, x)", "GB0059")]
     plain = "import torch\n\n\ndef f(x):\n    print('a', x)\n    return x\n"
     assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]
+
+
+CLOCK = "import time\nimport torch\n\n\ndef f(x):\n    print('größe', time.time())\n    return x\n"
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("argument", [True, False])
+def test_a_print_of_what_breaks_too_leaves_with_it(*, argument: bool, columns: bool) -> None:
+    call = Location("m.py", 6, *((4, 6, 33) if columns else ()))
+    clock = Location("m.py", 6, *((21, 6, 32) if columns else ()))
+    breaks = (broken(call, gb="GB0059"), *([broken(clock, gb="GB0007")] if argument else []))
+    found = offered(CLOCK, "print('größe', time.time())", "GB0059", breaks=breaks)
+    in_place = ["graph_print", "reorderable_logging_functions"]
+    assert [one.kind for one in found] == [*([] if argument else in_place), "is_compiling"]

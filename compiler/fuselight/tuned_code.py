@@ -1,0 +1,106 @@
+"""A tuned result as Python that needs nothing of ours: the arguments of torch.compile, and what goes around the call.
+
+Invariant: the code says everything that the result consists of, as a statement, or as a comment where it is no
+statement: fixes of the source, choices of kernel tuning. Standard library only.
+"""
+
+from __future__ import annotations
+
+import pprint
+from typing import Any
+
+from fuselight.report.tuned import Preparation, TunedResult
+
+_BACKENDS = {
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+    "math": "MATH",
+}
+"""Names of `torch.nn.attention.SDPBackend` by those of `ATTENTION`."""
+_WIDTH = 88
+
+
+def compile_arguments(result: TunedResult) -> dict[str, Any]:
+    """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one."""
+    found: dict[str, Any] = {}
+    if result.options:
+        found["options"] = dict(result.options)
+    if result.dynamic is not None:
+        found["dynamic"] = result.dynamic
+    return found
+
+
+def preparation_code(preparation: Preparation, *, variable: str = "model", device: str = "cuda") -> list[str]:
+    """Statements for what torch.compile has no argument for; those that end with a colon go around the call.
+
+    `device` is the type of the device that the model is on, for autocast.
+    """
+    lines = []
+    if preparation.channels_last:
+        lines.append(
+            f"{variable} = {variable}.to(memory_format=torch.channels_last)  # and its images: "
+            "x.to(memory_format=torch.channels_last)"
+        )
+    if preparation.precision == "tf32":
+        lines += ['torch.set_float32_matmul_precision("high")', "torch.backends.cudnn.allow_tf32 = True"]
+    if preparation.precision == "bf16":
+        lines.append(f'with torch.autocast("{device}", dtype=torch.bfloat16):')
+    if preparation.attention:
+        backend = _BACKENDS.get(preparation.attention, preparation.attention.upper())
+        lines.append(f"with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{backend}):")
+    return lines
+
+
+def compile_code(result: TunedResult, *, variable: str = "model", device: str = "cuda") -> str:
+    """The whole as code; `variable` is the name of the model, or of the function."""
+    arguments = compile_arguments(result)
+    comments = [
+        f"# Fuselight: {result.configuration}, {result.gain:.2f}x over torch.compile's default on {result.device}"
+        + (f" with torch {result.torch}" if result.torch else "")
+    ]
+    comments += [f"# The source must have this fix: {title}" for title in result.fixes]
+    if result.kernels:
+        comments.append(
+            "# Kernels are tuned again in each process; replay the choices with backend='fuselight'"
+        )
+    statements = preparation_code(result.preparation, variable=variable, device=device)
+    around = [line for line in statements if line.endswith(":")]
+    before = [line for line in statements if line not in around]
+    if result.blocks:
+        before += [
+            f"for name in {_value(list(result.blocks))}:",
+            f"    {_call(f'{variable}.get_submodule(name).compile', [], arguments, indent=4)}",
+        ]
+    else:
+        before.append(f"{variable} = {_call('torch.compile', [variable], arguments)}")
+    if result.optimizer:
+        before.append("optimizer.step = torch.compile(optimizer.step)")
+    call = [f"{'    ' * depth}{line}" for depth, line in enumerate(around)]
+    if call:
+        call.append(f"{'    ' * len(around)}...  # each call of {variable}")
+    return "\n".join([*comments, "import torch", "", *before, *call]) + "\n"
+
+
+def _call(function: str, positional: list[str], arguments: dict[str, Any], *, indent: int = 0) -> str:
+    """A call on one line, or with a line for each argument where that is too long."""
+    given = [*positional, *(f"{name}={value!r}" for name, value in arguments.items())]
+    short = f"{function}({', '.join(given)})"
+    if len(short) + indent <= _WIDTH:
+        return short
+    inner, end = " " * (indent + 4), " " * indent
+    wrapped = [*positional, *(f"{name}={_wrapped(value, indent + 4)}" for name, value in arguments.items())]
+    return f"{function}(\n" + "".join(f"{inner}{one},\n" for one in wrapped) + f"{end})"
+
+
+def _wrapped(value: Any, indent: int) -> str:
+    """A value; a dictionary with a line for each entry."""
+    if not isinstance(value, dict):
+        return _value(value)
+    inner = " " * (indent + 4)
+    lines = "".join(f"{inner}{key!r}: {_value(one)},\n" for key, one in value.items())
+    return f"{{\n{lines}{' ' * indent}}}"
+
+
+def _value(value: Any) -> str:
+    return pprint.pformat(value, width=10**9, sort_dicts=False)

@@ -1,0 +1,108 @@
+"""Copy as torch.compile(...): the code runs, and says all of a result."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.report import Numerics, Preparation, TunedResult, Work
+from fuselight.tuned_code import compile_arguments, compile_code, preparation_code
+
+
+def result(**changes: Any) -> TunedResult:
+    given: dict[str, Any] = {
+        "file": "m.py", "target": "Net", "work": Work.INFERENCE, "numerics": Numerics.EXACT, "device": "NVIDIA H100",
+        "torch": "2.13.0", "configuration": "default+triton.cudagraphs=True", "gain": 1.34,
+        "options": {"triton.cudagraphs": True},
+    }  # fmt: skip
+    return TunedResult(**{**given, **changes})
+
+
+class _Call:
+    """A function that notes how it was called, and returns its first argument."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        self.calls.append((args, named))
+        return args[0] if args else None
+
+
+def run(code: str, **names: Any) -> _Call:
+    """Run code with a torch that notes the calls of compile."""
+    called = _Call()
+    tree = ast.parse(code)
+    tree.body = [one for one in tree.body if not isinstance(one, ast.Import)]
+    exec(compile(tree, "copied", "exec"), {"torch": SimpleNamespace(compile=called), **names})  # noqa: S102 - our own text
+    return called
+
+
+def test_the_code_calls_compile_with_the_arguments_of_the_result() -> None:
+    made = result(dynamic=True)
+    called = run(compile_code(made), model="the model")
+    assert called.calls == [(("the model",), {"options": {"triton.cudagraphs": True}, "dynamic": True})]
+    assert compile_arguments(made) == {"options": {"triton.cudagraphs": True}, "dynamic": True}
+    assert compile_code(made).startswith(
+        "# Fuselight: default+triton.cudagraphs=True, 1.34x over torch.compile's default on NVIDIA H100 with torch"
+    )
+
+
+def test_default_needs_no_arguments() -> None:
+    assert "f = torch.compile(f)\n" in compile_code(result(options={}), variable="f")
+
+
+def test_many_options_are_wrapped_and_are_the_same() -> None:
+    options = {f"an_option_with_a_long_name_{number}": [number, "text"] for number in range(6)}
+    code = compile_code(result(options=options))
+    assert max(map(len, code.splitlines()[1:])) < 80
+    assert run(code, model=1).calls == [((1,), {"options": options})]
+
+
+def test_blocks_are_compiled_one_by_one() -> None:
+    compiled = _Call()
+    names = []
+
+    def get_submodule(name: str) -> Any:
+        names.append(name)
+        return SimpleNamespace(compile=compiled)
+
+    run(
+        compile_code(result(blocks=("layers.0", "layers.1"))),
+        model=SimpleNamespace(get_submodule=get_submodule),
+    )
+    assert names == ["layers.0", "layers.1"]
+    assert compiled.calls == [((), {"options": {"triton.cudagraphs": True}})] * 2
+
+
+@pytest.mark.parametrize(
+    ("preparation", "said"),
+    [
+        (Preparation(channels_last=True), "model = model.to(memory_format=torch.channels_last)"),
+        (Preparation(attention="flash"), "SDPBackend.FLASH_ATTENTION):\n    ...  # each call of model"),
+        (Preparation(precision="tf32"), 'torch.set_float32_matmul_precision("high")'),
+        (Preparation(precision="bf16"), 'with torch.autocast("cpu", dtype=torch.bfloat16):'),
+    ],
+)
+def test_what_torch_compile_has_no_argument_for_is_said(preparation: Preparation, said: str) -> None:
+    code = compile_code(result(preparation=preparation), device="cpu")
+    ast.parse(code)
+    assert said in code
+
+
+def test_two_changes_around_a_call_are_nested() -> None:
+    both = Preparation(precision="bf16", attention="math")
+    assert len(preparation_code(both)) == 2
+    code = compile_code(result(preparation=both))
+    ast.parse(code)
+    assert "\n        ...  # each call of model\n" in code
+
+
+def test_what_is_no_statement_is_a_comment() -> None:
+    code = compile_code(result(fixes=("Use torch.where",), kernels={"triton": {"k": 1}}, optimizer=True))
+    assert "# The source must have this fix: Use torch.where\n" in code
+    assert "backend='fuselight'" in code
+    assert "optimizer.step = torch.compile(optimizer.step)\n" in code

@@ -30,6 +30,8 @@ from fuselight_server.findings.counts import counts
 from fuselight_server.results.captures import capture_result_of, read_capture
 from fuselight_server.results.kernels import kernel_result_of
 from fuselight_server.runs.keys import Key
+from fuselight_server.static.document import SourceDocument
+from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 VIEW = convert.Client("utf-8", lambda _path, _line: "    return x", convert.uri)
@@ -61,9 +63,21 @@ def test_after_an_edit_the_report_names_what_a_break_carries_over_as_it_was_when
         frames=(Frame("Net.forward", at(20), resumes_at=21, carried=2),),
     )
     result = read_capture(Key(FILE, "Net"), 1, made, Thresholds(), lambda *_: "    return x * x.item() + 1")
+    document = SourceDocument(FILE, "\n" * 40)
+    result.change(FILE, document.edit((2, 0), (2, 0), "# new\n# new\n"))
     result.stale = True
     nodes = every(target_node(result, convert.Client("utf-8", lambda *_: "edited", convert.uri)))
-    assert any(one["label"].startswith("the value of `x.item()` on line 21 changes") for one in nodes)
+    assert any(one["label"].startswith("the value of `x.item()` on line 23 changes") for one in nodes)
+
+
+def test_a_recompilation_names_lines_where_they_are_after_an_edit() -> None:
+    recompiled = again(failed("the value of `line 21` on line 21 was 1, now 2"))
+    made = report(recompiles=(recompiled,), breaks=(broken(at(21)),))
+    result = capture_result_of(Key(FILE, "Net"), 1, made, ())
+    result.change(FILE, SourceDocument(FILE, "\n" * 40).edit((2, 0), (2, 0), "# new\n"))
+    (node,) = [one for one in every(target_node(result, VIEW)) if one["contextValue"] == "recompilation"]
+    assert node["label"] == "Net.forward: the value of `line 21` on line 22 was 1, now 2"
+    assert node["children"][0]["description"] == "the value of `line 21` on line 22 was 1, now 2"
 
 
 def test_the_tree_counts_what_the_lens_counts() -> None:

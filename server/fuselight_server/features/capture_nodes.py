@@ -44,6 +44,10 @@ class CaptureNodeMaker(NodeMaker):
         now = self.result.places.now(span(at))
         return format_place(now.path, now.line)
 
+    def text(self, path: str, text: str) -> str:
+        """Return a text about a file with the lines that it names where they are now."""
+        return self.result.places.text_now(path, text)
+
 
 def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
     """Make one node for each change that recompiles, and one over the changes that do not."""
@@ -59,15 +63,18 @@ def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
 
 def _expected(make: CaptureNodeMaker, one: ExpectedChange) -> Node:
     place = "" if one.place is None or not one.recompiles else make.words(one.place)
+    title = make.text(one.path, one.title)
     guard = f"The compiled code holds while {one.reason}." if one.reason else ""
-    tried = make.result.tried.get(one, ())
+    tried = [make.text(one.path, line) for line in make.result.tried.get(one, ())]
     advice = [f"Advice: {line}" for line in one.remedies]
     return make.node(
         "expected",
-        one.title,
+        title,
         "sync" if one.recompiles else "pass",
-        description=", ".join(filter(None, [one.cost, place])),
-        tooltip="\n".join(filter(None, [one.title, guard, *tried, *advice])),
+        description=", ".join(filter(None, [make.text(one.path, one.cost), place])),
+        tooltip="\n".join(
+            filter(None, [title, *(make.text(one.path, line) for line in (guard, *advice)), *tried])
+        ),
         where=make.now(one.place) if one.recompiles else None,
         children=[
             make.node("remedy", line, "verified" if line.startswith("verified") else "circle-slash")
@@ -246,7 +253,9 @@ def recompilation_node(make: CaptureNodeMaker, raw: Recompile) -> Node:
             "entry",
             f"compile {entry.compile_id}",
             "symbol-event",
-            description="; ".join(failure.difference for failure in entry.failures),
+            description=make.text(
+                one.location.path, "; ".join(failure.difference for failure in entry.failures)
+            ),
             tooltip="\n".join(failure.code for failure in entry.failures),
             where=make.now(next((failure.born[-1] for failure in entry.failures if failure.born), None)),
         )
@@ -254,7 +263,7 @@ def recompilation_node(make: CaptureNodeMaker, raw: Recompile) -> Node:
     ]
     return make.node(
         "recompilation",
-        f"{one.function}: {difference_of(one)}",
+        make.text(one.location.path, f"{one.function}: {difference_of(one)}"),
         "sync",
         description=make.words(home),
         tooltip="\n".join(one.reasons),

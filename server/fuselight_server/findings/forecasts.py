@@ -48,6 +48,8 @@ class ExpectedChange:
     """What changes, in source terms; empty for a mode."""
     functions: tuple[str, ...]
     """The compiled functions that it concerns."""
+    path: str
+    """The file of the first function: the texts name its lines."""
     noun: str
     """`the batch`, `n`: what changes, for a lens."""
     what: str
@@ -147,6 +149,7 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
         kind=one.kind,
         subject=subject,
         functions=tuple(dict.fromkeys(functions)),
+        path=frame.location.path,
         noun=noun,
         what=what,
         detail=detail,

@@ -7,6 +7,7 @@ finding may no longer hold. A span whose lines were all deleted is `gone`. When 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from fuselight.report import Frame, Report
     from fuselight_server.finding import Finding, Related
     from fuselight_server.static.text_changes import Change
+
+_LINES = re.compile(r"`[^`]*`|\blines? \d+(?:(?:, and |, | and )\d+)*")
+"""Quoted code, and lines that a text names."""
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass
@@ -38,6 +43,8 @@ class Places:
         """Track `spans`, each from where the report puts it."""
         self._by_span: dict[Span, TrackedSpan] = {}
         self._by_path: dict[str, list[TrackedSpan]] = {}
+        self._by_line: dict[tuple[str, int], TrackedSpan] = {}
+        """The first tracked span of each line that the report names."""
         for span in spans:
             self.add(span)
 
@@ -47,12 +54,28 @@ class Places:
         if place is None:
             place = self._by_span[span] = TrackedSpan(span)
             self._by_path.setdefault(span.path, []).append(place)
+            self._by_line.setdefault((span.path, span.line), place)
         return place
 
     def now(self, span: Span) -> Span:
         """Return where `span` is now; a span that is not tracked has not moved."""
         place = self._by_span.get(span)
         return span if place is None else place.span
+
+    def text_now(self, path: str, text: str) -> str:
+        """Return a text about a file with the lines that it names, as `on line 12`, where they are now.
+
+        Code in backticks stays; so does the number of a line without a tracked span.
+        """
+
+        def line(number: re.Match[str]) -> str:
+            place = self._by_line.get((path, int(number[0])))
+            return number[0] if place is None else str(place.span.line)
+
+        def words(found: re.Match[str]) -> str:
+            return found[0] if found[0].startswith("`") else _NUMBER.sub(line, found[0])
+
+        return _LINES.sub(words, text)
 
     def paths(self) -> frozenset[str]:
         """Return the files that have tracked spans."""

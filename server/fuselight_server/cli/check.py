@@ -6,15 +6,19 @@ Invariant: the same reading, plan, worker and findings as the language server; o
 from __future__ import annotations
 
 import argparse
+import functools
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
+from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
 from fuselight_server.formatting import format_count
+from fuselight_server.runs.planning import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 _NO_THRESHOLDS = Thresholds()
+_MOST_WITH_FIXES = 50
+"""Findings for which a fix is looked up: each takes some milliseconds."""
 _FACT_FORMATS = ("text", "json")
 """Formats that can carry the values of expressions."""
 
@@ -161,6 +167,37 @@ def _named_size(pair: str) -> tuple[str, int]:
     return name, int(number)
 
 
+def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
+    """The command that tries a fix of a finding; empty where none of the first findings has a known fix.
+
+    `targets`: those that the user named.
+    """
+    from fuselight_server.fixes import FixClass, has_remedies, remedies  # noqa: PLC0415 - not without findings
+    from fuselight_server.fixes.file_texts import FileText  # noqa: PLC0415
+
+    @functools.lru_cache(maxsize=16)
+    def read(path: str) -> str | None:
+        try:
+            return FileText.read(path).text
+        except (OSError, SyntaxError, ValueError, LookupError):
+            return None
+
+    changing = ""
+    found = [one for one in outcome.findings if has_remedies(one.code)]
+    for finding in found[:_MOST_WITH_FIXES]:
+        for report in outcome.reports:
+            if (report.target.name or MAIN) != (finding.target or MAIN):
+                continue
+            classes = {remedy.fix_class for remedy in remedies(finding, report, read)}
+            named = [f"--target {shlex.quote(name)}" for name in targets if name == report.target.name]
+            command = " ".join(["fuselight fix", shlex.quote(shown_path(report.target.path)), *named])
+            if classes - {FixClass.CHANGES}:
+                return command
+            if classes:
+                changing = changing or f"{command} --allow-behavior-changes"
+    return changing
+
+
 def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
     terminal = standard_output(options.color)
     if options.format == "text":
@@ -171,6 +208,8 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
 
             print_facts(outcome, terminal)
         print_findings(outcome, terminal)
+        if command := fix_command(outcome, tuple(options.target or ())):
+            terminal.print(f"A fix is known: `{command}` compiles and compares it before you apply it.")
         report_problems(outcome, "analyze")
         return
     from fuselight_server.cli.formats import annotations, json  # noqa: PLC0415 - one format is printed

@@ -9,12 +9,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fuselight.report import TargetRef
 from fuselight.version import untested_torch
-from fuselight_server.cli.check import analyze
+from fuselight_server.cli.check import analyze, fix_command
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.findings import findings
 from fuselight_server.interpreters import NoInterpreterError
 from fuselight_server.worker_client.process import launch_path
+from tests.support.reports import at, broken, report
 
 HELLO = """\
 import os, sys
@@ -75,3 +78,42 @@ def test_an_untested_torch_is_reported_once_on_stderr(
     script.write_text(HELLO.format(compiler=str(launch_path().parents[2])))
     checked(tmp_path, WITH_INPUTS * 2, interpreter(tmp_path, f"exec {sys.executable} {script}"))
     assert capsys.readouterr().err == f"fuselight: {untested_torch('2.16.0')}\n"
+
+
+BROKEN = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    if x.sum() > 0:
+        x = x * 2
+    print(x.shape, file=None)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "command"),
+    [
+        ((6, (7, 18)), "GB0170", "fuselight fix 'a model.py' --target f"),
+        ((8, (4, 29)), "GB0059", "fuselight fix 'a model.py' --target f --allow-behavior-changes"),
+        ((9, (4, 12)), "GB0023", ""),
+    ],
+)
+def test_a_check_ends_with_the_command_that_tries_a_known_fix(
+    place: tuple[int, tuple[int, int]],
+    code: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "a model.py"
+    path.write_text(BROKEN)
+    broke = broken(at(*place, path=str(path), function="f"), gb=code)
+    given = report(target=TargetRef(str(path), "f", 5, "function"), breaks=(broke,))
+    outcome = CheckOutcome(findings=list(findings(given)), reports=[given])
+    monkeypatch.chdir(tmp_path)
+    assert fix_command(outcome, ("f", "g")) == command
+    path.unlink()
+    assert fix_command(outcome) == ""

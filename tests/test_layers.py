@@ -136,6 +136,7 @@ LAYERS = (
         ),
         ("torch",),
     ),
+    Layer(("fuselight.tune",), ("fuselight.measure", *SHARED)),
     Layer(("fuselight.worker", "fuselight.program", "fuselight.incremental_json"), COMPILER, ("torch",)),
     Layer(("fuselight_server.files",)),
     Layer(("fuselight_server.interpreters",), ("fuselight_server.settings",)),

@@ -49,11 +49,15 @@ class KnobBound(str, enum.Enum):
     MATMUL = "matmul"
     """Matrix multiplications."""
     CONVOLUTION = "convolution"
+    DENSE = "dense"
+    """Matrix multiplications and convolutions."""
     GENERATED = "generated"
     """Generated pointwise and reduction kernels."""
     ATTENTION = "attention"
     LAYOUT = "layout"
     """Copies and layout changes, and convolutions."""
+    KERNELS = "kernels"
+    """Every kernel."""
     BREAKS = "breaks"
     """Eager work and idle time at graph breaks, and recompilations."""
     OPTIMIZER = "optimizer"
@@ -93,7 +97,7 @@ class Knob:
     skipped: Skip | None = None
     """None: it was tried."""
     detail: str = ""
-    """What the bound consists of, or why it was skipped: `12 launches, 310 us idle`, `torch 2.11 has no such
+    """What the bound consists of, or why it was skipped: `12 kernels`, `torch 2.11 has no such
     option`."""
 
 

@@ -45,6 +45,16 @@ SOURCE = """
             y = y.sin()
         return y
 
+    def rows(x):
+        y = x.sum()
+        for index in range(x.size(1)):
+            y = y + x[:, index].sum().sin()
+        return y
+
+    def steps(x):
+        batch, count = x.shape
+        return sum([x.sum() * batch * i for i in range(count)])
+
     def named(x, n):
         y = x * n
         for _ in range(x.dim()):
@@ -305,6 +315,31 @@ def test_a_number_that_decides_a_loop_compiles_for_each_value(
     assert again == (2 if repeats else 0 if dynamic else 1)
     answers = {(one.recompiles, one.repeats) for one in asked if one.recompiles}
     assert answers == ({(True, repeats)} if repeats or not dynamic else set())
+
+
+@pytest.mark.parametrize("name", ["rows", "steps"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_size_that_decides_a_loop_compiles_for_each_value(
+    module: Any, name: str, *, dynamic: bool | None
+) -> None:
+    function = getattr(module, name)
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(function, dynamic=dynamic)
+        compiled(torch.randn(6, 5))
+        (frame,) = recorder.forecasts()
+        compiled(torch.randn(6, 4))
+        compiled(torch.randn(6, 3))
+        assert len(recorder.parts().recompiles) == 2
+    sizes = {
+        one.subject[0]: (one.recompiles, one.repeats, one.is_loop_count)
+        for one in frame.changes
+        if one.kind is ChangeKind.SIZE
+    }
+    assert sizes == {
+        "x.size(1)": (True, True, True),
+        "x.size(0)": (dynamic is None, dynamic is not None and sizes["x.size(0)"][1], False),
+    }
 
 
 def test_the_last_value_that_a_break_carries_over_is_what_the_expression_computed(module: Any) -> None:

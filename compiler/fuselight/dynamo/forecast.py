@@ -21,7 +21,7 @@ from fuselight import torch_texts
 from fuselight.dynamo import graphs, recompiles, stacks
 from fuselight.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.dynamo.guards import Births
-from fuselight.dynamo.loop_counts import loop_counts
+from fuselight.dynamo.loop_counts import LoopCounts, loop_counts
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
 from fuselight.torch_api import artifacts, settings
@@ -74,6 +74,8 @@ class _Change:
     f_locals: Mapping[str, object]
     during: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     is_likely: bool = True
+    is_loop_size: bool = False
+    """Whether it is a size that decides how often a loop runs."""
 
 
 def forecast(
@@ -89,7 +91,7 @@ def forecast(
         return None
     found = []
     counts = loop_counts(frame.code)
-    for change in _changes(frame, managers, births, roots):
+    for change in _changes(frame, managers, births, roots, counts):
         with change.during():
             failure = _first_failure(managers, change.f_locals)
         one = Forecast(
@@ -99,7 +101,8 @@ def forecast(
             change.now,
             failure is not None,
             is_likely=change.is_likely,
-            is_loop_count=change.kind is ChangeKind.NUMBER and not counts.isdisjoint(change.subject),
+            is_loop_count=change.is_loop_size
+            or (change.kind is ChangeKind.NUMBER and not counts.names.isdisjoint(change.subject)),
         )
         found.append(one if failure is None else _with_guard(one, *failure, births, frame.callee))
     found.sort(key=lambda one: (not one.recompiles, not one.is_likely))
@@ -142,7 +145,7 @@ def _with_guard(
     words = "" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source)
     return replace(
         one,
-        repeats=one.is_loop_count
+        repeats=(one.is_loop_count and one.kind is not ChangeKind.SIZE_ONE)
         or _repeats(one.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")),
         source=callee.in_its_words(words),
         guard=code[:400],
@@ -160,12 +163,16 @@ def _repeats(kind: ChangeKind, *, is_plain_size: bool) -> bool:
 
 
 def _changes(
-    frame: CompiledFrame, managers: Sequence[Any], births: Mapping[Any, Births], roots: Sequence[str]
+    frame: CompiledFrame,
+    managers: Sequence[Any],
+    births: Mapping[Any, Births],
+    roots: Sequence[str],
+    counts: LoopCounts,
 ) -> Iterator[_Change]:
     f_locals = {name: value for name, value in frame.f_locals.items() if not name.startswith("__nested_")}
     leaves = list(_leaves(f_locals, ()))[:MOST_LEAVES]  # without what torch resumes callers with
     tensors = [(path, value) for path, value in leaves if type(value) is torch.Tensor]
-    yield from _size_changes(frame, tensors)
+    yield from _size_changes(frame, tensors, counts)
     yield from _mode_changes(frame, tensors)
     yield from _tensor_changes(frame, tensors)
     for path, value in leaves:
@@ -216,7 +223,9 @@ def _change(
     return _Change(kind, subject, f_locals=_replaced(frame.f_locals, changes), **words)
 
 
-def _size_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Tensor]]) -> Iterator[_Change]:
+def _size_changes(
+    frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Tensor]], counts: LoopCounts
+) -> Iterator[_Change]:
     """Yield changes of sizes. Equal sizes in the same dimension of several tensors change together, as a batch does."""
     groups: dict[tuple[int, int], list[tuple[Path, torch.Tensor]]] = {}
     for path, tensor in tensors:
@@ -226,11 +235,15 @@ def _size_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Tens
     for (dimension, size), members in groups.items():
         subject = tuple(f"{_name(frame, path)}.size({dimension})" for path, _ in members)
         is_likely = any(_is_varied(tensor, dimension) for _, tensor in members)
+        is_loop_size = any(
+            len(path) == 1 and counts.has_size(path[0], dimension, tensor.dim()) for path, tensor in members
+        )
         other = size - 1 if size > 2 else size + 1 if size == 2 else 3  # noqa: PLR2004 - 0 and 1 are special
         for kind, now in ((ChangeKind.SIZE, other), (ChangeKind.SIZE_ONE, 1)):
             if now != size and (kind is ChangeKind.SIZE or is_likely):
                 changes = {path: resized(tensor, dimension, now) for path, tensor in members}
-                yield _change(frame, kind, changes, subject, was=str(size), now=str(now), is_likely=is_likely)
+                words: dict[str, Any] = {"was": str(size), "now": str(now), "is_likely": is_likely}
+                yield _change(frame, kind, changes, subject, **words, is_loop_size=is_loop_size)
 
 
 def _is_varied(tensor: torch.Tensor, dimension: int) -> bool:

@@ -70,7 +70,9 @@ class Forecast:
     born: Stack = ()
     """The line that created this guard, outermost frame first."""
     is_loop_count: bool = False
-    """Whether it is a number that decides how often a loop of the function runs, as in `range(n)`."""
+    """Whether it decides how often a loop of the function runs, as a number in `range(n)` or a size in
+    `range(x.size(1))`.
+    """
 
 
 @dataclass(frozen=True)

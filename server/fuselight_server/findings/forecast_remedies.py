@@ -50,8 +50,8 @@ def remedies(
     `is_users`: the function is the user's, so that its names are the user's too. `ranks`: the number of dimensions of
     each tensor. `torch`: the version that ran.
     """
-    if one.kind in _ANYWAY:
-        return (_ANYWAY[one.kind],)
+    if one.is_loop_count or one.kind in _ANYWAY:
+        return _loop_remedies(subject[0]) if one.is_loop_count else (_ANYWAY[one.kind],)
     if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
         # Code that is compiled for any size of 2 or more says so in a guard.
         if "size mismatch" not in one.guard and not one.guard.startswith("2 <= "):
@@ -121,12 +121,15 @@ def _spec(sizes: Sequence[tuple[str, int]], ranks: Mapping[str, int], torch: str
     return f"{keyword}=ParamsSpec({{{', '.join(specs)}}})"
 
 
+def _loop_remedies(name: str) -> tuple[str, ...]:
+    """For a number or a size that decides how often a loop runs."""
+    return (
+        f"Compile the body of the loop instead: torch unrolls the loop, so that each `{name}` is compiled",
+        f"Or call it with few values of `{name}`",
+    )
+
+
 def _number_remedies(one: Forecast, name: str) -> tuple[str, ...]:
-    if one.is_loop_count:
-        return (
-            f"Compile the body of the loop instead: torch unrolls the loop, so that each `{name}` is compiled",
-            f"Or call it with few values of `{name}`",
-        )
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
     if "." in one.was or "e" in one.was or "n" in one.was:  # a float; inf and nan too
         return (tensor,)

@@ -306,7 +306,12 @@ def _repeats(one: Forecast) -> bool:
 def _cost(one: Forecast, limit: int, left: int) -> str:
     if left == 0:
         return f"eager mode: the limit of {limit} compiles is reached"
-    if one.kind is ChangeKind.SIZE and one.repeats and "size mismatch" not in one.guard:
+    if (
+        one.kind is ChangeKind.SIZE
+        and one.repeats
+        and not one.is_loop_count
+        and "size mismatch" not in one.guard
+    ):
         return f"other sizes may compile too: up to {left} more until the limit of {limit}, then eager mode"
     if _repeats(one):
         each = _EACH.get(one.kind, "value")

@@ -321,3 +321,17 @@ def test_a_number_that_decides_a_loop_has_advice_of_its_own() -> None:
         "Or call it with few values of `k`",
     ), "neither a tensor nor dynamic=True would help"
     assert len(one.made) == 2, "two further values are tried"
+
+
+@pytest.mark.parametrize(
+    "guard", ["tensor 'L['x']' size mismatch at index 1. expected 6, actual 5", "6 == s1"]
+)
+def test_a_size_that_decides_a_loop_has_the_advice_of_loops(guard: str) -> None:
+    size = Forecast(
+        ChangeKind.SIZE, ("x.size(1)",), "6", "5", recompiles=True, repeats=True, is_loop_count=True, source="x",
+        guard=guard,
+    )  # fmt: skip
+    (one,) = changes(frame(size))
+    assert one.cost == "each new size compiles: 7 more until the limit of 8, then eager mode"
+    assert one.remedies[0].startswith("Compile the body of the loop instead")
+    assert not any("dynamic" in remedy for remedy in one.remedies)

@@ -124,7 +124,7 @@ def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> C
     for launch in profile.launches:
         for bound in _bounds_of(launch, _kernel_of(launch, measured)):
             parts[bound] += launch.us * busy / launched if launched else 0.0
-            counts[bound] += max(1, round(launch.count))
+            counts[bound] += 1 if launch.kind is LaunchKind.KERNEL else max(1, round(launch.count))
     idle = max(0.0, us - busy)
     parts[KnobBound.IDLE] += idle
     counts[KnobBound.IDLE] = sum(max(1, round(launch.count)) for launch in profile.launches)

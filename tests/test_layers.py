@@ -48,6 +48,7 @@ SERVER_CORE = (
     "fuselight_server.measured",
     "fuselight_server.runs",
     "fuselight_server.static",
+    "fuselight_server.tuned",
     "fuselight_server.worker_client",
 )
 """The server without its two faces: no LSP, no terminal."""
@@ -154,6 +155,10 @@ LAYERS = (
     Layer(("fuselight_server.kernels",), (*SHARED, *BASE)),
     Layer(("fuselight_server.measured",), (*SHARED, *BASE, "fuselight_server.kernels")),
     Layer(
+        ("fuselight_server.tuned",),
+        (*SHARED, *BASE, "fuselight.tune.knobs", "fuselight_server.kernels", "fuselight_server.measured"),
+    ),
+    Layer(
         ("fuselight_server.findings",),
         (
             *SHARED,
@@ -186,6 +191,7 @@ LAYERS = (
             "fuselight_server.measured",
             "fuselight_server.runs",
             "fuselight_server.static",
+            "fuselight_server.tuned",
         ),
     ),
     Layer(

@@ -1,0 +1,75 @@
+"""Times and gains of a search's candidates.
+
+Invariant: a gain is that of rounds in which both were timed, one after the other; only without such rounds is it the
+quotient of the medians.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from fuselight.configurations import EAGER, MODES
+from fuselight.report import Measured
+from fuselight_server.measured.timing_stats import clock_of, timing_of
+
+if TYPE_CHECKING:
+    from fuselight.report import RaceSample, TuneCandidate, Tuned
+
+DEFAULT = MODES[0]
+
+
+def as_measured(tuned: Tuned) -> Measured:
+    """The candidates as configurations of a benchmark."""
+    rows = tuple(one.configuration for one in tuned.candidates)
+    return Measured(tuned.work, tuned.machine, rows, finished=tuned.finished, started=tuned.started)
+
+
+def candidate_of(tuned: Tuned, name: str) -> TuneCandidate | None:
+    """The candidate of a configuration; None if the search has none of this name."""
+    return next((one for one in tuned.candidates if one.configuration.name == name), None)
+
+
+def has_decision(tuned: Tuned) -> bool:
+    """Whether the search has shown which configuration is the fastest."""
+    return tuned.result is not None
+
+
+def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
+    """The time of `base` divided by that of a candidate, median over the rounds that have both; None if unknown."""
+    if name == base:
+        return None
+    ratios = [
+        other.us / mine.us
+        for mine, other in zip(_rounds(tuned, name, base), _rounds(tuned, base, name), strict=True)
+        if mine.us > 0
+    ]
+    if ratios:
+        return statistics.median(ratios)
+    clock = clock_of(as_measured(tuned))
+    mine, other = (candidate_of(tuned, one) for one in (name, base))
+    mine_us, other_us = (
+        timing_of(one.configuration, clock) if one is not None else None for one in (mine, other)
+    )
+    if mine_us is None or other_us is None or mine_us.median_us <= 0:
+        return None
+    return other_us.median_us / mine_us.median_us
+
+
+def _rounds(tuned: Tuned, name: str, other: str) -> list[RaceSample]:
+    """The samples of `name` whose round, the nth of a stage, `other` has too."""
+    found = []
+    for stage in dict.fromkeys(one.stage for one in tuned.race):
+        mine, theirs = (
+            [one for one in tuned.race if one.stage == stage and one.name == each] for each in (name, other)
+        )
+        found += mine[: len(theirs)]
+    return found
+
+
+def eager_gain(tuned: Tuned) -> float | None:
+    """Eager's time divided by the winner's; None if unknown."""
+    result = tuned.result
+    if result is None or result.eager_us is None or result.us <= 0:
+        return gain(tuned, tuned.winner, EAGER)
+    return result.eager_us / result.us

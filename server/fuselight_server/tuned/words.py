@@ -1,0 +1,216 @@
+"""Knobs, bounds, reasons and outcomes as people read them, who train models and have never tuned a compiler.
+
+Invariant: a knob that this version does not know is shown by its name, never left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import KnobBound, Numerics, Skip, TuneOutcome
+from fuselight.tune.knobs import KNOBS
+from fuselight_server.formatting import format_list, format_percent, format_ratio, format_time
+from fuselight_server.measured.timing_stats import clock_of, timing_of
+from fuselight_server.measured.words import device
+from fuselight_server.tuned.measurements import as_measured, candidate_of, eager_gain, has_decision
+
+if TYPE_CHECKING:
+    from fuselight.report import Knob, TuneCandidate, Tuned, TunedResult
+
+LABELS = {
+    "attention_cudnn": "attention with cuDNN",
+    "attention_efficient": "memory-efficient attention",
+    "attention_flash": "FlashAttention",
+    "attention_math": "attention as matrix multiplications",
+    "bf16": "bfloat16",
+    "blocks": "repeated block",
+    "channels_last": "channels last",
+    "concat_linear": "combined linear layers",
+    "conv_as_matmul": "convolutions as matrix multiplications",
+    "cpp_gemm": "C++ matrix multiplications",
+    "cpp_wrapper": "C++ wrapper",
+    "cuda_graphs": "CUDA graphs",
+    "dynamic_sizes": "dynamic sizes",
+    "fixes": "verified fixes",
+    "force_layout": "channels-last convolutions",
+    "gemm_autotune": "max-autotune",
+    "gemm_autotune_tma": "max-autotune with TMA",
+    "memory_bound_matmul": "thin matrix multiplications",
+    "optimizer": "optimizer's step",
+    "pointwise_autotune": "pointwise autotuning",
+    "static_sizes": "static sizes",
+    "tf32": "TF32",
+}
+"""Names of knobs as people read them, where that is not the name with blanks."""
+_MEANINGS = {one.name: one.about for one in KNOBS}
+
+BOUNDS = {
+    KnobBound.IDLE: "time in which the device waits for the host",
+    KnobBound.MATMUL: "time in matrix multiplications",
+    KnobBound.CONVOLUTION: "time in convolutions",
+    KnobBound.GENERATED: "time in generated kernels",
+    KnobBound.ATTENTION: "time in attention",
+    KnobBound.DENSE: "time in matrix multiplications and convolutions",
+    KnobBound.KERNELS: "time in all kernels",
+    KnobBound.LAYOUT: "time in copies and convolutions",
+    KnobBound.BREAKS: "time at graph breaks and recompilations",
+    KnobBound.OPTIMIZER: "time in the optimizer's step",
+    KnobBound.CALL: "the whole call",
+}
+
+SKIPS = {
+    Skip.NOISE: "it cannot gain more than the noise of the timings",
+    Skip.NUMERICS: "it changes the arithmetic, which the numerics do not allow",
+    Skip.WORK: "it does not apply to this kind of call",
+    Skip.DEVICE: "it does not apply to this device",
+    Skip.ABSENT: "the model has nothing that it changes, or this torch lacks the option",
+    Skip.BUDGET: "the budget left no time for its compile",
+}
+
+OUTCOMES = {
+    TuneOutcome.WINNER: "winner",
+    TuneOutcome.BASELINE: "baseline",
+    TuneOutcome.SLOWER: "slower",
+    TuneOutcome.ELIMINATED: "eliminated early: too slow to win",
+    TuneOutcome.UNCONFIRMED: "led the race, but the confirming race did not show it to be faster than default",
+    TuneOutcome.INACCURATE: "wrong results",
+    TuneOutcome.FAILED: "failed",
+    TuneOutcome.SKIPPED: "not tried",
+    TuneOutcome.UNFINISHED: "not measured in time",
+}
+
+NUMERICS = {
+    Numerics.EXACT: "exact: only what torch.compile itself does",
+    Numerics.TF32: "TF32 allowed",
+    Numerics.REDUCED: "TF32 and bfloat16 allowed",
+}
+
+
+def knob_label(name: str) -> str:
+    """`CUDA graphs` for the knob `cuda_graphs`."""
+    return LABELS.get(name) or name.replace("_", " ")
+
+
+def knob_meaning(name: str) -> str:
+    """What a knob changes; empty for one that is not known."""
+    return _MEANINGS.get(name, "")
+
+
+def configuration_label(name: str, knobs: tuple[str, ...]) -> str:
+    """`CUDA graphs and coordinate descent`; the notation of a configuration without knobs."""
+    return format_list(knob_label(one) for one in knobs) or name
+
+
+def bound_words(bound: KnobBound) -> str:
+    """`time in matrix multiplications`: the part of a call that a knob can at most remove."""
+    return BOUNDS.get(bound) or f"time in {bound.value.replace('_', ' ')}"
+
+
+def ceiling_words(knob: Knob) -> str:
+    """`at most 1.34×: 310 µs of time in which the device waits for the host`; `unknown` without a bound."""
+    bound = bound_words(knob.bound)
+    if knob.ceiling is None:
+        return "unknown: the profile does not show it" if knob.bound_us is None else bound
+    us = f"{format_time(knob.bound_us)} of a call, " if knob.bound_us is not None else ""
+    return f"at most {format_ratio(knob.ceiling)}: {us}{bound}"
+
+
+def why_skipped(skip: Skip | None, detail: str) -> str:
+    """The reason for not trying something; empty if it was tried."""
+    if skip is None:
+        return ""
+    if skip is Skip.NOISE and detail:
+        return f"{SKIPS[skip]}: {detail}"
+    return detail or SKIPS[skip]
+
+
+def gain_words(result: TunedResult) -> str:
+    """`1.34× over default (at least 1.31×)`."""
+    low = f" (at least {format_ratio(result.gain_low)})" if 1 < result.gain_low < result.gain else ""
+    return f"{format_ratio(result.gain)} over default{low}"
+
+
+def lens_words(tuned: Tuned) -> str:
+    """`Tuned: 1.34× over default`, `Tuned: default is fastest`, `Tuned: no decision`."""
+    result = tuned.result
+    if result is None or not has_decision(tuned):
+        return "Tuned: no decision"
+    if result.configuration == "default":
+        return "Tuned: default is fastest"
+    return f"Tuned: {format_ratio(result.gain)} over default"
+
+
+def headline(tuned: Tuned) -> str:
+    """The decision in one sentence."""
+    result = tuned.result
+    if result is None:
+        return _undecided(tuned)
+    if result.configuration == "default":
+        return "default is the fastest: nothing that was tried is faster beyond the noise"
+    winner = candidate_of(tuned, tuned.winner)
+    name = configuration_label(result.configuration, winner.knobs if winner is not None else ())
+    times = f"{format_time(result.us)} a call instead of {format_time(result.default_us)}"
+    return f"{name}: {gain_words(result)}, {times}"
+
+
+def _undecided(tuned: Tuned) -> str:
+    """What is known without a decision."""
+    best = best_so_far(tuned)
+    if best is None:
+        return "no decision yet" if not tuned.finished else "no decision: default could not be measured"
+    best_words = f"{configuration_label(best[0].configuration.name, best[0].knobs)}, {format_ratio(best[1])}"
+    return f"best so far: {best_words} over default, not confirmed"
+
+
+def best_so_far(tuned: Tuned) -> tuple[TuneCandidate, float] | None:
+    """The candidate that leads, and its gain over default; None while nothing is faster than default."""
+    leader = candidate_of(tuned, tuned.winner)
+    if leader is None or tuned.winner == "default":
+        return None
+    measured = as_measured(tuned)
+    clock = clock_of(measured)
+    base = candidate_of(tuned, "default")
+    mine = timing_of(leader.configuration, clock)
+    timing = timing_of(base.configuration, clock) if base is not None else None
+    if mine is None or timing is None or mine.median_us <= 0:
+        return None
+    return leader, timing.median_us / mine.median_us
+
+
+def statements(tuned: Tuned) -> list[str]:
+    """The headline, then what it rests on."""
+    said = [headline(tuned)]
+    result, confirmation = tuned.result, tuned.confirmation
+    if result is not None:
+        eager = eager_gain(tuned)
+        if eager is not None and result.configuration != "default":
+            said.append(f"{format_ratio(eager)} over eager")
+        if confirmation is not None and result.configuration != "default":
+            said.append(
+                f"the confirming race against default: {confirmation.rounds} rounds, gain between "
+                f"{format_ratio(confirmation.low)} and {format_ratio(confirmation.high)} (95%)"
+            )
+        if result.accuracy:
+            said.append(f"results: {result.accuracy}")
+        if result.fixes:
+            said.append(f"the source must have these fixes: {format_list(result.fixes)}")
+    tried = [one for one in tuned.candidates if one.started_s is not None]
+    took = f"{format_time(tuned.seconds * 1e6)} of a budget of {format_time(tuned.budget_seconds * 1e6)}"
+    said.append(f"{len(tried)} configurations measured or started in {took}, on {device(tuned.machine)}")
+    largest = next((one for one in tuned.knobs if one.ceiling is not None), None)
+    if result is not None and result.configuration == "default" and largest is not None:
+        said.append(
+            f"the largest ceiling was {format_percent(1 - 1 / largest.ceiling)} of a call, for "
+            f"{knob_label(largest.name)}"
+            if largest.ceiling
+            else f"no ceiling is known for {knob_label(largest.name)}"
+        )
+    return said
+
+
+def progress_best(tuned: Tuned) -> str:
+    """`best so far CUDA graphs 1.32×`; empty while nothing is faster than default."""
+    best = best_so_far(tuned)
+    if best is None:
+        return ""
+    return f"best so far {configuration_label(best[0].configuration.name, best[0].knobs)} {format_ratio(best[1])}"

@@ -1,0 +1,105 @@
+"""The page of a search as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from fuselight.report import Culprit, Failure, RaceSample, TuneOutcome
+from fuselight_server.tuned.page import Surroundings, no_search, page
+from tests.support.reports import FILE, report
+from tests.support.tuned import GRAPHS, TUNED_GRAPHS, result, search, tuned, undecided
+
+
+def made(one: Any = None, around: Surroundings | None = None) -> dict[str, Any]:
+    shown = page(
+        one or search(),
+        around or Surroundings(),
+        uri_of=lambda path: f"file://{path}",
+        shown=lambda path: path.rpartition("/")[2],
+    )
+    json.dumps(shown, allow_nan=False)
+    return shown
+
+
+def test_every_page_has_the_same_keys() -> None:
+    none = no_search("file:///m.py", "m.py", "Net", Surroundings(message="press Tune"))
+    assert made().keys() == none.keys()
+    assert made(search(of={"finished": False})).keys() == none.keys()
+    assert (none["found"], none["message"], none["title"]) == (False, "press Tune", "Net")
+
+
+def test_a_finished_search_is_whole() -> None:
+    shown = made(around=Surroundings(file="file:///t.json", file_shown="t.json"))
+    assert (shown["found"], shown["partial"], shown["work"]) == (True, False, "inference")
+    assert (shown["uri"], shown["path"]) == (f"file://{FILE}", "model.py")
+    assert shown["statements"][0].startswith("CUDA graphs and coordinate descent: 1.60×")
+    assert {fact["name"] for fact in shown["machine"]} >= {"device", "threads", "torch"}
+    decision = shown["result"]
+    assert (decision["gain"], decision["gain_high"], decision["us"]) == (1.6, 1.65, 250.0)
+    assert "model = torch.compile(" in decision["code"]
+    assert "'coordinate_descent_tuning': True" in decision["code"]
+
+
+def test_a_knob_has_its_ceiling_and_the_reason() -> None:
+    graphs, _, _, layout, tf32, optimizer = made()["knobs"]
+    assert (graphs["label"], graphs["ceiling"], graphs["tried"], graphs["why"]) == (
+        "CUDA graphs", 2.0, True, "12 launches",
+    )  # fmt: skip
+    assert graphs["meaning"]
+    assert (layout["tried"], layout["why"]) == (
+        False,
+        "it cannot gain more than the noise of the timings: 0.4% of a call",
+    )
+    assert tf32["why"] == "allowed by `--numerics tf32`"
+    assert (optimizer["ceiling"], optimizer["why"]) == (None, "not for inference")
+
+
+def test_a_candidate_has_its_time_its_gain_and_what_became_of_it() -> None:
+    rows = {one["name"]: one for one in made()["candidates"]}
+    winner = rows[TUNED_GRAPHS]
+    assert (winner["outcome"], winner["us"], round(winner["gain"], 3)) == ("winner", 250.0, 1.6)
+    assert rows["default"]["gain"] is None
+    assert rows["default+max_autotune_gemm=True"]["why"] == "out of memory. Give it smaller inputs"
+    wrong = rows["default+freezing=True"]
+    assert (wrong["accurate"], wrong["accuracy"][:12]) == (False, "not as eager")
+    skipped = rows["default+combo_kernels=True"]
+    assert (skipped["us"], skipped["why"]) == (None, "the budget left no time for its compile")
+    assert {one["outcome_words"] for one in rows.values()} >= {"winner", "slower", "failed", "not tried"}
+
+
+def test_the_race_has_a_series_for_each_candidate() -> None:
+    series = made()["race"]
+    assert [one["name"] for one in series] == ["default", GRAPHS, TUNED_GRAPHS]
+    assert series[0]["points"][0] == [70.0, 400.0, 1]
+    assert len(series[1]["points"]) == 3
+    assert len(series[2]["points"]) == 6
+
+
+def test_numbers_that_json_lacks_are_unknown() -> None:
+    shown = made(search(of={"race": (RaceSample(float("inf"), 1, "default", float("nan")),)}))
+    assert shown["race"][0]["points"] == [[None, None, 1]]
+
+
+def test_a_search_without_a_decision_has_no_result() -> None:
+    shown = made(replace(search(), tuned=undecided()))
+    assert (shown["partial"], shown["result"]) == (True, None)
+
+
+def test_a_failure_of_the_whole_search_is_said() -> None:
+    failure = Failure(Culprit.USER, "inputs", "it has no inputs", "write a directive")
+    shown = made(report(failures=(failure,)))
+    assert (shown["found"], shown["message"]) == (False, "it has no inputs. Write a directive")
+    assert "it has no inputs. Write a directive" in made(search(failures=(failure,)))["notes"]
+
+
+def test_the_code_names_what_is_compiled() -> None:
+    function = replace(report().target, name="forward_all", kind="function")
+    shown = made(search(of={"result": result(capability="")}, target=function))
+    assert "forward_all = torch.compile(" in shown["result"]["code"]
+
+
+def test_every_outcome_is_one_that_the_page_knows() -> None:
+    assert {one["outcome"] for one in made()["candidates"]} <= {one.value for one in TuneOutcome}
+    assert tuned().finished

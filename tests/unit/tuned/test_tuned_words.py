@@ -1,0 +1,94 @@
+"""What a search came to, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import Knob, KnobBound, Numerics, Skip, TuneOutcome
+from fuselight.tune.knobs import KNOBS
+from fuselight_server.tuned import words
+from fuselight_server.tuned.measurements import eager_gain, gain
+from tests.support.tuned import GRAPHS, TUNED_GRAPHS, default_won, result, tuned, undecided
+
+
+def test_every_value_has_words() -> None:
+    assert set(words.BOUNDS) == set(KnobBound)
+    assert set(words.SKIPS) == set(Skip)
+    assert set(words.OUTCOMES) == set(TuneOutcome)
+    assert set(words.NUMERICS) == set(Numerics)
+    assert set(words.LABELS) <= {one.name for one in KNOBS}, "labels of knobs that there are"
+    assert all(words.knob_meaning(one.name) for one in KNOBS)
+
+
+def test_a_knob_that_is_not_known_is_shown_by_its_name() -> None:
+    assert words.knob_label("a_new_knob") == "a new knob"
+    assert words.knob_meaning("a_new_knob") == ""
+    assert words.configuration_label("default+x=1", ()) == "default+x=1"
+
+
+def test_the_headline_says_what_was_gained() -> None:
+    assert words.headline(tuned()) == (
+        "CUDA graphs and coordinate descent: 1.60× over default (at least 1.55×), 250 µs a call instead of 400 µs"
+    )
+    assert words.headline(default_won()).startswith(
+        "default is the fastest: nothing that was tried is faster"
+    )
+    assert words.headline(undecided()) == (
+        "best so far: CUDA graphs and coordinate descent, 1.60× over default, not confirmed"
+    )
+    assert words.headline(undecided(winner="default")) == "no decision yet"
+    none = tuned(result=None, candidates=(), winner="default")
+    assert words.headline(none) == "no decision: default could not be measured"
+
+
+def test_the_statements_say_what_the_decision_rests_on() -> None:
+    said = words.statements(tuned(result=result(fixes=("Use torch.where",))))
+    assert said[1:] == [
+        "3.2× over eager",
+        "the confirming race against default: 10 rounds, gain between 1.55× and 1.65× (95%)",
+        "results: passed against float64",
+        "the source must have these fixes: Use torch.where",
+        "6 configurations measured or started in 95 s of a budget of 120 s, on NVIDIA H200",
+    ]
+    assert words.statements(default_won())[-1] == "the largest ceiling was 50% of a call, for CUDA graphs"
+
+
+@pytest.mark.parametrize(
+    ("search", "text"),
+    [
+        (tuned(), "Tuned: 1.60× over default"),
+        (default_won(), "Tuned: default is fastest"),
+        (undecided(), "Tuned: no decision"),
+    ],
+)
+def test_the_lens_says_the_gain(search: object, text: str) -> None:
+    assert words.lens_words(search) == text  # type: ignore[arg-type]
+
+
+def test_progress_names_the_best_so_far() -> None:
+    assert words.progress_best(undecided()) == "best so far CUDA graphs and coordinate descent 1.60×"
+    assert words.progress_best(undecided(winner="default")) == ""
+
+
+def test_a_gain_is_that_of_the_rounds_that_both_have() -> None:
+    assert gain(tuned(), TUNED_GRAPHS) == pytest.approx(1.6)
+    assert gain(tuned(), GRAPHS) == pytest.approx(400 / 260)
+    assert gain(tuned(race=()), GRAPHS) == pytest.approx(400 / 260), "of the medians"
+    assert gain(tuned(), "default") is None
+    assert gain(tuned(), "default+max_autotune_gemm=True") is None, "it failed"
+    assert eager_gain(tuned()) == pytest.approx(3.2)
+
+
+def test_a_ceiling_says_of_what() -> None:
+    known = Knob("cuda_graphs", KnobBound.IDLE, 250.0, 2.0)
+    assert words.ceiling_words(known) == (
+        "at most 2.0×: 250 µs of a call, time in which the device waits for the host"
+    )
+    assert words.ceiling_words(Knob("x", KnobBound.CALL)) == "unknown: the profile does not show it"
+
+
+def test_a_reason_is_as_exact_as_it_is_known() -> None:
+    assert words.why_skipped(Skip.NOISE, "0.4% of a call") == f"{words.SKIPS[Skip.NOISE]}: 0.4% of a call"
+    assert words.why_skipped(Skip.ABSENT, "nothing was recompiled") == "nothing was recompiled"
+    assert words.why_skipped(Skip.BUDGET, "") == words.SKIPS[Skip.BUDGET]
+    assert words.why_skipped(None, "12 launches") == ""

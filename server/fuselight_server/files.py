@@ -12,13 +12,19 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _DISK: collections.OrderedDict[str, tuple[tuple[int, int], list[str]]] = collections.OrderedDict()
 _DISK_FILES = 64
 SOURCE_BYTES = 64 * 1024 * 1024
 """The largest source file that is read."""
+_SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
+)  # and everything that starts with a dot
 
 
 def open_regular(path: str | Path, *, follow_link: bool = True) -> BinaryIO:
@@ -69,6 +75,22 @@ def disk_text(path: str) -> str | None:
         return read_regular(path).decode("utf-8-sig")
     except (OSError, ValueError):  # a path with a null byte, or text that is not UTF-8
         return None
+
+
+def walk_sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folders below `folder`, itself first, in a stable order, with the names of all files in each.
+
+    Environments, caches and folders whose name starts with a dot are left out.
+    """
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _SKIPPED_FOLDERS
+            and not name.startswith(".")
+            and not (Path(parent) / name / "pyvenv.cfg").exists()
+        )
+        yield Path(parent), sorted(names)
 
 
 def within(path: str, folder: str) -> bool:

@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.report import Problem
-from fuselight_server.files import read_regular, split_text
+from fuselight_server.files import read_regular, split_text, walk_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fuselight_server.finding import Span
-
-_SKIPPED_FOLDERS = frozenset(
-    {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
-)  # and everything that starts with a dot
 
 
 def python_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -37,15 +33,8 @@ def python_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in _SKIPPED_FOLDERS
-            and not name.startswith(".")
-            and not (Path(parent) / name / "pyvenv.cfg").exists()
-        )
-        yield from (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
+    for parent, names in walk_sources(folder):
+        yield from (parent / name for name in names if name.endswith(".py"))
 
 
 def shown_path(path: str) -> str:

@@ -1,6 +1,7 @@
 """Rewrites that may remove the cause of a finding, as whole new texts of files.
 
-Invariant: `remedies` is a pure function of the finding, the report and the texts that it may read. Each text that it
+Invariant: `remedies` is a function of the finding, the report and the texts that it may read, and of the workspace's
+other files where an import would go. Each text that it
 gives parses and differs from the old one in the edited statement only, plus lines that a remedy inserts. Where a
 statement does not fit a rewrite for certain, there is no remedy.
 """
@@ -75,7 +76,7 @@ def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]
 def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:
     """The remedy without the imports that it leaves without a use."""
     path = site.finding.span.path
-    text = without_unused_imports(path, site.text, remedy.texts[path])
+    text = without_unused_imports(path, site.text, remedy.texts[path], site.report.roots)
     return dataclasses.replace(remedy, texts={**remedy.texts, path: text})
 
 

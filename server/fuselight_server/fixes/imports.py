@@ -1,9 +1,10 @@
 """Imports that a fix leaves without a use: removed with it.
 
 Invariant: an import goes only if the old text used its name and the new text has the name nowhere else, comments,
-strings and directives included, and if no import but that of a module of Python or NumPy is left out. Imports of a
-package's `__init__.py`, of a module with `__all__`, in a block, of a module by a dotted name, and on a line with a
-comment stay.
+strings and directives included, if no other file of the workspace takes the name from this one, and if no import but
+that of a module of Python or NumPy is left out. Imports of a package's `__init__.py`, of a module with `__all__`, in a
+block, of a module by a dotted name, and on a line with a comment stay. In a workspace that is too large to search, all
+do.
 """
 
 from __future__ import annotations
@@ -11,32 +12,45 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from fuselight_server.files import read_regular, walk_sources
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.site import chunks_of_text
 from fuselight_server.static.document import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _HEAD = re.compile(r"(?:from\s+\S+\s+)?import\s+")
+_ATTRIBUTE = re.compile(r"\b(\w+)\.(?=(\w+))")
+_MOST_FILES = 5_000
+_MOST_FOLDERS = 2_000
+_LONGEST_FILE = 4_000_000
+"""Bytes; a source that somebody wrote is shorter."""
 _NAME = re.compile(r"[/\\]")
 
 
-def without_unused_imports(path: str, old: str, new: str) -> str:
-    """The new text without the imports at top level that `old` used and `new` does not."""
+def without_unused_imports(path: str, old: str, new: str, roots: Sequence[str] = ()) -> str:
+    """The new text without the imports at top level that `old` used and `new` does not.
+
+    `roots`: folders of the workspace, whose other files may take a name from this one.
+    """
     before, after = Counter(_WORD.findall(old)), Counter(_WORD.findall(new))
-    gone = {name for name, uses in before.items() if after[name] == 1 < uses}
-    if not gone or "__all__" in before or _NAME.split(path)[-1] == "__init__.py":
+    unused = {name for name, uses in before.items() if after[name] == 1 < uses}
+    if not unused or "__all__" in before or _NAME.split(path)[-1] == "__init__.py":
         return new
-    for chunk in reversed(chunks_of_text(path, new)):
+    chunks = [one for one in chunks_of_text(path, new) if one.facts.error is None]
+    imported = {one.name for chunk in chunks for one in chunk.facts.imports if one.scope == ()} & unused
+    gone = imported - names_taken_from(path, imported, roots)
+    for chunk in reversed(chunks):
         names = {one.name for one in chunk.facts.imports if one.scope == ()}
-        if not names & gone or chunk.facts.error is not None:
+        if not names & gone:
             continue
         first = sum(map(len, lines_of(new)[: chunk.line - 1]))
         try:
@@ -47,6 +61,51 @@ def without_unused_imports(path: str, old: str, new: str) -> str:
         if chunk.column == 0 and shorter is not None and data[first : first + len(chunk.data)] == chunk.data:
             new = (data[:first] + shorter.encode() + data[first + len(chunk.data) :]).decode()
     return new
+
+
+def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) -> set[str]:
+    """The names of a file that other files in `roots` may import or read, by their texts on the disk.
+
+    All of them where there are too many files to search.
+    """
+    stem = _NAME.split(path)[-1].rpartition(".")[0]
+    found: set[str] = set()
+    files = _other_files(path, roots) if names and stem else iter(())
+    for count, file in enumerate(files):
+        if count >= _MOST_FILES or file is None:
+            return set(names)
+        try:
+            text = read_regular(file, _LONGEST_FILE).decode("utf-8", "replace")
+        except OSError:
+            continue
+        if stem in text:
+            found |= _taken(text, stem, set(names) - found)
+    return found
+
+
+def _other_files(path: str, roots: Sequence[str]) -> Iterator[Path | None]:
+    """The other sources and notebooks in the folders; None where there are too many folders."""
+    folders = 0
+    for root in roots:
+        for parent, names in walk_sources(Path(root)):
+            folders += 1
+            if folders > _MOST_FOLDERS:
+                yield None
+                return
+            files = (parent / name for name in names if name.endswith((".py", ".pyi", ".ipynb")))
+            yield from (file for file in files if str(file) != path)
+
+
+def _taken(text: str, stem: str, names: set[str]) -> set[str]:
+    """Which names a text imports from a module with this last name, or reads as its attributes."""
+    module = re.escape(stem)
+    lists = re.findall(rf"\bfrom\s+[\w.]*\b{module}\s+import\s*(\([^)]*\)|[^\n;]*)", text)
+    imported = {word for one in lists for word in _WORD.findall(one)}
+    if any("*" in one for one in lists):
+        return names
+    owners = {stem, *re.findall(rf"\b{module}\s+as\s+(\w+)", text)}
+    read = {found[2] for found in _ATTRIBUTE.finditer(text) if found[1] in owners}
+    return names & (imported | read)
 
 
 def _without(source: str, gone: set[str]) -> str | None:

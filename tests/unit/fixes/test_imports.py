@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from fuselight_server.fixes import imports
 from fuselight_server.fixes.imports import without_unused_imports
 from tests.support.offered_remedies import offered
 
@@ -55,3 +58,43 @@ def test_a_rewrite_has_no_import_that_it_leaves_unused() -> None:
     text = f"import numpy as np\nimport torch\n{CODE}"
     remedy = offered(text, "np.random.rand()", "GB0007")[0]
     assert remedy.texts["m.py"] == f"import torch\n{LATER}"
+
+
+TAKES = {
+    "from m import np\n": True,
+    "from pkg.m import f, np as numpy\n": True,
+    "from .m import (\n    f,\n    np,\n)\n": True,
+    "from m import *\n": True,
+    "import m\nm.np.zeros(4)\n": True,
+    "from pkg import m as lib\nlib.np.zeros(4)\n": True,
+    "import numpy as np\nfrom m import f\n": False,
+    "from m import f; np = f\n": False,
+    "from other import np\n": False,
+    "from mm import np\n": False,
+}
+
+
+@pytest.mark.parametrize("other", TAKES)
+def test_an_import_stays_that_another_file_takes_from_here(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "pkg" / "m.py"
+    path.parent.mkdir()
+    path.write_text(f"import numpy as np\n{CODE}")
+    (tmp_path / "train.py").write_text(other)
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "n.py").write_text("from m import np\n")
+    expected = f"import numpy as np\n{LATER}" if TAKES[other] else LATER
+    old, new = path.read_text(), f"import numpy as np\n{LATER}"
+    assert without_unused_imports(str(path), old, new, [str(tmp_path)]) == expected
+
+
+@pytest.mark.parametrize("bound", ["_MOST_FILES", "_MOST_FOLDERS"])
+def test_in_a_workspace_that_is_too_large_imports_stay(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "n.py").write_text("")
+    old, new = (f"import numpy as np\n{code}" for code in (CODE, LATER))
+    assert without_unused_imports("m.py", old, new, [str(tmp_path)]) == LATER
+    monkeypatch.setattr(imports, bound, 2)
+    assert without_unused_imports("m.py", old, new, [str(tmp_path)]) == new

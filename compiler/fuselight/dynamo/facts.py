@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from fuselight.dynamo import graphs, stacks
+from fuselight.dynamo import stacks
 from fuselight.report import Branch, Fact, FactKind, FileFacts, Problem, TracedFacts, TracedValue
 from fuselight.report.facts import MOST_EXPRESSIONS, MOST_VALUES
-from fuselight.torch_api import frames, variables
+from fuselight.torch_api import frames, names, variables
 
 Span = tuple[int, int, int, int]
 _Counts = dict[variables.Seen, int]
@@ -228,7 +228,7 @@ def _value(seen: variables.Seen) -> TracedValue:
 def _text(seen: variables.Seen) -> str:
     kind = FactKind(seen[0])
     if kind is FactKind.TENSOR:
-        return f"{graphs.dtype_name(seen[1])}[{', '.join(map(str, seen[2]))}]"
+        return f"{names.dtype_name(seen[1])}[{', '.join(map(str, seen[2]))}]"
     if kind is not FactKind.CONTAINER:
         return str(seen[1])
     _, name, items, length = seen

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 
 from fuselight import torch_texts
-from fuselight.dynamo import graphs, recompiles, stacks
+from fuselight.dynamo import recompiles, stacks
 from fuselight.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.dynamo.guards import Births
 from fuselight.dynamo.loop_counts import LoopCounts, loop_counts
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
-from fuselight.torch_api import artifacts, settings
+from fuselight.torch_api import artifacts, names, settings
 
 MOST_LEAVES = 64
 """Values of one call that are changed, one at a time."""
@@ -268,7 +268,7 @@ def _tensor_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Te
                 path: like(tensor, dtype=other, requires_grad=tensor.requires_grad)
                 for path, tensor in members
             }
-            was, now = graphs.dtype_name(dtype), graphs.dtype_name(other)
+            was, now = names.dtype_name(dtype), names.dtype_name(other)
             yield _change(frame, ChangeKind.DTYPE, changes, subject, was=was, now=now)
         if dtype.is_floating_point:
             flags = {tensor.requires_grad for _, tensor in members}

@@ -26,7 +26,8 @@ _FROM_ELSEWHERE = GeneratedGraph(
 class Compilation(Generation):
     """A Dynamo backend: torch.compile's own with `mode` and `options`, and what it generates is kept in `graphs`.
 
-    `device` is the one that it compiles for, for estimates next to the measured times.
+    `device` is the one that it compiles for, for estimates next to the measured times. `backend` replaces torch's: it
+    ends in Inductor, and its `config` has Inductor's options.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class Compilation(Generation):
         options: Mapping[str, Any] | None = None,
         *,
         dynamic: bool | None = None,
+        backend: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(device)
-        self._inductor = codegen.inductor_backend(mode, options or {}, dynamic=dynamic)
+        self._inductor = backend or codegen.inductor_backend(mode, options or {}, dynamic=dynamic)
         self.modules: list[ModuleType | None] = []
         """The wrapper of each of `graphs`; None where it was not generated here."""
         self._loaded: ModuleType | None = None
@@ -49,6 +51,11 @@ class Compilation(Generation):
     def unrecorded(self) -> Callable[..., Any]:
         """The same compile without recording."""
         return self._inductor
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Inductor's options that differ from its own, those of the mode included."""
+        return dict(getattr(self._inductor, "config", {}))
 
     @property
     def cudagraphs(self) -> bool:

@@ -17,6 +17,9 @@ import torch
 
 from fuselight.configurations import Configuration
 from fuselight.report import Device, GeneratedGraph, Problem
+from fuselight.report.tuned import TunedGraph
+from fuselight.runtime.graph_key import tuned_graph
+from fuselight.runtime.preparation import prepared, prepared_inductor
 from fuselight.torch_api import targets
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class Switched:
 
     backend: Callable[..., Any]
     instead: Callable[..., Any] | None = None
+    captured: dict[str, TunedGraph] = field(default_factory=dict)
+    """The graphs that it was given, by key."""
 
     @property
     def unrecorded(self) -> Callable[..., Any]:
@@ -48,7 +53,10 @@ class Switched:
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo."""
-        if self.instead is not None:
+        if self.instead is None:
+            found = tuned_graph(gm, inputs)
+            self.captured.setdefault(found.key, found)
+        else:
             asked["suspect"] = self.unrecorded
         made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
         return made
@@ -62,6 +70,8 @@ class Compiled:
     device: Device
     backends: dict[str, Switched] = field(default_factory=dict)
     """One backend per distinct set of torch.compile arguments: Dynamo shares the code of equal backends."""
+    captured: dict[str, TunedGraph] = field(default_factory=dict)
+    """The captured graphs by key, in the order of their first compile."""
 
     @property
     def by_inductor(self) -> tuple[Compilation, ...]:
@@ -99,6 +109,11 @@ class Compiled:
     def problems(self) -> tuple[Problem, ...]:
         """Problems that occurred while the compile was recorded."""
         return tuple(dict.fromkeys(problem for one in self.by_inductor for problem in one.problems))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Inductor's options, those of the mode included; empty if Inductor compiled nothing."""
+        return next((one.options for one in self.by_inductor), {})
 
     @property
     def cudagraphs(self) -> bool | None:
@@ -150,11 +165,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     if configuration.written:
         mode, backend, options = asked.get("mode"), asked.get("backend"), dict(of_source)
     else:
-        if configuration.dynamic is not None:
-            kept["dynamic"] = configuration.dynamic
-            for name in targets.SHAPES:  # torch takes either, never both
-                kept.pop(name, None)
-        kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
+        kept = _with_marks(configuration, kept)
     options.pop(_GUARDS, None)
     for_torch = (
         {_GUARDS: of_source[_GUARDS]} if _GUARDS in of_source else {}
@@ -164,16 +175,29 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
         if key not in made.backends:
             from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
 
-            inductor = Compilation(made.device, mode, options, dynamic=kept.get("dynamic"))
-            made.backends[key] = Switched(inductor)
+            inductor = prepared_inductor(
+                configuration.preparation, mode, options, dynamic=kept.get("dynamic")
+            )
+            made.backends[key] = Switched(Compilation(made.device, backend=inductor), captured=made.captured)
     else:
         key = f"{backend if isinstance(backend, str) else id(backend)}"
         if key not in made.backends:
             named = targets.backend_named(backend) if isinstance(backend, str) else backend
-            made.backends[key] = Switched(named)
+            named = prepared(configuration.preparation, named)
+            made.backends[key] = Switched(named, captured=made.captured)
         for_torch.update(options)
         if mode is not None:
             kept["mode"] = mode
     if for_torch:
         kept["options"] = for_torch
     return {**kept, "backend": made.backends[key]}
+
+
+def _with_marks(configuration: Configuration, kept: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of torch.compile with those of the configuration that decide where graphs end."""
+    marked = {**kept, "fullgraph": bool(kept.get("fullgraph")) or configuration.fullgraph}
+    if configuration.dynamic is not None:
+        marked["dynamic"] = configuration.dynamic
+        for name in targets.SHAPES:  # torch takes either, never both
+            marked.pop(name, None)
+    return marked

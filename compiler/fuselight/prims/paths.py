@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from fuselight.dynamo import stacks
-from fuselight.dynamo.graphs import target_name
 from fuselight.report import OperatorPath, Phase, Problem, Stack, is_library_call
 from fuselight.report.failure import first_line
 from fuselight.torch_api import compiled_results, errors, frames, operator_sets
+from fuselight.torch_api.names import target_name
 
 CORE_ATEN, PRIMS, INDUCTOR = "core-aten", "prims", "inductor"
 _NAMED: dict[str, tuple[Callable[[], operator_sets.Table], Callable[[Any], bool]]] = {

@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -67,3 +68,13 @@ def is_of_cuda_graphs(path: str) -> bool:
 def is_overwritten(error: BaseException) -> bool:
     """Whether what a CUDA graph gave was read after a later replay wrote over it: torch has words alone for it."""
     return isinstance(error, RuntimeError) and _OVERWRITTEN in str(error)
+
+
+def capture_again(reason: str) -> BaseException | None:
+    """What a backend raises for Dynamo to capture the frame again; None if this torch has no such exception."""
+    kind: Any = getattr(torch._dynamo.exc, "TensorifyScalarRestartAnalysis", None)
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
+        return None
+    made: Any = kind
+    again: BaseException = made(restart_reason=reason)
+    return again

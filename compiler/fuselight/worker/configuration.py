@@ -160,6 +160,7 @@ class MeasureCalls:
                     "read": functools.partial(self._read, state, session),
                     "isolate": session.isolate,
                     "search": check.search,
+                    "replay": self._replay,
                     "finish": lambda: self._write_report(state, session),
                 }
             )
@@ -218,6 +219,10 @@ class MeasureCalls:
             made.save(_results(state))
             said["float64"] = _results(state)
         return said
+
+    def _replay(self) -> dict[str, Any]:
+        """What a program needs to run this configuration: parts of `report.tuned.TunedResult`, encoded."""
+        return {"graphs": encode(tuple(self.compiled.captured.values())), "options": self.compiled.options}
 
     def _read(self, state: RunState, session: ConfigurationSession, *, look: bool) -> dict[str, Any]:
         """Read the profile and, with `look`, the machine's state."""

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.fx.passes.split_module import split_module
 
-from fuselight.dynamo import graphs, stacks
+from fuselight.dynamo import stacks
 from fuselight.report import Stack
-from fuselight.torch_api import frames
+from fuselight.torch_api import frames, names
 
 Backend = Callable[..., Callable[..., Any]]
 """The `backend` argument of torch.compile: takes a captured graph and its inputs, and returns what to call instead."""
@@ -51,7 +51,7 @@ def read_captured(gm: torch.fx.GraphModule) -> Captured:
     """Read a graph before a backend can change it."""
     calls = _calls(gm)
     operators = tuple(
-        Operator(graphs.target_name(node.target), stacks.of_node(node), _bare_name(node) not in _BETWEEN)
+        Operator(names.target_name(node.target), stacks.of_node(node), _bare_name(node) not in _BETWEEN)
         for node in calls
     )
     return Captured(frames.current_compile_id(), operators, tuple(_cuts(calls)))
@@ -134,7 +134,7 @@ def _may_cross(node: torch.fx.Node) -> bool:
 
 
 def _bare_name(node: torch.fx.Node) -> str:
-    return graphs.target_name(node.target).rpartition(".")[2]
+    return names.target_name(node.target).rpartition(".")[2]
 
 
 def _opens(node: torch.fx.Node) -> int:

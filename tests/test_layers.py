@@ -48,6 +48,7 @@ SERVER_CORE = (
     "fuselight_server.measured",
     "fuselight_server.runs",
     "fuselight_server.static",
+    "fuselight_server.sweep",
     "fuselight_server.tuned",
     "fuselight_server.worker_client",
 )
@@ -192,6 +193,19 @@ LAYERS = (
     Layer(
         ("fuselight_server.runs",),
         (*SHARED, *BASE, "fuselight_server.static", "fuselight_server.worker_client"),
+    ),
+    Layer(
+        ("fuselight_server.sweep",),
+        (
+            *SHARED,
+            *BASE,
+            "fuselight.worker.remote_run",
+            "fuselight_server.findings",
+            "fuselight_server.kernels",
+            "fuselight_server.measured",
+            "fuselight_server.runs",
+            "fuselight_server.static",
+        ),
     ),
     Layer(
         ("fuselight_server.results",),

@@ -58,6 +58,7 @@ FINITE = {
 
 GROWING = {
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
+    ("fuselight/worker/remote_run.py", "_kept"): "one worker",
     ("fuselight_server/files.py", "_DISK"): "the last files that were read",
 }
 """Containers of a module that begin empty: what bounds them."""

@@ -111,7 +111,7 @@ def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
     script, style = page_parts(folder)
     script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
     style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
-    policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:"
+    policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'; img-src data:"
     return _HTML.format(
         policy=policy,
         title=html.escape(f"Benchmark: {page['title']}"),
@@ -138,7 +138,8 @@ _HTML = """<!DOCTYPE html>
 """
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
+    """Return how a content policy names a script or a style that it allows."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -177,7 +178,7 @@ def as_csv(*pages: dict[str, Any]) -> str:
     for page in pages:
         named = {"target": page["title"], "file": page["path"]}
         rows = ({**named, **row} for row in _rows(page))
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+        writer.writerows({key: spreadsheet_cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -254,7 +255,7 @@ def _at(place: dict[str, Any] | None) -> Row:
     return {} if place is None else {"path": place["path"], "line": place["line"] + 1}
 
 
-def _cell(value: Any) -> Any:
+def spreadsheet_cell(value: Any) -> Any:
     """Return a value as a cell, which no spreadsheet takes for a formula."""
     if value is None:
         return ""

@@ -1,0 +1,133 @@
+"""`fuselight sweep` for people: a line for each row as it comes, and the summary at the end.
+
+Invariant: a measured time carries its spread, and nothing is shown by color alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.formatting import (
+    format_count,
+    format_estimate,
+    format_list,
+    format_ratio,
+    format_spread,
+    format_time,
+)
+from fuselight_server.sweep.rows import RowStatus, SweepJob
+from fuselight_server.sweep.summary import summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.sweep.comparison import SweepComparison
+    from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
+    from fuselight_server.sweep.summary import CauseCount
+
+_STYLES = {
+    RowStatus.DONE: "green",
+    RowStatus.FAILED: "red",
+    RowStatus.LOST: "red",
+    RowStatus.ABSENT: "yellow",
+}
+_MOST_CAUSES = 8
+_MOST_CHANGES = 20
+
+
+def print_row(row: SweepRow, terminal: Terminal) -> None:
+    """One line: status, model, job, result, and what a reader must know of it."""
+    where = f" on {row.node}" if row.attempts > 1 and row.node else ""
+    again = f" (attempt {row.attempts}{where})" if row.attempts > 1 else ""
+    terminal.print(
+        (f"{row.status.value:<7}", _STYLES[row.status]),
+        f"{row.id}: {result_in_words(row)}{again}",
+    )
+    if row.failure is not None and row.failure.next_step:
+        terminal.print(("        next: ", "dim"), row.failure.next_step)
+    for note in row.notes:
+        terminal.print(("        note: ", "dim"), note)
+
+
+def result_in_words(row: SweepRow) -> str:
+    """`2 graphs, 1 break`, `24 kernels, ~228 µs on h200`, `eager 12 ms, default 4 ms (3.0×)`, or why there is none."""
+    if row.failure is not None:
+        place = f" ({row.failure.place})" if row.failure.place else ""
+        return f"{row.failure.message}{place}"
+    if row.job is SweepJob.CHECK:
+        counted = (
+            (row.graphs, "graph"), (row.breaks, "break"),
+            (row.recompilations, "recompilation"), (row.operators, "operator"),
+        )  # fmt: skip
+        return ", ".join(format_count(count, noun) for count, noun in counted if count is not None)
+    if row.job is SweepJob.KERNELS:
+        estimate = f", {format_estimate(row.kernel_us)}" if row.kernel_us else ""
+        return f"{format_count(row.kernels or 0, 'kernel')}{estimate} on {row.kernel_device}"
+    gain = f"; {row.winner} wins, {format_ratio(row.gain)} over default" if row.gain is not None else ""
+    return ", ".join(map(_timed, row.configurations)) + gain
+
+
+def _timed(one: TimedConfiguration) -> str:
+    if one.us is None:
+        why = f": {one.failure.message}" if one.failure is not None else ""
+        return f"{one.name} not measured{why}"
+    spread = (
+        f" {format_spread((one.high_us - one.low_us) / 2 / one.us)}" if one.high_us and one.low_us else ""
+    )
+    notes = [format_ratio(one.speedup)] if one.speedup is not None and one.name != "eager" else []
+    notes += ["WRONG results"] if one.is_accurate is False else []
+    notes += ["unsteady"] if one.is_unsteady else []
+    return f"{one.name} {format_time(one.us)}{spread}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def print_summary(
+    rows: Sequence[SweepRow], comparison: SweepComparison | None, against: str, terminal: Terminal
+) -> None:
+    """The sweep in numbers, after its rows; regressions come first."""
+    found = summarize(rows)
+    terminal.print("")
+    if comparison is not None:
+        _print_comparison(comparison, against, terminal)
+    counted = ", ".join(f"{count:,} {name}" for name, count in found.statuses.items())
+    terminal.print((f"{format_count(len(rows), 'row')}: ", "bold"), counted)
+    if len(found.torches) > 1:
+        parts = [f"torch {name} in {format_count(count, 'row')}" for name, count in found.torches.items()]
+        terminal.print(("machines differ: ", "yellow"), f"{format_list(parts)}. Compare their rows with care")
+    for group in (*found.speedups, *([found.gain] if found.gain is not None else [])):
+        terminal.print(
+            f"{group.name}: geometric mean {format_ratio(group.mean)} in {format_count(group.rows, 'row')} "
+            f"({format_ratio(group.least)} to {format_ratio(group.most)})"
+        )
+    _print_causes("breaks", found.breaks, terminal)
+    _print_causes("recompilations", found.recompilations, terminal)
+    _print_causes("failures", found.failures, terminal)
+
+
+def _print_causes(title: str, causes: Sequence[CauseCount], terminal: Terminal) -> None:
+    if not causes:
+        return
+    terminal.print((f"{title} by cause:", "bold"))
+    for one in causes[:_MOST_CAUSES]:
+        terminal.print(f"  {one.count:>4}  {one.cause} in {format_count(len(one.rows), 'model')}")
+    terminal.print_more(len(causes) - _MOST_CAUSES, "cause", indent=2)
+
+
+def _print_comparison(found: SweepComparison, against: str, terminal: Terminal) -> None:
+    worse = len(found.regressions)
+    terminal.print(
+        (f"compared with {against}: ", "bold"),
+        f"{format_count(worse, 'regression')}, {format_count(len(found.changes) - worse, 'improvement')} in "
+        f"{format_count(found.compared, 'row')}",
+    )
+    for one in found.changes[:_MOST_CHANGES]:
+        detail = f" ({one.detail})" if one.detail else ""
+        terminal.print(
+            (f"  {one.direction.value:<11}", "red" if one.direction.value == "regression" else "green"),
+            f" {one.id}: {one.what}: {one.before} -> {one.after}{detail}",
+        )
+    terminal.print_more(len(found.changes) - _MOST_CHANGES, "change", indent=2)
+    for title, ids in (("only in this sweep", found.added), ("only in the earlier sweep", found.missing)):
+        if ids:
+            terminal.print(f"  {format_count(len(ids), 'row')} {title}")
+    terminal.print("")

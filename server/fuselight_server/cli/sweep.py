@@ -1,0 +1,453 @@
+"""`fuselight sweep`: the models of a suite, checked, compiled or benchmarked, here or over a Ray cluster.
+
+Invariant: each model and job ends as one row of the results folder, on disk before the next one is shown; an
+interrupted sweep goes on with --resume. Exit code 0: every model that there is has its result; 1: there are
+regressions against --against; 2: something has no result; 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight import tuned_file
+from fuselight.codec import encode
+from fuselight.configurations import ConfigurationError, names_in
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Work
+from fuselight.version import version
+from fuselight_server.cli.options import CommandError, add_python_option, at_least, suggestion
+from fuselight_server.cli.terminal import Color, print_error, progress_line, standard_output
+from fuselight_server.formatting import format_count
+from fuselight_server.interpreters import choose
+from fuselight_server.measured.planning import configurations
+from fuselight_server.store import Store, project_root
+from fuselight_server.sweep.comparison import compare_sweeps
+from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus
+from fuselight_server.sweep.page import as_page
+from fuselight_server.sweep.results import (
+    ABOUT,
+    PAGE,
+    TUNED,
+    ResultsError,
+    ResultsFolder,
+    is_settled,
+    newest,
+    read_results,
+)
+from fuselight_server.sweep.rows import RowStatus, SweepJob
+from fuselight_server.sweep.runner import SweepProgress, run_tasks
+from fuselight_server.sweep.suites import SuiteError, read_suite
+from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceError, plan_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fuselight.report.tuned import TunedResult
+    from fuselight_server.sweep.comparison import SweepComparison
+    from fuselight_server.sweep.engines import Engine
+    from fuselight_server.sweep.results import SweepResults
+    from fuselight_server.sweep.rows import SweepRow
+    from fuselight_server.sweep.suites import Suite
+
+_JOBS = (SweepJob.CHECK, SweepJob.KERNELS, SweepJob.BENCH)
+_SWEEPS = "sweeps"
+"""Folder of the store with the results of sweeps for which the user names no folder."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument(
+        "suite",
+        metavar="SUITE",
+        help="a folder, a .py file, or a list of targets: .toml, .jsonl, .py (TARGETS)",
+    )
+    parser.add_argument(
+        "--do",
+        metavar="JOB,JOB",
+        type=_jobs,
+        default=(SweepJob.CHECK,),
+        help=f"what to do with each model: {', '.join(job.value for job in _JOBS)} (default: check)",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        action="append",
+        help="cpu or cuda for bench, a GPU of the catalog for kernels; repeatable",
+    )
+    _add_engine_options(parser)
+    _add_folder_options(parser)
+    _add_limits(parser)
+    _add_measure_options(parser)
+    parser.add_argument(
+        "--against", metavar="DIR|FILE", help="compare with the results of another sweep, regressions first"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "csv", "html"),
+        default="text",
+        help="output format (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--color",
+        type=Color,
+        choices=[color.value for color in Color],
+        default=Color.AUTO,
+        help="when to color text (default: auto)",
+    )
+
+
+def _add_engine_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="local: processes on this machine; ray: a Ray cluster (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="the Ray cluster: HOST:PORT, ray://HOST:PORT or auto (default: a Ray of this machine, for this sweep)",
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=at_least(1),
+        help="number of tasks in parallel that are not timed (default: as cores and memory allow)",
+    )
+    parser.add_argument(
+        "--gpus", metavar="N", type=at_least(1), help="number of GPUs to time on (default: all of them)"
+    )
+    add_python_option(parser, "Python interpreter with torch")
+
+
+def _add_folder_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder for the results (default: a new folder in .fuselight/sweeps of the project)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the results in DIR, by default the newest ones of this suite",
+    )
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="with --resume: also run again what has no result"
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=at_least(0.0),
+        help="time limit of a run, or of each configuration that is timed, 0 for none (default: 120 for check, else "
+        "600)",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        metavar="MB",
+        type=at_least(0),
+        help="memory limit of a run, 0 for none (default: 8192 for check, else 16384)",
+    )
+
+
+def _add_measure_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--compare",
+        metavar="NAME,NAME",
+        action="append",
+        type=_configurations,
+        help="configurations for bench, as in `fuselight bench`; repeatable (default: eager and written)",
+    )
+    work = parser.add_mutually_exclusive_group()
+    work.add_argument("--train", action="store_true", help="time forward and backward")
+    work.add_argument("--step", action="store_true", help="time a training step")
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=at_least(2),
+        default=10,
+        help="interleaved rounds (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=at_least(0.01),
+        default=2.0,
+        help="seconds of timed calls for each configuration (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--accuracy",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare results with eager's",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the sweep and print its rows; returns the exit code. Raises CommandError."""
+    try:
+        suite = read_suite(options.suite)
+        before = read_results(options.against) if options.against else None
+        engine = _engine(options)
+    except (SuiteError, ResultsError, EngineError) as error:
+        raise CommandError(str(error)) from None
+    try:
+        plan = plan_sweep(suite, _sweep_options(options), has_gpu=engine.gpus > 0)
+        _check_gpus(plan, engine)
+        folder = _folder(options, suite)
+        folder.take()
+        try:
+            return _Sweep(suite, plan, engine, folder, before, options).run()
+        finally:
+            folder.close()
+    except (ResultsError, EngineError, UnknownDeviceError) as error:
+        raise CommandError(str(error)) from None
+    finally:
+        engine.close()
+
+
+class _Sweep:
+    """One run of the command."""
+
+    def __init__(  # noqa: PLR0917 - the parts of the command, made one after the other
+        self,
+        suite: Suite,
+        plan: SweepPlan,
+        engine: Engine,
+        folder: ResultsFolder,
+        before: SweepResults | None,
+        options: argparse.Namespace,
+    ) -> None:
+        self._suite, self._plan, self._engine = suite, plan, engine
+        self._folder, self._before, self._options = folder, before, options
+        self._terminal = standard_output(options.color)
+        self._rows: list[SweepRow] = []
+
+    def run(self) -> int:
+        """Run what has no row yet; returns the exit code."""
+        options, folder = self._options, self._folder
+        if folder.has_rows() and not options.resume:
+            raise CommandError(
+                f"{folder.path} has the results of an earlier sweep: go on with --resume, or choose another "
+                "folder with --out"
+            )
+        self._rows = list(folder.open_rows())
+        if folder.damaged:
+            print_error(f"{folder.damaged} damaged lines in {folder.path} are ignored: their tasks run again")
+        about = self._about()
+        settled = {row.key for row in self._rows if is_settled(row, retry_failed=options.retry_failed)}
+        for row in self._plan.rows:
+            if row.key not in settled:
+                self._take(row)
+        tasks = [one for one in self._plan.tasks if one.key not in settled]
+        ids = {one.id for one in self._plan.tasks} | {one.id for one in self._plan.rows}
+        known = len(ids) - len(tasks) - len(self._plan.rows)
+        kept = f", {known} have results already" if known > 0 else ""
+        print_error(
+            f"{format_count(len(tasks), 'task')} on {self._engine.description}{kept}; results in {folder.path}"
+        )
+        try:
+            with progress_line(is_quiet=not tasks) as show:
+                self._run(tasks, show)
+        except KeyboardInterrupt:
+            self._engine.close()
+            self._finish(about)
+            left = len(ids) - len({row.id for row in self._rows} & ids)
+            raise KeyboardInterrupt(
+                f"stopped: {left} of {len(ids)} tasks are left; go on with "
+                f"`fuselight sweep {shlex.quote(options.suite)} --out {shlex.quote(str(folder.path))} --resume` and "
+                "the same options"
+            ) from None
+        comparison = self._finish(about)
+        self._print(about, comparison)
+        rows = [row for row in newest(self._rows) if row.id in ids]
+        return exit_code(rows, comparison)
+
+    def _run(self, tasks: Sequence[Any], show: Callable[[str], None]) -> None:
+        progress = SweepProgress(len(tasks))
+        left = {one.id: one for one in tasks}
+        show(f"0/{len(tasks)} on {self._engine.description}: starting")
+        for row in run_tasks(tasks, self._engine, on_result=self._keep_tuned):
+            show("")
+            self._take(row)
+            progress.count(row)
+            left.pop(row.id, None)
+            rest = progress.rest_seconds(list(left.values()), self._engine)
+            failed = f", {progress.not_done} without a result" if progress.not_done else ""
+            time_left = f", {about_time(rest)} left" if rest else ""
+            show(f"{progress.done}/{progress.total}{failed}{time_left} (Ctrl-C keeps all results)")
+
+    def _take(self, row: SweepRow) -> None:
+        """Write a row, then show it."""
+        self._folder.append(row)
+        self._rows.append(row)
+        if self._options.format == "text":
+            from fuselight_server.cli.formats.sweep import print_row  # noqa: PLC0415 - not for --help
+
+            print_row(row, self._terminal)
+            sys.stdout.flush()
+
+    def _keep_tuned(self, result: TunedResult) -> None:
+        try:
+            tuned_file.keep(self._folder.path / TUNED, [result])
+        except (tuned_file.TunedFileError, OSError) as error:
+            print_error(f"the result of the search for {result.target} is not in {TUNED}: {error}")
+
+    def _about(self) -> dict[str, Any]:
+        """What the sweep is, kept from its first run on."""
+        about = {
+            "suite": self._suite.name,
+            "path": str(Path(self._options.suite).absolute()),
+            "engine": self._engine.description,
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "fuselight": version(),
+            "command": shlex.join(["fuselight", *sys.argv[1:]]),
+        }
+        self._folder.write(ABOUT, f"{encode_json(about)}\n")
+        return about
+
+    def _finish(self, about: dict[str, Any]) -> SweepComparison | None:
+        """Write the page, and return what changed since the sweep to compare with."""
+        rows = newest(self._rows)
+        comparison = compare_sweeps(self._before.rows, rows) if self._before is not None else None
+        against = self._before.name if self._before is not None else ""
+        self._folder.write(PAGE, as_page(rows, about, comparison, against))
+        return comparison
+
+    def _print(self, about: dict[str, Any], comparison: SweepComparison | None) -> None:
+        from fuselight_server.cli.formats import sweep as formats  # noqa: PLC0415 - not for --help
+        from fuselight_server.sweep import exports  # noqa: PLC0415 - the same
+
+        rows, against = newest(self._rows), self._before.name if self._before is not None else ""
+        if self._options.format == "text":
+            formats.print_summary(rows, comparison, against, self._terminal)
+            self._terminal.print(("page: ", "dim"), str(self._folder.path / PAGE))
+        elif self._options.format == "json":
+            self._terminal.write_data(exports.rows_as_json(rows, about, comparison))
+        elif self._options.format == "csv":
+            self._terminal.write_data(exports.rows_as_csv(rows))
+        else:
+            self._terminal.write_data(as_page(rows, about, comparison, against))
+
+
+def exit_code(rows: Sequence[SweepRow], comparison: SweepComparison | None) -> int:
+    """2 where something has no result, else 1 where there are regressions; an absent model is neither."""
+    if any(row.status in {RowStatus.FAILED, RowStatus.LOST} for row in rows) or not rows:
+        return 2
+    return int(comparison is not None and bool(comparison.regressions))
+
+
+def about_time(seconds: float) -> str:
+    """`~40 s`, `~12 min`, `~3.5 h`: an estimated duration."""
+    if seconds < 90:  # noqa: PLR2004 - below it minutes say too little
+        return f"~{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"~{minutes:.0f} min" if minutes < 90 else f"~{minutes / 60:.1f} h"  # noqa: PLR2004 - the same
+
+
+def encode_json(data: Any) -> str:
+    """Readable JSON."""
+    import json  # noqa: PLC0415 - not for --help
+
+    return json.dumps(encode(data), indent=1)
+
+
+def _engine(options: argparse.Namespace) -> Engine:
+    """The engine that the user chose. Raises EngineError and NoInterpreterError."""
+    if options.engine == "ray":
+        from fuselight_server.sweep.ray_engine import RayEngine  # noqa: PLC0415 - Ray is optional
+
+        return RayEngine.connected(
+            options.address, jobs=options.jobs, gpus=options.gpus, python=options.python
+        )
+    if options.address:
+        raise CommandError("--address is the address of a Ray cluster: add --engine ray")
+    gpus = local_gpus(os.environ)
+    if options.gpus is not None and options.gpus > len(gpus):
+        raise CommandError(
+            f"--gpus {options.gpus}: this machine has {len(gpus)}. Ask for fewer, or use a cluster with --engine ray"
+        )
+    path = Path(options.suite)
+    interpreter = choose(options.python, project_root(path if path.exists() else Path.cwd()), os.environ)
+    jobs = options.jobs or default_jobs()
+    return LocalEngine(interpreter, jobs=jobs, gpus=gpus[: options.gpus], folder=str(Path.cwd()))
+
+
+def _check_gpus(plan: SweepPlan, engine: Engine) -> None:
+    if engine.gpus == 0 and any(one.needs_gpu for one in plan.tasks):
+        raise EngineError(
+            f"--device cuda: there is no GPU in {engine.description}. Time on the CPU with --device cpu, or use a "
+            "machine with a GPU"
+        )
+
+
+def _folder(options: argparse.Namespace, suite: Suite) -> ResultsFolder:
+    """The folder for the results. Raises ResultsError."""
+    if options.out is not None:
+        return ResultsFolder(options.out)
+    store = Store.at(project_root(Path.cwd()))
+    folder = store.folder / _SWEEPS
+    if options.resume:
+        earlier = sorted(folder.glob(f"{suite.name}-[0-9]*"))
+        if not earlier:
+            raise ResultsError(
+                f"there is no earlier sweep of {suite.name} in {folder}: name its folder with --out, or leave out "
+                "--resume"
+            )
+        return ResultsFolder(earlier[-1])
+    try:
+        store.prepare()
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write to {store.folder}: {error.strerror or error}. Choose a folder with --out"
+        ) from None
+    return ResultsFolder(folder / f"{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+def _sweep_options(options: argparse.Namespace) -> SweepOptions:
+    work = Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None
+    return SweepOptions(
+        jobs=options.do,
+        devices=tuple(name.strip() for group in options.device or () for name in group.split(",")),
+        time_limit=options.time_limit,
+        memory_limit=options.memory_limit,
+        compare=tuple(name for group in options.compare or () for name in group),
+        plan=MeasurePlan(
+            work=work,
+            rounds=options.rounds,
+            seconds=options.seconds,
+            accuracy=options.accuracy,
+            bisect=False,
+            profile=False,
+        ),
+    )
+
+
+def _jobs(text: str) -> tuple[SweepJob, ...]:
+    known = [job.value for job in _JOBS]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            offer = suggestion(name, known) or f"; there are {', '.join(known)}"
+            raise argparse.ArgumentTypeError(f"there is no job `{name}`{offer}")
+    if not names:
+        raise argparse.ArgumentTypeError(f"name one of {', '.join(known)}")
+    return tuple(SweepJob(name) for name in dict.fromkeys(names))
+
+
+def _configurations(text: str) -> tuple[str, ...]:
+    try:
+        names = names_in(text)
+        configurations(names, compiled=False)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return tuple(names)

@@ -1,0 +1,77 @@
+"""A sweep as JSON and CSV.
+
+Invariant: JSON has every row as it is in the folder, and `--against` reads it. CSV has one line for each row and
+configuration, and no cell that a spreadsheet takes for a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.measured.exports import spreadsheet_cell
+from fuselight_server.sweep.rows import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight_server.sweep.comparison import SweepComparison
+    from fuselight_server.sweep.rows import SweepRow
+
+COLUMNS: tuple[str, ...] = (
+    "name", "group", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
+    "kernel_us", "kernel_device", "configuration", "us", "low_us", "high_us", "speedup", "first_us", "peak_bytes",
+    "accurate", "winner", "gain", "gain_low", "culprit", "kind", "failure", "place", "next_step", "attempts",
+    "seconds", "node", "torch", "triton", "python", "machine", "clock", "work", "started", "path", "target",
+    "break_causes", "recompilation_causes", "notes", "id",
+)  # fmt: skip
+
+
+def rows_as_json(
+    rows: Sequence[SweepRow], about: dict[str, Any], comparison: SweepComparison | None = None
+) -> str:
+    """All rows, and what changed since the sweep that they are compared with."""
+    data = {
+        "schema": SCHEMA,
+        "about": about,
+        "rows": [encode(row) for row in rows],
+        "comparison": encode(comparison) if comparison is not None else None,
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def rows_as_csv(rows: Sequence[SweepRow]) -> str:
+    """One line for each row and configuration."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerows(
+            {key: spreadsheet_cell(value) for key, value in line.items()} for line in _lines(row)
+        )
+    return out.getvalue()
+
+
+def _lines(row: SweepRow) -> Iterator[dict[str, Any]]:
+    shared = {name: getattr(row, name) for name in COLUMNS if hasattr(row, name)}
+    shared |= {"job": row.job.value, "status": row.status.value, "notes": "; ".join(row.notes)}
+    for name in ("break_causes", "recompilation_causes"):
+        shared[name] = "; ".join(f"{cause}: {count}" for cause, count in getattr(row, name).items())
+    failed = row.failure
+    for one in row.configurations or (None,):
+        failure = (one.failure if one is not None else None) or failed
+        line = dict(shared)
+        if failure is not None:
+            line |= {name: getattr(failure, name) for name in ("culprit", "kind", "place", "next_step")}
+        line["failure"] = failure.message if failure is not None else None
+        if one is not None:
+            line |= {name: getattr(one, name) for name in ("us", "low_us", "high_us", "speedup", "first_us")}
+            line |= {
+                "configuration": one.name,
+                "peak_bytes": one.peak_bytes,
+                "accurate": one.is_accurate,
+            }
+        yield line

@@ -1,0 +1,355 @@
+"""The page of a sweep: one HTML file that needs no network, with search and sort.
+
+Invariant: the script and the style of this package are all that its content policy allows, and no text of a row becomes
+markup. Each chart has a table with the same data.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.formatting import (
+    format_count,
+    format_estimate,
+    format_list,
+    format_moment,
+    format_ratio,
+    format_size,
+    format_spread,
+    format_time,
+)
+from fuselight_server.measured.exports import policy_hash
+from fuselight_server.sweep.rows import RowStatus, SweepJob
+from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight_server.sweep.comparison import RowChange, SweepComparison
+    from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
+    from fuselight_server.sweep.summary import SweepSummary
+
+_HTML = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>{header}</header>
+<main>{main}</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+_MOST_NAMES = 12
+"""Models that are listed for a cause."""
+_BAR_WIDTH, _BAR_HEIGHT = 56, 90
+"""Of the histogram, pixels."""
+STATUS_WORDS = {
+    RowStatus.DONE: "done",
+    RowStatus.FAILED: "failed",
+    RowStatus.LOST: "lost: the worker died twice",
+    RowStatus.ABSENT: "absent",
+}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of a table."""
+
+    text: str
+    sort: float | None = None
+    """A number to sort by."""
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a table."""
+
+    cells: tuple[_Cell, ...]
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def as_page(
+    rows: Sequence[SweepRow],
+    about: dict[str, Any],
+    comparison: SweepComparison | None = None,
+    against: str = "",
+) -> str:
+    """The page of the rows, and of what changed since the sweep `against`."""
+    folder = resources.files("fuselight_server.sweep")
+    script, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
+    summary = summarize(rows)
+    sections = [
+        _comparison(comparison, against) if comparison is not None else "",
+        _speedups(summary),
+        _causes("Breaks by cause", summary.breaks, "break", "No graph break was found."),
+        _causes("Recompilations by cause", summary.recompilations, "recompilation", ""),
+        _causes("Failures by cause", summary.failures, "failure", "Nothing failed."),
+        _rows(rows),
+    ]
+    return _HTML.format(
+        policy=f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'",
+        title=_text(f"Sweep: {about.get('suite', '')}"),
+        style=style,
+        header=_header(rows, about, summary),
+        main="".join(sections),
+        script=script,
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def _header(rows: Sequence[SweepRow], about: dict[str, Any], summary: SweepSummary) -> str:
+    counted = ", ".join(f"{count:,} {name}" for name, count in summary.statuses.items())
+    facts = [
+        format_moment(str(about.get("started", ""))),
+        str(about.get("engine", "")),
+        *(f"torch {version}" for version in summary.torches),
+        *dict.fromkeys(row.machine for row in rows if row.machine),
+        f"Fuselight {about['fuselight']}" if about.get("fuselight") else "",
+    ]
+    parts = [
+        f"<h1>Sweep: {_text(about.get('suite', ''))}</h1>",
+        f'<p class="headline">{_text(format_count(len(rows), "row"))}: {_text(counted)}</p>',
+        f"<p>{_text(' · '.join(fact for fact in facts if fact))}</p>",
+    ]
+    if about.get("command"):
+        parts.append(f"<p>{_text(about['command'])}</p>")
+    if len(summary.torches) > 1:
+        counts = [f"torch {name} in {format_count(count, 'row')}" for name, count in summary.torches.items()]
+        text = f"Machines have different releases of torch ({format_list(counts)}): compare their rows with care."
+        parts.append(f'<p class="doubt">{_text(text)}</p>')
+    return "".join(parts)
+
+
+def _section(title: str, *parts: str) -> str:
+    return f"<section><h2>{_text(title)}</h2>{''.join(parts)}</section>"
+
+
+def _table(caption: str, columns: Sequence[str], lines: Iterable[_Line], *, table_id: str = "") -> str:
+    heads = "".join(
+        f'<th scope="col"><button type="button">{_text(name)}</button></th>'
+        if table_id
+        else f'<th scope="col">{_text(name)}</th>'
+        for name in columns
+    )
+    body = "".join(_line(line) for line in lines)
+    named = f' id="{table_id}"' if table_id else ""
+    return (
+        f'<div class="scroll" tabindex="0"><table{named}><caption>{_text(caption)}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _line(line: _Line) -> str:
+    attributes = "".join(f' data-{name}="{_text(value)}"' for name, value in line.attributes.items())
+    return f"<tr{attributes}>{''.join(map(_cell, line.cells))}</tr>"
+
+
+def _cell(cell: _Cell) -> str:
+    css = " ".join(filter(None, ["number" if cell.sort is not None else "", cell.css]))
+    kind = f' class="{css}"' if css else ""
+    value = f' data-sort="{cell.sort:.10g}"' if cell.sort is not None else ""
+    return f"<td{kind}{value}>{_text(cell.text)}</td>"
+
+
+def _number(value: float | None, text: str | None = None) -> _Cell:
+    if value is None:
+        return _Cell("")
+    return _Cell(f"{value:,}" if text is None else text, float(value))
+
+
+def _speedups(summary: SweepSummary) -> str:
+    groups = [*summary.speedups, *([summary.gain] if summary.gain is not None else [])]
+    if not groups:
+        return ""
+    lines = [
+        _Line(
+            (
+                _Cell(one.name),
+                _number(one.rows),
+                _number(one.mean, format_ratio(one.mean)),
+                _number(one.least, format_ratio(one.least)),
+                _number(one.most, format_ratio(one.most)),
+                *(_number(count) for count in one.counts),
+            )
+        )
+        for one in groups
+    ]
+    columns = ["configuration", "rows", "geometric mean", "least", "most", *_bins()]
+    caption = "Speed-up over eager of rows with right results, and rows by speed-up"
+    return _section(
+        "Speed-up",
+        "<p>2.0× is twice as fast as eager. Configurations with wrong results are left out.</p>",
+        *(_histogram(one) for one in groups),
+        _table(caption, columns, lines),
+    )
+
+
+def _bins() -> list[str]:
+    between = [f"{low:g}–{high:g}×" for low, high in itertools.pairwise(EDGES)]
+    return [f"<{EDGES[0]:g}×", *between, f"≥{EDGES[-1]:g}×"]
+
+
+def _histogram(group: SpeedupGroup) -> str:
+    most = max(group.counts) or 1
+    bars = []
+    for index, (name, count) in enumerate(zip(_bins(), group.counts, strict=True)):
+        height = round(_BAR_HEIGHT * count / most)
+        left, middle = index * _BAR_WIDTH, index * _BAR_WIDTH + _BAR_WIDTH // 2
+        top = 16 + _BAR_HEIGHT - height
+        bars.append(
+            f'<rect x="{left + 6}" y="{top}" width="{_BAR_WIDTH - 12}" height="{height}"></rect>'
+            + (f'<text x="{middle}" y="{top - 4}">{count}</text>' if count else "")
+            + f'<text x="{middle}" y="{_BAR_HEIGHT + 32}">{_text(name)}</text>'
+        )
+    width = _BAR_WIDTH * len(group.counts)
+    line = f'<line x1="0" x2="{width}" y1="{_BAR_HEIGHT + 16}" y2="{_BAR_HEIGHT + 16}"></line>'
+    label = f"{group.name}: {format_count(group.rows, 'row')} by speed-up, geometric mean {format_ratio(group.mean)}"
+    return (
+        f'<figure class="histogram"><figcaption>{_text(label)}</figcaption>'
+        f'<svg role="img" aria-label="{_text(label)}" width="{width}" height="{_BAR_HEIGHT + 40}">'
+        f"{line}{''.join(bars)}</svg></figure>"
+    )
+
+
+def _causes(title: str, causes: Sequence[CauseCount], noun: str, nothing: str) -> str:
+    if not causes:
+        return _section(title, f"<p>{_text(nothing)}</p>") if nothing else ""
+    lines = []
+    for one in causes:
+        more = len(one.rows) - _MOST_NAMES
+        names = ", ".join(one.rows[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        lines.append(_Line((_Cell(one.cause), _number(len(one.rows)), _number(one.count), _Cell(names))))
+    return _section(title, _table(title, ["cause", "models", f"{noun}s", "in"], lines))
+
+
+def _comparison(found: SweepComparison, against: str) -> str:
+    worse = len(found.regressions)
+    better = len(found.changes) - worse
+    head = (
+        f"{format_count(worse, 'regression')}, {format_count(better, 'improvement')} in "
+        f"{format_count(found.compared, 'row')} that both sweeps have"
+    )
+    parts = [f'<p class="headline">{_text(head)}</p>']
+    if found.changes:
+        columns = ["row", "change", "what", "before", "after", "by", "detail"]
+        caption = "Regressions first; times count only where their spreads do not overlap"
+        parts.append(_table(caption, columns, map(_change, found.changes)))
+    for title, ids in (("Only in this sweep", found.added), ("Only in the earlier sweep", found.missing)):
+        if ids:
+            more = f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else ""
+            parts.append(f"<p>{_text(title)}: {_text(', '.join(ids[:_MOST_NAMES]))}{more}.</p>")
+    return _section(f"Compared with {against}", *parts)
+
+
+def _change(one: RowChange) -> _Line:
+    by = one.detail if one.detail.endswith("%") else ""
+    css = "failure" if one.direction.value == "regression" else ""
+    cells = (one.id, one.direction.value, one.what, one.before, one.after, by, "" if by else one.detail)
+    return _Line(tuple(_Cell(text, css=css if text == one.direction.value else "") for text in cells))
+
+
+_COLUMNS = (
+    "model", "group", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
+    "estimate", "eager", "compiled", "speed-up", "gain over default", "configuration", "first call", "memory",
+    "results", "time", "torch", "machine", "remarks",
+)  # fmt: skip
+
+
+def _rows(rows: Sequence[SweepRow]) -> str:
+    controls = (
+        '<div class="bar"><label>Search <input id="search" type="search"></label>'
+        f'<label>Job <select id="job">{_options(one.value for one in SweepJob)}</select></label>'
+        f'<label>Status <select id="status">{_options(one.value for one in RowStatus)}</select></label>'
+        '<span id="shown" role="status" class="muted"></span></div>'
+    )
+    lines = list(map(_row, rows))
+    filled = [index for index in range(len(_COLUMNS)) if any(line.cells[index].text for line in lines)]
+    lines = [_Line(tuple(line.cells[index] for index in filled), line.attributes) for line in lines]
+    names = [_COLUMNS[index] for index in filled]
+    caption = "One row for each model, job and device; press a heading to sort"
+    return _section("Rows", controls, _table(caption, names, lines, table_id="rows"))
+
+
+def _options(values: Iterable[str]) -> str:
+    shown = "".join(f'<option value="{_text(one)}">{_text(one)}</option>' for one in values)
+    return f'<option value="">all</option>{shown}'
+
+
+def _row(row: SweepRow) -> _Line:
+    eager = next((one for one in row.configurations if one.name == "eager"), None)
+    best = row.best or next((one for one in row.configurations if one.name != "eager"), None)
+    remarks = [*row.notes]
+    if row.failure is not None:
+        place = f" ({row.failure.place})" if row.failure.place else ""
+        remarks.insert(0, f"{row.failure.message}{place}. {row.failure.next_step}".strip())
+    remarks += [f"{one.name}: {one.failure.message}" for one in row.configurations if one.failure is not None]
+    bad = row.status is not RowStatus.DONE
+    return _Line(
+        (
+            _Cell(row.name),
+            _Cell(row.group),
+            _Cell(row.job.value),
+            _Cell(row.device or row.kernel_device),
+            _Cell(STATUS_WORDS[row.status], css="failure" if bad else ""),
+            _number(row.graphs),
+            _number(row.breaks),
+            _number(row.recompilations),
+            _number(row.operators),
+            _number(row.kernels),
+            _number(row.kernel_us, format_estimate(row.kernel_us) if row.kernel_us is not None else None),
+            _time(eager),
+            _time(best),
+            _ratio(best.speedup if best is not None else None),
+            _ratio(row.gain),
+            _Cell(best.name if best is not None else ""),
+            _first(best),
+            _memory(best),
+            _Cell(_results(row.configurations)),
+            _number(row.seconds or None, f"{row.seconds:,.1f} s"),
+            _Cell(row.torch),
+            _Cell(row.machine or row.node),
+            _Cell("; ".join(remarks), css="failure" if bad else ""),
+        ),
+        {"job": row.job.value, "status": row.status.value},
+    )
+
+
+def _time(one: TimedConfiguration | None) -> _Cell:
+    if one is None or one.us is None:
+        return _Cell("")
+    spread = (one.high_us - one.low_us) / 2 / one.us if one.high_us and one.low_us and one.us else None
+    text = format_time(one.us) + (f" {format_spread(spread)}" if spread is not None else "")
+    return _Cell(f"{text}, unsteady" if one.is_unsteady else text, one.us, "doubt" if one.is_unsteady else "")
+
+
+def _first(one: TimedConfiguration | None) -> _Cell:
+    return _number(one.first_us, format_time(one.first_us)) if one and one.first_us else _Cell("")
+
+
+def _memory(one: TimedConfiguration | None) -> _Cell:
+    return _number(one.peak_bytes, format_size(one.peak_bytes)) if one and one.peak_bytes else _Cell("")
+
+
+def _ratio(value: float | None) -> _Cell:
+    return _number(value, format_ratio(value)) if value is not None else _Cell("")
+
+
+def _results(configurations: Sequence[TimedConfiguration]) -> str:
+    wrong = [one.name for one in configurations if one.is_accurate is False]
+    if wrong:
+        return f"WRONG in {', '.join(wrong)}"
+    return "right" if any(one.is_accurate for one in configurations) else ""

@@ -1,0 +1,217 @@
+"""The folder of a sweep: its rows as JSON lines, and the lock that gives the folder to one sweep at a time.
+
+Invariant: a row is on disk before it counts as done. A line that an interrupted write left behind is cut off, and its
+task runs again. The newest row of a task counts. A damaged line never hides the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight_server.files import read_regular
+from fuselight_server.store import write_whole
+from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROWS, ABOUT, PAGE, LOCK, TUNED = (
+    "results.jsonl",
+    "sweep.json",
+    "sweep.html",
+    "lock",
+    "fuselight-tuned.json",
+)
+_MOST_BYTES = 2**30
+
+
+class ResultsError(Exception):
+    """The results cannot be read or written; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """What a folder or a file has of a sweep."""
+
+    name: str
+    rows: tuple[SweepRow, ...]
+    """The newest row of each task, in the order of their first rows."""
+    about: dict[str, Any]
+    """Suite, versions and command of the sweep, as far as they are known."""
+    damaged: int = 0
+    """Lines that could not be read."""
+
+
+class ResultsFolder:
+    """The folder of a running sweep, from `take` to `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: BinaryIO | None = None
+        self._file: BinaryIO | None = None
+        self._end = 0
+        self.damaged = 0
+        """Lines of earlier rows that could not be read."""
+
+    def take(self) -> None:
+        """Take the folder, which is made if need be. Raises ResultsError where another sweep has it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / LOCK).open("a+b")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock.truncate(0)
+            self._lock.write(f"{os.getpid()} on {platform.node()}".encode())
+            self._lock.flush()
+        except BlockingIOError:
+            holder = self._holder()
+            self.close()
+            raise ResultsError(
+                f"another sweep{holder} is writing to {self.path}: wait until it ends, or choose another folder "
+                "with --out"
+            ) from None
+        except OSError as error:
+            self.close()
+            raise self._unwritable(error) from None
+
+    def close(self) -> None:
+        """Release the folder."""
+        for file in (self._file, self._lock):
+            if file is not None:
+                file.close()
+        self._file = self._lock = None
+
+    def open_rows(self) -> tuple[SweepRow, ...]:
+        """Return the newest row of each task of earlier runs, and get ready to append. Raises ResultsError."""
+        try:
+            self._file = (self.path / ROWS).open("a+b")
+            self._file.seek(0)
+            data = self._file.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise ResultsError(f"{self.path / ROWS} is larger than {_MOST_BYTES:,} bytes: move it away")
+            whole = data[: data.rfind(b"\n") + 1]
+            rows, self.damaged = read_rows(whole)
+            self._end = len(whole)
+            self._file.truncate(self._end)  # what an interrupted write left
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return newest(rows)
+
+    def append(self, row: SweepRow) -> None:
+        """Write a row, so that it survives a crash of this process and of the machine. Raises ResultsError."""
+        if self._file is None:
+            raise ResultsError(f"{self.path} is not open")
+        data = (json.dumps(encode(row), separators=(",", ":")) + "\n").encode("ascii")
+        try:
+            left = memoryview(data)
+            while left:  # past Python's buffer, which would write a lost half again
+                left = left[os.write(self._file.fileno(), left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):  # half a row must not stay in front of the next one
+                os.ftruncate(self._file.fileno(), self._end)
+            raise self._unwritable(error) from None
+        self._end += len(data)
+
+    def write(self, name: str, text: str) -> Path:
+        """Replace a file of the folder as a whole, and return its path. Raises ResultsError."""
+        path = self.path / name
+        try:
+            write_whole(path, text.encode("utf-8", "backslashreplace"))
+            path.chmod(0o644)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return path
+
+    def has_rows(self) -> bool:
+        """Whether an earlier sweep left rows."""
+        path = self.path / ROWS
+        return path.exists() and path.stat().st_size > 0
+
+    def _holder(self) -> str:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            text = (self.path / LOCK).read_bytes()[:200].decode().strip()
+            return f" (process {text})" if text else ""
+        return ""
+
+    def _unwritable(self, error: OSError) -> ResultsError:
+        return ResultsError(
+            f"cannot write results to {self.path}: {error.strerror or error}. Rows that were written are kept; "
+            "make room there, or choose another folder with --out"
+        )
+
+
+def read_rows(data: bytes) -> tuple[list[SweepRow], int]:
+    """The rows of JSON lines, and the number of lines that are none.
+
+    Raises ResultsError for rows of a newer version.
+    """
+    rows: list[SweepRow] = []
+    damaged = 0
+    for line in data.splitlines():
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+            if isinstance(value, dict) and value.get("schema", SCHEMA) > SCHEMA:
+                raise ResultsError("the rows were written by a newer version of Fuselight: update Fuselight")
+            rows.append(decode(SweepRow, value))
+        except (ValueError, TypeError, DecodeError, RecursionError):
+            damaged += 1
+    return rows, damaged
+
+
+def newest(rows: Iterable[SweepRow]) -> tuple[SweepRow, ...]:
+    """The newest row of each task, in the order of their first rows."""
+    return tuple({row.id: row for row in rows}.values())
+
+
+def read_results(named: str) -> SweepResults:
+    """Read the folder of a sweep, its JSON lines, or an export (`--format json`). Raises ResultsError."""
+    path = Path(named)
+    if path.is_dir():
+        path = path / ROWS
+    try:
+        data = read_regular(path, _MOST_BYTES)
+    except OSError as error:
+        raise ResultsError(
+            f"{named} has no results of a sweep: {error.strerror or error}. Name the folder that `--out` named, its "
+            f"{ROWS}, or a file of `fuselight sweep --format json`"
+        ) from None
+    about = _about_of(path.parent / ABOUT) if path.name == ROWS else {}
+    rows, damaged = read_rows(data)
+    if not rows:
+        rows, about = _export(data, about)
+    if not rows:
+        raise ResultsError(f"{named} has no row of a sweep: name the folder or the file of one that has run")
+    return SweepResults(named, newest(rows), about, damaged)
+
+
+def _export(data: bytes, about: dict[str, Any]) -> tuple[list[SweepRow], dict[str, Any]]:
+    """Rows of an export, which is one JSON object."""
+    try:
+        value = json.loads(data)
+        found = [decode(SweepRow, one) for one in value["rows"]]
+    except (ValueError, TypeError, KeyError, DecodeError, RecursionError):
+        return [], about
+    return found, value.get("about") or about
+
+
+def _about_of(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(read_regular(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_settled(row: SweepRow, *, retry_failed: bool) -> bool:
+    """Whether a resumed sweep leaves the task of a row as it is."""
+    return row.status is RowStatus.DONE or not retry_failed

@@ -1,0 +1,229 @@
+"""Makes the row of a task from what its worker answered.
+
+Invariant: a row holds what the Report has and nothing else; a part that is missing there is None here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fuselight.codec import DecodeError, decode
+from fuselight.report import Culprit, Failure, Measured, Outcome, Report, Versions
+from fuselight.report.tuned import Tuned, TunedResult, TuneOutcome
+from fuselight.version import version
+from fuselight_server.findings.counts import break_groups, counts
+from fuselight_server.formatting import format_place
+from fuselight_server.kernels.summary import one_call
+from fuselight_server.measured import words
+from fuselight_server.measured.timing_stats import clock_of, range_of, speedup, timing_of
+from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
+
+if TYPE_CHECKING:
+    from fuselight.report import MeasuredConfiguration
+    from fuselight.worker.remote_run import RemoteAnswer
+    from fuselight_server.sweep.tasks import SweepTask
+
+_UNKNOWN = "unknown"
+_UNTRIED = frozenset({TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED})
+
+
+def row_of_answer(task: SweepTask, answer: RemoteAnswer, attempts: int) -> SweepRow:
+    """The row of a task, whatever came of it."""
+    row = _with_origin(_row(task, answer), answer)
+    return replace(row, attempts=attempts, seconds=round(answer.seconds, 3), started=_now(answer.seconds))
+
+
+def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
+    if answer.lost:
+        failure = RowFailure(
+            Culprit.ENVIRONMENT.value,
+            "lost",
+            answer.lost,
+            "see whether the machine ran out of memory, then run the sweep with --resume --retry-failed",
+        )
+        return task.unfinished(RowStatus.LOST, failure)
+    try:
+        if answer.report is None:
+            return task.unfinished(RowStatus.FAILED, failure_of(decode(Failure, answer.failure)))
+        report = decode(Report, answer.report)
+    except DecodeError as error:
+        failure = RowFailure(
+            Culprit.FUSELIGHT.value,
+            "damaged_answer",
+            f"the worker's answer cannot be read: {error}",
+            "install the same version of Fuselight on all machines",
+        )
+        return task.unfinished(RowStatus.FAILED, failure)
+    failures = [failure_of(one) for one in report.failures]
+    row = task.unfinished(RowStatus.FAILED, failures[0]) if failures else _done(task)
+    row = replace(row, notes=tuple(f"{one.what}: {one.why}" for one in report.problems[:3]))
+    parts = {
+        SweepJob.CHECK: _with_capture,
+        SweepJob.KERNELS: _with_kernels,
+        SweepJob.BENCH: _with_times,
+        SweepJob.TUNE: _with_search,
+    }
+    return parts[task.job](row, report)
+
+
+def _done(task: SweepTask) -> SweepRow:
+    return replace(task.unfinished(RowStatus.DONE, RowFailure("", "", "")), failure=None)
+
+
+def failure_of(failure: Failure) -> RowFailure:
+    """The failure without its stack and traceback."""
+    last = failure.stack[-1] if failure.stack else None
+    return RowFailure(
+        failure.culprit.value,
+        failure.kind,
+        failure.message,
+        failure.next_step,
+        format_place(last.path, last.line) if last is not None else "",
+        failure.exception or "",
+    )
+
+
+def _with_origin(row: SweepRow, answer: RemoteAnswer) -> SweepRow:
+    """The row with the machine and the versions that it comes from."""
+    try:
+        versions = decode(Versions, answer.versions)
+    except DecodeError:  # the worker did not start
+        return replace(row, node=answer.node)
+    return replace(
+        row,
+        node=answer.node,
+        python=versions.python,
+        torch=versions.torch or "",
+        triton=versions.triton or "",
+        fuselight=version(),  # its code travels to the node
+    )
+
+
+def _with_capture(row: SweepRow, report: Report) -> SweepRow:
+    found = counts(report)
+    if not report.frames and report.failures:
+        return row  # it failed before anything was traced
+    operators = sum(
+        one.graph.operators
+        for one in report.compiles
+        if one.graph is not None and one.outcome is Outcome.COMPILED
+    )
+    broken = Counter(_break_cause(group[0].types, group[0].ids) for group in break_groups(report.breaks))
+    again = Counter(
+        one.entries[0].failures[0].cause.value if one.entries and one.entries[0].failures else _UNKNOWN
+        for one in report.recompiles
+        if one.compile_id is not None
+    )
+    return replace(
+        row,
+        graphs=found.graphs,
+        breaks=found.breaks,
+        recompilations=found.recompilations,
+        operators=operators,
+        break_causes=dict(broken.most_common()),
+        recompilation_causes=dict(again.most_common()),
+    )
+
+
+def _break_cause(types: tuple[str, ...], ids: tuple[str | None, ...]) -> str:
+    """`Data-dependent branching (GB0170)`."""
+    name = types[0] if types else _UNKNOWN
+    return f"{name} ({ids[0]})" if ids and ids[0] else name
+
+
+def _with_kernels(row: SweepRow, report: Report) -> SweepRow:
+    kernels = [kernel for graph in one_call(report).generated for kernel in graph.kernels]
+    if not report.generated and report.failures:
+        return row
+    lost = next((one.failure for one in report.generated if one.failure is not None), None)
+    if lost is not None and row.failure is None:
+        failure = RowFailure(
+            Culprit.COMPILER.value,
+            "backend",
+            str(getattr(lost, "message", lost)),
+            "see `fuselight kernels` for this target",
+        )
+        row = replace(row, status=RowStatus.FAILED, failure=failure)
+    estimates = [kernel.estimate_us for kernel in kernels if kernel.estimate_us is not None]
+    return replace(
+        row,
+        kernels=len(kernels),
+        kernel_us=sum(estimates) if estimates else None,
+        kernel_device=report.target_device.key if report.target_device is not None else report.device,
+    )
+
+
+def _with_times(row: SweepRow, report: Report) -> SweepRow:
+    return _timed_row(row, report.measured) if report.measured is not None else row
+
+
+def _with_search(row: SweepRow, report: Report) -> SweepRow:
+    tuned = report.tuned
+    if tuned is None:
+        return row
+    tried = tuple(
+        one.configuration
+        for one in tuned.candidates
+        if one.outcome not in {TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED}
+    )
+    row = _timed_row(row, Measured(tuned.work, tuned.machine, tried))
+    confirmed = tuned.confirmation
+    return replace(
+        row,
+        notes=(*row.notes, *tuned.notes),
+        winner=tuned.winner,
+        gain=confirmed.gain if confirmed is not None else None,
+        gain_low=confirmed.low if confirmed is not None else None,
+    )
+
+
+def tuned_result_of(answer: RemoteAnswer) -> TunedResult | None:
+    """What a program replays, if the answer is that of a search which came to a decision."""
+    if answer.report is None or not isinstance(tuned := answer.report.get("tuned"), dict):
+        return None
+    try:
+        return decode(Tuned, tuned).result
+    except DecodeError:  # the row says so
+        return None
+
+
+def _timed_row(row: SweepRow, measured: Measured) -> SweepRow:
+    timed = tuple(_timed(measured, one) for one in measured.configurations)
+    row = replace(
+        row,
+        clock=clock_of(measured).value,
+        work=words.WORK[measured.work],
+        machine=words.device(measured.machine),
+        notes=(*row.notes, *measured.machine.notes),
+        configurations=timed,
+    )
+    if row.failure is None and not any(one.speedup is not None and one.name != "eager" for one in timed):
+        first = next((one.failure for one in timed if one.failure is not None), None)
+        missing = RowFailure(Culprit.FUSELIGHT.value, _UNKNOWN, "no configuration has a time")
+        return replace(row, status=RowStatus.FAILED, failure=first or missing)
+    return row
+
+
+def _timed(measured: Measured, one: MeasuredConfiguration) -> TimedConfiguration:
+    timing = timing_of(one, clock_of(measured))
+    found = range_of(timing) if timing is not None else None
+    return TimedConfiguration(
+        name=one.name,
+        us=found.us if found is not None else None,
+        low_us=found.low if found is not None else None,
+        high_us=found.high if found is not None else None,
+        is_unsteady=timing is not None and timing.unsteady,
+        speedup=speedup(measured, one),
+        first_us=one.first_us,
+        peak_bytes=one.peak_bytes,
+        is_accurate=one.accuracy.passed if one.accuracy is not None else None,
+        graph_breaks=one.graph_breaks,
+        failure=failure_of(one.failure) if one.failure is not None else None,
+    )
+
+
+def _now(ago: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))

@@ -1,0 +1,302 @@
+"""A task: one job on one model for one device, and the request that does it.
+
+Invariant: sources are read, never run. Each model and job gives at least one task or one row that says why there is
+none. A task's key changes with its source, its options and its device, and with nothing else, so that an interrupted
+sweep goes on where it stopped. All configurations of a benchmark are one task: they are timed in interleaved rounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tokenize
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight.devices import UnknownDevice, find
+from fuselight.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan, TuneRequest
+from fuselight_server.files import read_regular
+from fuselight_server.measured.planning import configurations, measure_request
+from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs
+from fuselight_server.static.document import read_source
+from fuselight_server.store import Store, project_root, recorded_calls
+from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
+from fuselight_server.sweep.suites import SuiteTarget, with_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from fuselight.report import Device, Report
+    from fuselight_server.runs.planning import PlannedRun
+    from fuselight_server.sweep.suites import Suite
+
+CUDA, CPU = "cuda", "cpu"
+SECONDS = {SweepJob.CHECK: 120.0, SweepJob.KERNELS: 600.0, SweepJob.BENCH: 600.0, SweepJob.TUNE: 600.0}
+"""Time limits where the user names none: of a run, or of each configuration of a benchmark."""
+MEMORY_MB = {SweepJob.CHECK: 8192, SweepJob.KERNELS: 16384, SweepJob.BENCH: 16384, SweepJob.TUNE: 16384}
+
+_SEARCH_SECONDS = 60.0
+"""Of a search, in addition to its budget."""
+_SEARCH_PROCESSES = 4
+"""Processes of a search that are there together, for its memory limit."""
+
+
+class UnknownDeviceError(ValueError):
+    """A device that no job of the sweep can use; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What is done with each model, and how."""
+
+    jobs: tuple[SweepJob, ...] = (SweepJob.CHECK,)
+    devices: tuple[str, ...] = ()
+    """`cpu` and `cuda` to time on, names of the catalog to generate kernels for; empty: the default of each job."""
+    time_limit: float | None = None
+    memory_limit: int | None = None
+    compare: tuple[str, ...] = ()
+    """Configurations of a benchmark."""
+    search: TunePlan = field(default_factory=TunePlan)
+    plan: MeasurePlan = field(default_factory=lambda: MeasurePlan(profile=False, bisect=False))
+
+    def limits(self, job: SweepJob) -> Limits:
+        """The limits of one run, or of each configuration of a benchmark."""
+        seconds = SECONDS[job] if self.time_limit is None else self.time_limit
+        memory = MEMORY_MB[job] if self.memory_limit is None else self.memory_limit
+        return Limits(seconds=seconds, memory_mb=memory)
+
+
+@dataclass(frozen=True)
+class SweepTask:
+    """One job on one model for one device."""
+
+    id: str
+    key: str
+    row: SuiteTarget
+    job: SweepJob
+    device: str
+    """`cpu` or `cuda` to time on, the key of a device to generate kernels for, or empty."""
+    request: RunRequest
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it has a GPU for itself while it runs."""
+        return self.job.is_timed and self.device == CUDA
+
+    def unfinished(self, status: RowStatus, failure: RowFailure) -> SweepRow:
+        """The row of the task if it has no result."""
+        row = _row_of(self.row, self.job, self.device, key=self.key, status=status, failure=failure)
+        return replace(row, id=self.id)
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep does."""
+
+    tasks: tuple[SweepTask, ...]
+    rows: tuple[SweepRow, ...] = ()
+    """Of models for which there is nothing to run."""
+
+
+def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPlan:
+    """Plan the tasks of a suite, those that are not timed first. Raises UnknownDeviceError.
+
+    `has_gpu`: whether there is a GPU to time on where the user names no device.
+    """
+    devices = {job: devices_of(job, options.devices, has_gpu=has_gpu) for job in options.jobs}
+    tasks: list[SweepTask] = []
+    rows: list[SweepRow] = []
+    reader = _SuiteReader(suite.folder)
+    for entry in suite.targets:
+        found = reader.runs(entry)
+        for job in options.jobs:
+            for device in devices[job]:
+                if isinstance(found, RowFailure):
+                    status = RowStatus.ABSENT if entry.absent else RowStatus.FAILED
+                    rows.append(
+                        _row_of(
+                            entry,
+                            job,
+                            device,
+                            key=_hash(_id(entry, job, device), str(found)),
+                            status=status,
+                            failure=found,
+                        )
+                    )
+                else:
+                    tasks += (_task(one, job, device, options) for one in found)
+    ids = _distinct(tasks)
+    return SweepPlan(tuple(sorted(ids, key=lambda one: one.job.is_timed)), tuple(rows))
+
+
+def devices_of(job: SweepJob, named: Sequence[str], *, has_gpu: bool) -> tuple[str, ...]:
+    """The devices of a job, of those that the user named. Raises UnknownDeviceError."""
+    for name in named:
+        if name not in {CPU, CUDA}:
+            _catalogued(name)
+    if job is SweepJob.CHECK:
+        return ("",)
+    if job is SweepJob.KERNELS:
+        found = [_catalogued(name).key for name in named if name != CUDA]
+        return tuple(dict.fromkeys(found)) or ("",)
+    timed = tuple(dict.fromkeys(name for name in named if name in {CPU, CUDA}))
+    return timed or (CUDA if has_gpu else CPU,)
+
+
+def _catalogued(name: str) -> Device:
+    if name.startswith(f"{CUDA}:"):
+        raise UnknownDeviceError(
+            f"--device {name}: a sweep gives each timed task one GPU; write cuda, and choose GPUs with "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    try:
+        return find(name)
+    except UnknownDevice as error:
+        raise UnknownDeviceError(f"--device: {error} To time on a device, name cpu or cuda.") from None
+
+
+@dataclass(frozen=True)
+class _Readable:
+    """A run of a file, and what it depends on."""
+
+    row: SuiteTarget
+    run: PlannedRun
+    options: RunOptions
+    text_key: str
+
+
+class _SuiteReader:
+    """Reads each file and each project once."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._recorded: dict[Path, Report | None] = {}
+
+    def runs(self, entry: SuiteTarget) -> list[_Readable] | RowFailure:
+        """The runs of an entry, or why there is none."""
+        if entry.absent:
+            return RowFailure("environment", "absent", entry.absent)
+        path = Path(entry.path)
+        try:
+            text = _read(path)
+        except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
+            why = getattr(error, "strerror", None) or error
+            return RowFailure(
+                "user", "source", f"{path.name} cannot be read: {why}", "correct its path in the suite"
+            )
+        reading = read_source(entry.path, text)
+        if reading.syntax_error is not None:
+            place = f"{path.name}:{reading.syntax_error.line}"
+            return RowFailure("user", "source", "the file does not parse", "correct the syntax error", place)
+        root = project_root(path)
+        if root not in self._recorded:
+            self._recorded[root] = Store.at(root).read_report()
+        recorded = recorded_calls(self._recorded[root], entry.path)
+        options = RunOptions(roots=(str(root),), recorded=recorded)
+        planned = (
+            named_runs(reading, [entry.target], options) if entry.target else default_runs(reading, options)
+        )
+        if not planned and entry.target:
+            known = ", ".join(sorted(one.name for one in reading.targets)[:8])
+            step = f"name one of {known}" if known else "name a class or function of the file"
+            return RowFailure(
+                "user", "target", f"{path.name} has no class or function `{entry.target}`", step
+            )
+        if not planned:
+            return RowFailure(
+                "user",
+                "inputs",
+                f"{path.name} has no target with inputs",
+                "write example inputs above a class or function, as `# fuselight: Net()(f32[8, 16])`",
+            )
+        key = _hash(text, json.dumps(recorded, sort_keys=True))
+        return [
+            _Readable(with_name(entry, one.target.name or MAIN, self._folder), one, options, key)
+            for one in planned
+        ]
+
+
+def _read(path: Path) -> str:
+    """Decode a file as Python would (PEP 263)."""
+    data = read_regular(path)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding)
+
+
+def _task(found: _Readable, job: SweepJob, device: str, options: SweepOptions) -> SweepTask:
+    limits = options.limits(job)
+    request: RunRequest = found.run.request(1, 1, replace(found.options, limits=limits))
+    depends_on: Any = request.inputs
+    if job is SweepJob.KERNELS:
+        request = request.of_kind(GenerateRequest, device=find(device) if device else None)
+    elif job is SweepJob.BENCH:
+        names = configurations(options.compare, compiled=found.run.target.compiled)
+        plan = replace(options.plan, configurations=names, device=device)
+        depends_on = (request.inputs, plan)
+        request = measure_request(request, replace(plan, limit_seconds=limits.seconds))
+    elif job is SweepJob.TUNE:
+        search = replace(options.search, device=device)
+        depends_on = (request.inputs, search)
+        request = request.of_kind(
+            TuneRequest,
+            plan=replace(search, limit_seconds=limits.seconds),
+            limits=_of_search(limits, search),
+        )
+    # Where the file lies and how long a run may take change no result.
+    row = found.row
+    task_id = _id(row, job, device)
+    key = _hash(task_id, found.text_key, json.dumps(encode(depends_on), sort_keys=True))
+    return SweepTask(task_id, key, row, job, device, request)
+
+
+def _of_search(limits: Limits, search: TunePlan) -> Limits:
+    """The limits of a whole search: its budget, the time that one compile may take beyond it, and its processes."""
+    seconds = search.budget_seconds + 2 * limits.seconds + _SEARCH_SECONDS if limits.seconds else 0.0
+    return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * _SEARCH_PROCESSES)
+
+
+def _id(row: SuiteTarget, job: SweepJob, device: str) -> str:
+    name = f"{row.group}/{row.name or Path(row.path).name}" if row.group else row.name or Path(row.path).name
+    return f"{name} {job.value}" + (f" {device}" if device else "")
+
+
+def _distinct(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
+    """The tasks with ids of their own: a file may define a name twice."""
+    seen: dict[str, int] = {}
+    for one in tasks:
+        count = seen[one.id] = seen.get(one.id, 0) + 1
+        again = f" ({count})" if count > 1 else ""
+        yield replace(one, id=one.id + again, key=_hash(one.key, again)) if again else one
+
+
+def _row_of(
+    entry: SuiteTarget, job: SweepJob, device: str, *, key: str, status: RowStatus, failure: RowFailure
+) -> SweepRow:
+    return SweepRow(
+        id=_id(entry, job, device),
+        key=key,
+        name=entry.name or Path(entry.path).name,
+        job=job,
+        status=status,
+        group=entry.group,
+        path=entry.path,
+        target=entry.target,
+        device=device,
+        failure=failure,
+    )
+
+
+def _hash(*parts: str) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        whole.update(f"{len(data)}:".encode() + data)
+    return whole.hexdigest()[:24]
+
+
+def roots_of(tasks: Iterable[SweepTask]) -> Mapping[str, None]:
+    """The project folders of tasks, each once."""
+    return dict.fromkeys(root for task in tasks for root in task.request.roots)

@@ -1,0 +1,141 @@
+"""The folder of a sweep: nothing is lost, nothing is repeated, and nothing that is damaged stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.sweep.exports import rows_as_json
+from fuselight_server.sweep.results import ROWS, ResultsError, ResultsFolder, read_results
+from fuselight_server.sweep.rows import SweepRow
+from tests.support.sweeps import failed, row
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[ResultsFolder]:
+    taken = ResultsFolder(tmp_path / "out" / "sweep")
+    taken.take()
+    yield taken
+    taken.close()
+
+
+def again(folder: ResultsFolder) -> tuple[SweepRow, ...]:
+    folder.close()
+    folder.take()
+    return folder.open_rows()
+
+
+def test_rows_come_back_as_they_were(folder: ResultsFolder) -> None:
+    assert folder.open_rows() == ()
+    assert not folder.has_rows()
+    rows = (row("a", breaks=1, break_causes={"x": 1}, notes=("n",)), failed("b"))
+    for one in rows:
+        folder.append(one)
+    assert again(folder) == rows
+    assert read_results(str(folder.path)).rows == rows
+
+
+def test_the_newest_row_of_a_task_counts(folder: ResultsFolder) -> None:
+    folder.open_rows()
+    folder.append(row("a", breaks=1))
+    folder.append(row("b"))
+    folder.append(row("a", breaks=2))
+    assert [(one.name, one.breaks) for one in again(folder)] == [("a", 2), ("b", None)]
+
+
+@pytest.mark.parametrize("left", [b'{"id":"b', b"\x00\xff", b'{"id":"b"}'])
+def test_what_an_interrupted_write_left_is_cut_off(folder: ResultsFolder, left: bytes) -> None:
+    folder.open_rows()
+    folder.append(row("a"))
+    with (folder.path / ROWS).open("ab") as file:
+        file.write(left)
+    assert [one.name for one in again(folder)] == ["a"]
+    folder.append(row("b"))
+    assert [one.name for one in again(folder)] == ["a", "b"]
+    assert folder.damaged == 0
+
+
+def test_a_damaged_line_hides_no_other(folder: ResultsFolder) -> None:
+    folder.open_rows()
+    folder.append(row("a"))
+    with (folder.path / ROWS).open("ab") as file:
+        file.write(b"\xff not json\n[]\n" + b'{"id": 3}\n')
+    folder.close()
+    folder.take()
+    folder.open_rows()
+    folder.append(row("b"))
+    assert [one.name for one in again(folder)] == ["a", "b"]
+    assert folder.damaged == 3
+
+
+def test_two_sweeps_in_one_folder_are_refused(folder: ResultsFolder) -> None:
+    script = (
+        "import sys; from pathlib import Path; from fuselight_server.sweep.results import *\n"
+        "try: ResultsFolder(Path(sys.argv[1])).take()\n"
+        "except ResultsError as error: print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script, str(folder.path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ).stdout
+    assert f"another sweep (process {os.getpid()} on " in said
+    assert "--out" in said
+    folder.close()
+    folder.take()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ResultsError, match=r"cannot write results to .*--out"):
+        ResultsFolder(tmp_path / "file" / "out").take()
+
+
+def test_a_full_disk_keeps_the_rows_before(folder: ResultsFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.open_rows()
+    folder.append(row("a"))
+    real = os.write
+
+    def write(descriptor: int, data: memoryview) -> int:
+        if len(data) < 40:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[: len(data) - 30])
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(ResultsError, match="No space left"):
+        folder.append(row("b"))
+    monkeypatch.undo()
+    folder.append(row("c"))
+    assert [one.name for one in again(folder)] == ["a", "c"]
+    assert folder.damaged == 0
+
+
+def test_an_export_can_be_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.json"
+    path.write_text(rows_as_json([row("a")], {"suite": "s"}), encoding="utf-8")
+    found = read_results(str(path))
+    assert [one.name for one in found.rows] == ["a"]
+    assert found.about == {"suite": "s"}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"rows": 3}', "\x00"])
+def test_what_is_no_sweep_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ResultsError, match="no row of a sweep"):
+        read_results(str(tmp_path / "x.json"))
+    with pytest.raises(ResultsError, match="has no results"):
+        read_results(str(tmp_path / "nothing"))
+
+
+def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    (tmp_path / ROWS).write_text(json.dumps({"schema": 99, "id": "a"}) + "\n", encoding="utf-8")
+    with pytest.raises(ResultsError, match="newer version"):
+        read_results(str(tmp_path))

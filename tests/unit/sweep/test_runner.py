@@ -1,0 +1,102 @@
+"""Running a plan: one retry for a lost task, versions that differ, and the estimate of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.worker.remote_run import RemoteAnswer
+from fuselight_server.sweep.rows import RowStatus, SweepJob
+from fuselight_server.sweep.runner import SweepProgress, run_tasks
+from fuselight_server.sweep.suites import read_suite
+from fuselight_server.sweep.tasks import SweepOptions, SweepTask, plan_sweep
+from tests.support.sweeps import NET, VERSIONS, ScriptedEngine, answer_of, row
+
+LOST = RemoteAnswer(lost="the worker was killed by SIGKILL", node="far")
+KILLED = {"failures": [{"culprit": "user", "kind": "signal", "message": "the process died of SIGKILL"}]}
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> tuple[SweepTask, ...]:
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.py").write_text(NET, encoding="utf-8")
+    jobs = (SweepJob.BENCH, SweepJob.CHECK)
+    return plan_sweep(read_suite(str(tmp_path)), SweepOptions(jobs=jobs), has_gpu=False).tasks
+
+
+def test_each_task_ends_as_one_row(tasks: tuple[SweepTask, ...]) -> None:
+    engine = ScriptedEngine()
+    rows = list(run_tasks(tasks, engine))
+    assert sorted(one.id for one in rows) == sorted(one.id for one in tasks)
+    assert engine.prepared == len(tasks)
+    assert [one.job for one in rows] == [SweepJob.CHECK] * 3 + [SweepJob.BENCH] * 3
+    assert {one.torch for one in rows} == {"2.13.0"}
+
+
+@pytest.mark.parametrize("first", [LOST, KILLED])
+def test_a_task_whose_worker_died_is_tried_once_more(
+    tasks: tuple[SweepTask, ...], first: RemoteAnswer | dict[str, Any]
+) -> None:
+    def answer(task: SweepTask, attempt: int) -> RemoteAnswer:
+        if not task.id.startswith("b.py") or attempt > 1:
+            return answer_of(task)
+        return first if isinstance(first, RemoteAnswer) else answer_of(task, **first)
+
+    engine = ScriptedEngine(answer)
+    rows = {one.id: one for one in run_tasks(tasks[:3], engine)}
+    assert engine.ran.count("b.py:Net check") == 2
+    assert len(engine.ran) == 4
+    again = rows["b.py:Net check"]
+    assert (again.status, again.attempts) == (RowStatus.DONE, 2)
+    assert "first attempt was lost" in again.notes[0]
+
+
+def test_a_task_that_is_lost_twice_is_a_row_that_says_so(tasks: tuple[SweepTask, ...]) -> None:
+    engine = ScriptedEngine(lambda _task, _attempt: LOST)
+    (only,) = run_tasks(tasks[:1], engine)
+    assert (only.status, only.attempts, only.node) == (RowStatus.LOST, 2, "far")
+    assert only.failure is not None
+    assert only.failure.message == "the worker was killed by SIGKILL"
+    assert "--resume" in only.failure.next_step
+
+
+def test_rows_name_a_node_with_another_torch_and_one_without(tasks: tuple[SweepTask, ...]) -> None:
+    other = {**VERSIONS, "torch": "2.11.0"}
+    no_torch = {
+        "culprit": "environment",
+        "kind": "no_torch",
+        "message": "there is no torch",
+        "next_step": "x",
+    }
+
+    def answer(task: SweepTask, _attempt: int) -> RemoteAnswer:
+        if task.id.startswith("b.py"):
+            return RemoteAnswer(answer_of(task).report, node="old", versions=other)
+        if task.id.startswith("c.py"):
+            return RemoteAnswer(failure=no_torch, node="bare", versions={**VERSIONS, "torch": None})
+        return answer_of(task)
+
+    rows = list(run_tasks(tasks[:3], ScriptedEngine(answer)))
+    assert rows[0].notes == ()
+    assert rows[1].notes == ("torch 2.11.0 on old; here has torch 2.13.0",)
+    assert rows[2].failure is not None
+    assert rows[2].failure.message == "there is no torch (on bare)"
+
+
+def test_an_answer_that_cannot_be_read_is_a_row(tasks: tuple[SweepTask, ...]) -> None:
+    (only,) = run_tasks(tasks[:1], ScriptedEngine(lambda *_: RemoteAnswer({"tier": 3}, node="n")))
+    assert only.status is RowStatus.FAILED
+    assert only.failure is not None
+    assert only.failure.kind == "damaged_answer"
+
+
+def test_the_rest_is_estimated_from_tasks_of_the_same_job(tasks: tuple[SweepTask, ...]) -> None:
+    engine, progress = ScriptedEngine(), SweepProgress(6)
+    assert progress.rest_seconds(tasks, engine) is None
+    progress.count(row(seconds=4.0))
+    progress.count(row(job=SweepJob.BENCH, seconds=60.0, status=RowStatus.FAILED))
+    assert (progress.done, progress.not_done) == (2, 1)
+    assert progress.rest_seconds(tasks[:3], engine) == 3 * 4.0 / 2
+    assert progress.rest_seconds(tasks[3:], engine) == 3 * 60.0 / 2

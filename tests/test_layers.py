@@ -24,6 +24,7 @@ SHARED = (
     "fuselight.inputs",
     "fuselight.protocol",
     "fuselight.report",
+    "fuselight.suites",
     "fuselight.tuned_code",
     "fuselight.tuned_file",
     "fuselight.version",
@@ -84,6 +85,7 @@ LAYERS = (
     Layer(("fuselight.configurations",), ("fuselight.report",)),
     Layer(("fuselight.tuned_file",), ("fuselight.codec", "fuselight.report")),
     Layer(("fuselight.tuned_code",), ("fuselight.report",)),
+    Layer(("fuselight.suites",)),
     Layer(("fuselight.devices",), ("fuselight.report",)),
     Layer(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
     Layer(

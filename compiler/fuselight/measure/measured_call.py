@@ -96,8 +96,11 @@ class Unit:
     work: Work
     fresh: bool = False
     """Whether each call needs copies of the inputs because the target changes them in place."""
+    compiles_optimizer: bool = False
+    """Whether the optimizer's step is compiled too, by a torch.compile of its own."""
     notes: dict[str, None] = field(default_factory=dict)
-    _optimiser: torch.optim.Optimizer | None = None
+    _step: Callable[[], object] | None = None
+    """The optimizer's step, if a call has one."""
     _parameters: list[torch.nn.Parameter] = field(default_factory=list)
     """Parameters that take gradients, of every module that the call reaches."""
     _leaves: list[torch.Tensor] = field(default_factory=list)
@@ -113,7 +116,8 @@ class Unit:
         inputs = tensors_in([self.prepared.args, self.prepared.kwargs])
         self._leaves = [*self._parameters, *(one for one in inputs if one.is_leaf)]
         if self.work is Work.TRAINING_STEP and self._parameters:
-            self._optimiser = torch.optim.SGD(self._parameters, lr=_RATE)
+            optimizer = torch.optim.SGD(self._parameters, lr=_RATE)
+            self._step = torch.compile(optimizer.step) if self.compiles_optimizer else optimizer.step
         elif self.work is Work.TRAINING_STEP:
             self.notes["it has no parameters: a training step is forward and backward"] = None
 
@@ -139,8 +143,8 @@ class Unit:
         outputs, notes = call_outputs(prepared, self.function, trained=bool(self._parameters))
         for note in notes:
             self.notes[note.text] = None
-        if self._optimiser is not None:
-            self._optimiser.step()
+        if self._step is not None:
+            self._step()
         return outputs
 
     @contextlib.contextmanager

@@ -258,6 +258,12 @@ def _in_their_kind(failure: Failure) -> Failure:
             failure,
             next_step="close only what the program opened: the benchmark needs the others",
         )
+    if failure.exception == ConfigurationError.__name__:  # known only once the target was built
+        message = failure.message.removeprefix(f"{failure.exception}: ")
+        next_step = "leave it out of the configuration; docs/measuring.md says what it is for"
+        return replace(
+            failure, culprit=Culprit.USER, kind="configuration", message=message, next_step=next_step
+        )
     if _NO_COMPILER in failure.message:
         return replace(failure, culprit=Culprit.ENVIRONMENT, kind="toolchain", next_step=_EXAMINE)
     return failure

@@ -19,7 +19,7 @@ import torch
 
 from fuselight import dynamo
 from fuselight.codec import encode
-from fuselight.configurations import EAGER, parse_configuration
+from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.devices import find
 from fuselight.measure import timing
 from fuselight.measure.accuracy import results
@@ -39,6 +39,7 @@ from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
 from fuselight.worker import child, process, wire
+from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
 from fuselight.worker.state import ChildJob, RunState, identity, put
 from fuselight.worker.target_run import Climb, report_descriptors, run_target
 
@@ -81,6 +82,10 @@ class MeasureCalls:
     session: ConfigurationSession | None = None
     """None in the reference process."""
     before: conditions.Look = field(init=False)
+    repeated_blocks: tuple[str, ...] = ()
+    """Names of the model's repeated blocks."""
+    blocks: tuple[str, ...] = ()
+    """Names of the blocks that are compiled one by one instead of the whole."""
 
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
@@ -117,9 +122,21 @@ class MeasureCalls:
             training = work_of(plan.work, prepared) is not Work.INFERENCE
             return replace(prepared, options=replace(prepared.options, train=training))
 
+        def form(prepared: Prepared) -> Callable[..., Any]:
+            if not self.compiled.configuration.blocks:
+                return state.compiled_form(prepared)
+            self.blocks = compile_blocks(prepared)
+            return prepared.function
+
         def results_of(seed: int) -> CallResults:
             prepared = build()
-            return results.of_call(prepared, state.compiled_form(prepared), plan.work, seed=seed)
+            return results.of_call(
+                prepared,
+                form(prepared),
+                plan.work,
+                seed=seed,
+                compiles_optimizer=self.compiled.configuration.optimizer,
+            )
 
         state.phase = "measure"
         if self.name == FLOAT64:
@@ -130,7 +147,14 @@ class MeasureCalls:
             with state.step("build", planned.text, planned.location):
                 prepared = build()
             state.phase = "measure"
-            unit = Unit(prepared, state.compiled_form(prepared), work_of(plan.work, prepared))
+            work = work_of(plan.work, prepared)
+            compiles_optimizer = self.compiled.configuration.optimizer
+            if compiles_optimizer and work is not Work.TRAINING_STEP:
+                raise ConfigurationError(
+                    f"`optimizer` changes nothing: {work.value.replace('_', ' ')} has no optimizer's step"
+                )
+            self.repeated_blocks = tuple(find_blocks(prepared))
+            unit = Unit(prepared, form(prepared), work, compiles_optimizer=compiles_optimizer)
             session = self.session = ConfigurationSession(
                 plan,
                 self.device,
@@ -199,8 +223,13 @@ class MeasureCalls:
     def _first(self, state: RunState, session: ConfigurationSession) -> dict[str, Any]:
         self.before = conditions.look(self.device)
         session.first()
-        answer = {"fresh": session.unit.fresh, "work": session.unit.work.value, "device": self.device.type}
+        answer: dict[str, Any] = {
+            "fresh": session.unit.fresh,
+            "work": session.unit.work.value,
+            "device": self.device.type,
+        }
         answer["machine"] = encode(conditions.machine_of(self.before, self.before))
+        answer["repeated_blocks"] = list(self.repeated_blocks)
         if self.name == EAGER and session.results is not None:
             session.results.save(_results(state))
             answer["results"] = _results(state)

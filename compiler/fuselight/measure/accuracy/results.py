@@ -76,7 +76,12 @@ def load(path: str) -> CallResults:
 
 
 def of_call(
-    prepared: Prepared, function: Callable[..., Any], work: Work | None = None, *, seed: int = SEED
+    prepared: Prepared,
+    function: Callable[..., Any],
+    work: Work | None = None,
+    *,
+    seed: int = SEED,
+    compiles_optimizer: bool = False,
 ) -> CallResults:
     """Make one call as it is measured (measured_call.Unit; without `work`, as the inputs say) and return its results.
 
@@ -84,7 +89,7 @@ def of_call(
     """
     for _, module in modules_of(prepared):  # a module that the source keeps may have old gradients
         module.zero_grad(set_to_none=True)
-    unit = Unit(prepared, function, work_of(work, prepared))
+    unit = Unit(prepared, function, work_of(work, prepared), compiles_optimizer=compiles_optimizer)
     collector = ResultCollector(unit.prepared)
     set_seeds(seed)
     with unit.mode():

@@ -1,4 +1,4 @@
-"""`make lock`: write `requirements-dev.lock` from pyproject.toml, for every supported Python and platform.
+"""`make lock`: write the lock files of pyproject.toml, for every supported Python and platform.
 
 Invariant: torch is never in it, and no registry's address is.
 """
@@ -8,9 +8,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 from bootstrap import LOCK, ensure_environment
 from node_tools import ROOT, Unavailable
+from ray_tools import RAY_LOCK
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def main() -> int:
@@ -31,6 +36,7 @@ def main() -> int:
         cwd=ROOT,
         check=True,
     )
+    _lock_ray(python)
     heavy = re.findall(
         r"^(?:torch|triton|nvidia-[\w-]+)==.*$", LOCK.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -40,6 +46,26 @@ def main() -> int:
         )
         return 1
     return 0
+
+
+def _lock_ray(python: Path) -> None:
+    """Write the lock of the extra `ray`, for the ring that has it."""
+    extra = re.search(
+        r'^ray = \["([^"]+)"\]', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    if extra is None:
+        raise ValueError("pyproject.toml has no extra `ray`")
+    subprocess.run(
+        [
+            *(str(python), "-m", "uv", "pip", "compile", "-", "--universal", "--python-version", "3.10"),
+            *("--generate-hashes", "--no-annotate", "--quiet", "--upgrade"),
+            *("--custom-compile-command", "make lock", "--output-file", str(RAY_LOCK)),
+        ],
+        cwd=ROOT,
+        input=extra[1],
+        text=True,
+        check=True,
+    )
 
 
 if __name__ == "__main__":

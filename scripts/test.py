@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from bootstrap import ensure_environment, environment_of
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
+from ray_tools import ensure_ray
 from rings import (
     SLOWEST,
     Outcome,
@@ -92,6 +93,15 @@ def server(environment: Environment, *, shares_machine: bool = False) -> Outcome
     return pytest_ring("server", environment, [TESTS / "server"], shares_machine=shares_machine)
 
 
+def ray(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """Sweeps over a Ray cluster of this machine."""
+    if environment.no_torch:
+        return Outcome("ray", skipped_because=environment.no_torch)
+    with_ray = replace(environment, python=ensure_ray(environment))
+    outcome = pytest_ring("ray", with_ray, [TESTS / "ray"], processes=0, shares_machine=shares_machine)
+    return replace(outcome, suspects=())  # a second try would have no Ray
+
+
 def fetch_editor() -> None:
     """Install what the editor ring and the extension ring need. Raises Unavailable."""
     npm_ci(ROOT)
@@ -129,6 +139,7 @@ RINGS: dict[str, Callable[..., Outcome]] = {
     "unit": unit,
     "worker": worker,
     "server": server,
+    "ray": ray,
     "extension": extension,
     "editor": editor,
     "gpu": gpu,

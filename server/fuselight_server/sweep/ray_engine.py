@@ -321,6 +321,24 @@ def _stage_files(stage: Path, roots: Sequence[str]) -> dict[str, str]:
 def _copy(source: Path, target: Path, most: int) -> int:
     """Copy a project without hidden and installed files; returns the bytes. Raises EngineError above `most`."""
     copied = 0
+    found: list[Path] = []
+    for path in _files(source):
+        copied += path.stat().st_size
+        if copied > most:
+            raise EngineError(
+                f"{source} has more than {_MOST_BYTES // 2**20} MB of files, which is too much to send to the nodes: "
+                "move the models to a folder with its own pyproject.toml, without data"
+            )
+        found.append(path)
+    for path in found:
+        there = target / path.relative_to(source)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, there)
+    target.mkdir(parents=True, exist_ok=True)
+    return copied
+
+
+def _files(source: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(source):
         folders[:] = [
             name
@@ -329,20 +347,8 @@ def _copy(source: Path, target: Path, most: int) -> int:
             and not name.startswith(".")
             and not (Path(parent) / name / "pyvenv.cfg").exists()
         ]
-        there = target / Path(parent).relative_to(source)
-        there.mkdir(parents=True, exist_ok=True)
-        for name in files:
-            path = Path(parent) / name
-            if name.startswith(".") or not path.is_file():
-                continue
-            copied += path.stat().st_size
-            if copied > most:
-                raise EngineError(
-                    f"{source} has more than {_MOST_BYTES // 2**20} MB of files, which is too much to send to the "
-                    "nodes: move the models to a folder with its own pyproject.toml, without data"
-                )
-            shutil.copyfile(path, there / name)
-    return copied
+        paths = (Path(parent) / name for name in files if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
 
 
 def _one_line(error: object) -> str:

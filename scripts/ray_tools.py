@@ -1,0 +1,66 @@
+"""The environment of the ray ring: Ray of `requirements-ray.lock`, and all else of the project's own environment.
+
+Invariant: a second call with the same lock and environment uses no network. Ray stays out of the environment in which
+everything else runs, so that nothing comes to need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from node_tools import CACHE, ROOT, Unavailable
+
+if TYPE_CHECKING:
+    from bootstrap import Environment
+
+RAY_LOCK = ROOT / "requirements-ray.lock"
+_SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+
+def ensure_ray(environment: Environment) -> Path:
+    """Return the Python that has Ray and the packages of `environment`. Raises Unavailable."""
+    key = hashlib.sha256(b"\0".join((RAY_LOCK.read_bytes(), str(environment.python).encode()))).hexdigest()[
+        :12
+    ]
+    home = CACHE / f"ray-{key}"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if (home / "ready").is_file():
+        return python
+    print(f"setting up Ray in {home.relative_to(ROOT)} (80 MB, once)", flush=True)
+    shutil.rmtree(home, ignore_errors=True)
+    _run(home, [str(environment.python), "-m", "venv", str(home)])
+    _run(
+        home,
+        [
+            *(str(python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"),
+            *("--retries", "1", "--timeout", "30", "--require-hashes", "-r", str(RAY_LOCK)),
+        ],
+    )
+    base, site = (
+        subprocess.run([str(one), "-c", _SITE], check=True, capture_output=True, text=True).stdout.strip()
+        for one in (environment.python, python)
+    )
+    # addsitedir reads the .pth files of that folder, too; its packages come after Ray's.
+    Path(site, "zz_project.pth").write_text(f"import site; site.addsitedir({base!r})\n", encoding="utf-8")
+    (home / "ready").touch()
+    return python
+
+
+def _run(home: Path, command: list[str]) -> None:
+    done = subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != 0:
+        shutil.rmtree(home, ignore_errors=True)
+        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+        raise Unavailable(f"Ray cannot be installed ({' '.join(command[1:4])}): {last}")

@@ -108,6 +108,11 @@ class MeasurePlan:
     keep_caches: str = ""
     """An empty folder that keeps the caches of the configurations, as `NAME/inductor` and `NAME/triton`, so that other
     processes can run the same compiled code. Empty: they are deleted with the run."""
+    kernel_cache: str = ""
+    """A folder for Triton's cache that all configurations share, so that a kernel compiles once. Empty: each has its
+    own, so that a first call is a cold call."""
+    compile_threads: int = 0
+    """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
 
 
 @dataclass(frozen=True)

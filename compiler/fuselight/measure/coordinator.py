@@ -172,7 +172,7 @@ class Measuring:
         try:
             other = self.start(FLOAT64)
         except OSError as error:
-            return {"why": _no_process(error).message}
+            return {"why": no_process(error).message}
         try:
             other.ask("reference")
             self._launch()
@@ -202,7 +202,7 @@ class Measuring:
         try:
             row = self._waiting[name] = ResultRow(self.start(name), measured, left=self.plan.limit_seconds)
         except OSError as error:
-            self._done[name] = replace(measured, failure=_no_process(error))
+            self._done[name] = replace(measured, failure=no_process(error))
             return
         with contextlib.suppress(EndedError):  # it tells why when it is to answer
             row.ask("ready", {})
@@ -407,7 +407,8 @@ class Measuring:
         self.keep(self.measured())
 
 
-def _no_process(error: OSError) -> Failure:
+def no_process(error: OSError) -> Failure:
+    """Describe a configuration for which the system could not start a process."""
     return Failure(
         Culprit.ENVIRONMENT,
         "internal",

@@ -143,6 +143,14 @@ class ConfigurationSession:
             self._rounds.setdefault(clock, []).append(times)
         self.row = replace(self.row, wall=self._timing(Clock.WALL), device=self._timing(Clock.DEVICE))
 
+    def sample(self, calls: int) -> float:
+        """Time one round of calls; returns its median in microseconds, by the device's clock if it has one."""
+        self.round(calls)
+        timing_of_rounds = self.row.device or self.row.wall
+        if timing_of_rounds is None:  # a round has at least one call
+            raise RuntimeError("the round has no time")
+        return timing_of_rounds.rounds_us[-1]
+
     def _timing(self, clock: Clock) -> Timing | None:
         rounds = self._rounds.get(clock, [])
         return steady_state.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))

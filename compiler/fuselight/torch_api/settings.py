@@ -107,7 +107,28 @@ def fake_tensors() -> contextlib.AbstractContextManager[Any]:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def compile_with_all_workers() -> None:
-    """Have Inductor compile with as many processes as it takes in the user's own program; the host holds it to one."""
+def inductor_options() -> dict[str, Any]:
+    """The options of this torch's Inductor (`torch._inductor.list_options()`), with their values in force."""
     config: Any = importlib.import_module("torch._inductor.config")
-    config.compile_threads = config.decide_compile_threads()
+    names = torch._inductor.list_options()
+    return {name: value for name, value in config.shallow_copy_dict().items() if name in names}
+
+
+def find_vector_instructions() -> None:
+    """Have Inductor find out which vector instructions it can use: this process and its later forks then know it.
+
+    It compiles and runs a program for each kind, which takes seconds unless Inductor's cache has them.
+    """
+    module: Any = importlib.import_module("torch._inductor.cpu_vec_isa")
+    with contextlib.suppress(Exception):  # without a C++ compiler, each compile says so
+        module.pick_vec_isa()
+
+
+def compile_with_all_workers(most: int = 0) -> None:
+    """Have Inductor compile with as many processes as it takes in the user's own program; the host holds it to one.
+
+    `most`: no more than so many, 0 for no such limit.
+    """
+    config: Any = importlib.import_module("torch._inductor.config")
+    threads = config.decide_compile_threads()
+    config.compile_threads = min(threads, most) if most else threads

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.protocol import MeasureRequest, Partial, Refused, VerifyRequest, to_json
+from fuselight.protocol import MeasureRequest, Partial, Refused, TuneRequest, VerifyRequest, to_json
 from fuselight.report import Failure, Location, Report, Stack, TargetRef, Versions
 from fuselight.worker import children, run_failures, wire
 from fuselight.worker.children import RunningChild
@@ -62,7 +62,7 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
     return Refused(number, reason, None if reason == "cancelled" else _failure(running, status))
 
 
-_NEEDS_VALUES = (MeasureRequest, VerifyRequest)
+_NEEDS_VALUES = (MeasureRequest, TuneRequest, VerifyRequest)
 """Nothing fake can be timed or compared."""
 EARLY = "Early"
 """Message of a live run: what the trace of a request has found so far is in its file."""
@@ -99,7 +99,7 @@ def _failure(running: RunningChild, status: int) -> Failure:
     stack, phase = _stack(running, stopped), _phase(running, stopped)
     call = stopped.call if stopped else None
     if running.ending == "timeout":
-        measured = isinstance(running.request, MeasureRequest)
+        measured = isinstance(running.request, (MeasureRequest, TuneRequest))
         failure = run_failures.timeout_failure(limits.seconds, stack, phase, last, measured=measured)
         return replace(failure, call=call)
     if running.ending == "memory":

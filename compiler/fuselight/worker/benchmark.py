@@ -63,7 +63,7 @@ def coordinate(state: RunState) -> None:
 
     def known(measured: Measured) -> None:
         state.measured = measured
-        state.merged = _merged(started, state.merged)
+        state.merged = merged_report(started, state.merged)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
         state.tell("measured", f"{len(measured.configurations)} of {len(measured.order)} configurations")
@@ -79,7 +79,7 @@ def coordinate(state: RunState) -> None:
             state.measured = benchmark.run()
     finally:
         state.measured = state.measured or benchmark.measured()
-        state.merged = _merged(started, state.merged)
+        state.merged = merged_report(started, state.merged)
         _explain(state)
 
 
@@ -93,7 +93,7 @@ def _configuration_name(text: str) -> str:
     return configuration.name
 
 
-def _merged(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:
+def merged_report(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:
     """The report of the first configuration that compiled, with the texts of all configurations."""
     reports = {name: one.report for name, one in started.items() if one.report is not None}
     chosen = next((report for name, report in reports.items() if name != EAGER), reports.get(EAGER, before))
@@ -193,6 +193,25 @@ class ConfigurationProcess:
                 raise EOFError  # what it has forked may hold its end open
             if due is not None and time.monotonic() >= due:
                 raise EndedError(self._out_of_time(seconds, what))
+
+    @property
+    def channel(self) -> Connection:
+        """Has its answers."""
+        return self._channel
+
+    def has_answer(self) -> bool:
+        """Whether `answer` returns, or raises, without waiting."""
+        return self._channel.poll(0) or self._process.wait(0) is not None
+
+    def pause(self) -> None:
+        """Stop the process and everything that it has started, so that others can be timed."""
+        if self._process.wait(0) is None:
+            process.pause_tree(self._process.pid)
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        if self._process.wait(0) is None:
+            process.resume_tree(self._process.pid)
 
     def end(self) -> None:
         """End the process and everything that it has started."""

@@ -21,6 +21,7 @@ from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.devices import find
+from fuselight.inputs import UserCallError
 from fuselight.measure import timing
 from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.check import AccuracyCheck
@@ -38,11 +39,15 @@ from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
-from fuselight.worker import child, process, wire
+from fuselight.tune.knobs import Trait
+from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
 from fuselight.worker.state import ChildJob, RunState, identity, put
 from fuselight.worker.target_run import Climb, report_descriptors, run_target
 
+_WITHOUT_ROW = frozenset({"sample"})
+"""Orders whose answer is small, because many follow each other."""
+_HOPPER = (9, 0)
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
@@ -54,9 +59,11 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     caches = os.path.join(kept, name) if kept else job.directory
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(caches, folder)
+    if job.plan.kernel_cache:
+        os.environ["TRITON_CACHE_DIR"] = job.plan.kernel_cache
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
-    settings.compile_with_all_workers()
+    settings.compile_with_all_workers(job.plan.compile_threads)
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
     strategy = MeasureCalls(name, channel, identity(channel.fileno()))
@@ -177,6 +184,7 @@ class MeasureCalls:
                     "first": lambda: self._first(state, session),
                     "warm": warm,
                     "round": session.round,
+                    "sample": lambda calls: {"us": session.sample(calls)},
                     "judge": check.judge,
                     "judge_random": check.judge_random,
                     "weigh": session.weigh,
@@ -184,13 +192,13 @@ class MeasureCalls:
                     "read": functools.partial(self._read, state, session),
                     "isolate": session.isolate,
                     "search": check.search,
-                    "replay": self._replay,
+                    "replay": functools.partial(self._replay, state),
                     "finish": lambda: self._write_report(state, session),
                 }
             )
 
         orders: dict[str, Callable[..., dict[str, Any] | None]] = {"ready": lambda: None, "build": built}
-        with contextlib.ExitStack() as entered:
+        with contextlib.ExitStack() as entered, _recorded_build(state, planned):
             self._serve(state, orders)
 
     def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
@@ -203,9 +211,11 @@ class MeasureCalls:
             if self.device.type == "cuda":
                 torch.cuda.set_device(self.device)  # again: the file may choose one of its own
             before = self.session.counted_us if self.session is not None else 0.0
-            answer = orders[said.pop("do")](**said) or {}
+            order = said.pop("do")
+            answer = orders[order](**said) or {}
             if self.session is not None:
-                answer["row"] = encode(self.session.row)
+                if order not in _WITHOUT_ROW:
+                    answer["row"] = encode(self.session.row)
                 answer["seconds"] = (self.session.counted_us - before) / 1e6
             process.flush_output()  # what was printed is not lost when this process is ended
             if not self._has_channel(state):
@@ -229,7 +239,7 @@ class MeasureCalls:
             "device": self.device.type,
         }
         answer["machine"] = encode(conditions.machine_of(self.before, self.before))
-        answer["repeated_blocks"] = list(self.repeated_blocks)
+        answer["traits"] = [trait.value for trait in self._traits(state)]
         if self.name == EAGER and session.results is not None:
             session.results.save(_results(state))
             answer["results"] = _results(state)
@@ -249,9 +259,27 @@ class MeasureCalls:
             said["float64"] = _results(state)
         return said
 
-    def _replay(self) -> dict[str, Any]:
-        """What a program needs to run this configuration: parts of `report.tuned.TunedResult`, encoded."""
-        return {"graphs": encode(tuple(self.compiled.captured.values())), "options": self.compiled.options}
+    def _traits(self, state: RunState) -> Iterator[Trait]:
+        """What the target and the machine have that some knobs of a search need."""
+        if self.repeated_blocks:
+            yield Trait.BLOCKS
+        if state.device is not None and state.device.backend == "cuda" and state.device.capability >= _HOPPER:
+            yield Trait.HOPPER
+        if "AVX512" in torch.backends.cpu.get_cpu_capability():
+            yield Trait.AVX512
+
+    def _replay(self, state: RunState, *, artifacts: str) -> dict[str, Any]:
+        """What a program needs to run this configuration: parts of `report.tuned.TunedResult`, encoded.
+
+        `artifacts` is a folder for saved cache artifacts, empty for none.
+        """
+        del artifacts
+        return {
+            "graphs": encode(tuple(self.compiled.captured.values())),
+            "options": self.compiled.options,
+            "capability": state.device.arch if state.device is not None else "",
+            "blocks": list(self.repeated_blocks) if self.compiled.configuration.blocks else [],
+        }
 
     def _read(self, state: RunState, session: ConfigurationSession, *, look: bool) -> dict[str, Any]:
         """Read the profile and, with `look`, the machine's state."""
@@ -278,6 +306,15 @@ class MeasureCalls:
             texts={**report.texts, **self.compiled.texts},
         )
         put(path, wire.dump(encode(complete)))
+
+
+@contextlib.contextmanager
+def _recorded_build(state: RunState, planned: PlannedCall) -> Iterator[None]:
+    """Record an exception of the code that the call's text names, as one of the user's."""
+    try:
+        yield
+    except UserCallError as error:
+        state.failures.append(run_failures.build_failure(error, planned, state.job.request, call=0))
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from fuselight.protocol import (
     LiveRequest,
     MeasureRequest,
     RunRequest,
+    TuneRequest,
     VerifyRequest,
 )
 from fuselight.report import Device, text_key
@@ -32,7 +33,7 @@ from fuselight.worker.target_run import MakeCalls, guarded, run_target
 
 def run(job: ChildJob) -> None:
     """Do the job of a request and end the process."""
-    child.run(job, RUNNERS[type(job.request)], forks=isinstance(job.request, MeasureRequest))
+    child.run(job, RUNNERS[type(job.request)], forks=isinstance(job.request, (MeasureRequest, TuneRequest)))
 
 
 def _generation(state: RunState) -> Callable[..., Any]:
@@ -90,6 +91,12 @@ def _measure(state: RunState) -> None:
     coordinate(state)
 
 
+def _tune(state: RunState) -> None:
+    from fuselight.worker.tuning import tune  # noqa: PLC0415 - as this module says
+
+    tune(state)
+
+
 def _verify(state: RunState) -> None:
     from fuselight.worker.verification import VerifyCalls  # noqa: PLC0415 - as this module says
 
@@ -108,6 +115,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
     AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),
     MeasureRequest: _measure,
+    TuneRequest: _tune,
     VerifyRequest: _verify,
     LiveRequest: _live,
 }

@@ -94,6 +94,23 @@ def descendants(pid: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def pause_tree(pid: int) -> None:
+    """Stop `pid` and all below it until `resume_tree`; those that start a process meanwhile are looked at again."""
+    stopped: set[int] = set()
+    while new := [one for one in descendants(pid) if one not in stopped]:
+        for one in new:
+            stopped.add(one)
+            with contextlib.suppress(OSError):
+                os.kill(one, signal.SIGSTOP)
+
+
+def resume_tree(pid: int) -> None:
+    """Let `pid` and all below it continue."""
+    for one in descendants(pid):
+        with contextlib.suppress(OSError):
+            os.kill(one, signal.SIGCONT)
+
+
 def _parents() -> dict[int, int]:
     """Map every process of the machine to its parent: few kernels list the children of one."""
     found = {}

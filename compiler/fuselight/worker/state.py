@@ -36,6 +36,7 @@ from fuselight.report import (
     Report,
     Rung,
     TargetRef,
+    Tuned,
     Verification,
     is_user_file,
 )
@@ -172,6 +173,7 @@ class RunState:
     merged: Report | None = None
     """Tier measured: the report of one configuration's process."""
     measured: Measured | None = None
+    tuned: Tuned | None = None
     verification: Verification | None = None
     parts: dynamo.Parts | None = None
     """What the recorder had when the recorded calls ended, if further calls follow; None: all that it has."""
@@ -306,17 +308,19 @@ class RunState:
             recorded=tuple(self.recorded),
             texts={**parts.texts, **(generated.texts if generated else {})},
             measured=self.measured,
+            tuned=self.tuned,
             verification=self.verification,
         )
         return made if self.merged is None else _with_measurements(self.merged, made)
 
 
 def _with_measurements(captured: Report, made: Report) -> Report:
-    """Return the report of one configuration's process with the measurements of the whole benchmark."""
+    """Return the report of one configuration's process with the measurements of the whole benchmark or search."""
     return replace(
         captured,
         tier=made.tier,
         measured=made.measured,
+        tuned=made.tuned,
         failures=(*captured.failures, *made.failures),
         notes=tuple(dict.fromkeys((*captured.notes, *made.notes))),
         problems=tuple(dict.fromkeys((*captured.problems, *made.problems))),

@@ -77,6 +77,12 @@ def state(root: Path = ROOT) -> ProcessorState:
     )
 
 
+def available_bytes(root: Path = ROOT) -> int | None:
+    """Memory that programs can use without swapping; None where the system does not report it."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
 def name(root: Path = ROOT) -> str:
     """The processor's name as the manufacturer or the system reports it."""
     reported = re.search(r"^model name\s*:\s*(.+)$", _read(root / "proc/cpuinfo"), re.MULTILINE)

@@ -1,0 +1,151 @@
+"""What a search tries next, and whether there is time for it. Standard library only, and no clock of its own.
+
+Invariant: no set of knobs is tried twice, and knobs that exclude each other are never combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from fuselight.tune.knobs import KnobSetting
+
+Knobs = frozenset[str]
+"""Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
+
+CORES_PER_COMPILE = 3
+"""A compile has one busy process, and others that compile kernels."""
+BYTES_PER_COMPILE = 3 << 30
+"""Host memory of a compile: torch, the model, Inductor, and the processes that compile kernels."""
+MOST_COMPILES = 6
+MOST_AUTOTUNES = 1
+"""Compiles that time kernels on the device at the same time: they disturb each other's choices, and are slow."""
+
+
+def compiles_side_by_side(cores: float, available_bytes: int | None) -> int:
+    """How many compiles run at the same time on a machine with this many cores and this much free memory."""
+    fit = MOST_COMPILES if available_bytes is None else available_bytes // BYTES_PER_COMPILE
+    return int(max(1, min(MOST_COMPILES, max(2.0, cores / CORES_PER_COMPILE), fit)))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time of a search, in seconds of `clock`."""
+
+    clock: Callable[[], float]
+    began: float
+    seconds: float
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return self.clock() - self.began
+
+    def left(self, reserve: float = 0.0) -> float:
+        """Seconds until the budget ends, less `reserve`; below 0 once they are used up."""
+        return self.seconds - reserve - self.elapsed
+
+
+@dataclass(frozen=True)
+class CompileTime:
+    """The duration of `default`'s compile, from which those of others are predicted, in seconds."""
+
+    start: float
+    """Until the first call: the imports and the build."""
+    compile: float
+
+    def of(self, knobs: Sequence[KnobSetting]) -> float:
+        """Predict the time from the start of a candidate's process until it can be timed."""
+        return self.start + self.compile * (1 + sum(max(0.0, one.compile_factor - 1) for one in knobs))
+
+
+class Planner:
+    """Chooses the next set of knobs: the best one so far with one more knob.
+
+    The search is greedy. Knobs that were faster in an earlier trial are combined with the best set first. Then each
+    knob that has not been tried is added to the best set, in the given order.
+    """
+
+    def __init__(self, settings: Sequence[KnobSetting], noise: float) -> None:
+        """`settings`: the knobs to try, most promising first. `noise`: a smaller relative gain counts as none."""
+        self._settings = {one.name: one for one in settings}
+        self._noise = noise
+
+    def settings_of(self, knobs: Collection[str]) -> tuple[KnobSetting, ...]:
+        """The catalog's entries of these knobs."""
+        return tuple(one for name, one in self._settings.items() if name in knobs)
+
+    def next(
+        self,
+        best: Knobs,
+        known: Mapping[Knobs, float],
+        pending: Collection[Knobs],
+        may_start: Callable[[Knobs], bool] = lambda _: True,
+    ) -> Knobs | None:
+        """The next set to try; None if there is nothing left that `may_start` now.
+
+        `known`: the speed-up over `default` of each set that was tried, 0 for one that failed; `pending`: sets that are
+        being compiled, or for which there is no time.
+        """
+        seen = {*known, *pending, Knobs()}
+        proposals = (
+            *self._combined(best, known),
+            *self._added(best, known, pending),
+            *self._reduced(best, known),
+        )
+        return next((one for one in proposals if one not in seen and may_start(one)), None)
+
+    def untried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> tuple[KnobSetting, ...]:
+        """Knobs of which nothing is known."""
+        tried = self._tried(known, pending)
+        return tuple(one for name, one in self._settings.items() if name not in tried)
+
+    def _combined(self, best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
+        """`best` with each knob that made another set faster, the largest gain first."""
+        gains: dict[str, float] = {}
+        for knobs, gain in known.items():
+            for name in knobs - best:
+                before = known.get(knobs - {name}, 1.0)
+                if before > 0 and gain > before * (1 + self._noise):
+                    gains[name] = max(gains.get(name, 0.0), gain / before)
+        for name in sorted(gains, key=lambda one: -gains[one]):
+            if (combined := self._with(best, name)) is not None:
+                yield combined
+
+    def _added(
+        self, best: Knobs, known: Mapping[Knobs, float], pending: Collection[Knobs]
+    ) -> Iterator[Knobs]:
+        """`best` with each knob that has not been tried."""
+        for one in self.untried(known, pending):
+            if (added := self._with(best, one.name)) is not None:
+                yield added
+
+    @staticmethod
+    def _reduced(best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
+        """`best` without a knob that made `default` slower by itself."""
+        for name in sorted(best):
+            if len(best) > 1 and 0 < known.get(Knobs({name}), 1.0) < 1:
+                yield best - {name}
+
+    def _with(self, best: Knobs, name: str) -> Knobs | None:
+        """`best` with one more knob and what it requires; None if that is not possible.
+
+        A knob takes the place of another one of its group.
+        """
+        setting = self._settings.get(name)
+        if setting is None or any(needed not in self._settings for needed in setting.requires):
+            return None
+        kept = {one for one in best if not setting.group or self._group(one) != setting.group}
+        return Knobs({*kept, name, *setting.requires})
+
+    def _group(self, name: str) -> str:
+        found = self._settings.get(name)
+        return found.group if found is not None else ""
+
+    def _tried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> set[str]:
+        """Knobs that were measured, are being compiled, or are the reason why a set failed."""
+        tried = {name for knobs in pending for name in knobs}
+        for knobs, gain in known.items():
+            others_work = (known.get(knobs - {name}, 1.0) > 0 for name in knobs)
+            tried |= {name for name, blamed in zip(knobs, others_work, strict=True) if gain > 0 or blamed}
+        return tried

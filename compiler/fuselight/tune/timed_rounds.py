@@ -1,0 +1,128 @@
+"""The timed rounds of a search: every round of every configuration, in races and in turns.
+
+Invariant: nothing else of the search runs during a round: callers are within `TrialPool.quiet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fuselight.measure import steady_state
+from fuselight.protocol import TunePlan
+from fuselight.report import Confirmation, RaceSample
+from fuselight.tune import race
+from fuselight.tune.pool import DEFAULT, TrialPool
+from fuselight.tune.trial import Trial
+
+_ROUND = 0.05
+"""The part of `TunePlan.seconds` that a round of a race takes."""
+
+
+@dataclass
+class TimedRounds:
+    """Times the trials of a pool."""
+
+    plan: TunePlan
+    pool: TrialPool
+    noise: float
+    """The least relative difference that counts."""
+    samples: list[RaceSample] = field(default_factory=list)
+    stage: int = 0
+    """The last stage of the races so far."""
+
+    def warm(self, trial: Trial) -> bool:
+        """Make calls until the time is steady. Whether the trial can be timed."""
+        said = self.pool.order(trial, "warm")
+        if said is not None:
+            trial.us = float(said["us"])
+        return said is not None
+
+    def take_turns(self, trials: Sequence[Trial]) -> None:
+        """Time the same number of rounds of each trial, in turns."""
+        self.stage += 1
+        longest = max((trial.us for trial in trials), default=0.0)
+        count = steady_state.rounds_of(longest, seconds=self.plan.seconds, rounds=self.plan.rounds)
+        names = {trial.name: trial for trial in trials}
+        for name in steady_state.turns(list(names), dict.fromkeys(names, count)):
+            us = self._round(names[name], self._calls(names[name].us))
+            if us is not None:
+                names[name].stage = self.stage
+                self._sample(self.stage, name, us)
+
+    def race(self, trials: Sequence[Trial], seconds: float) -> None:
+        """Race trials for up to `seconds`; stores each one's speed-up over `default`, which takes part."""
+        first, clock = self.stage, self.pool.budget.clock
+        entrants = [_Timed(self, trial) for trial in sorted(trials, key=complexity)]
+        plan = race.RoundPlan(
+            self._calls,
+            clock,
+            clock() + seconds,
+            lambda stage, name, us: self._sample(first + stage, name, us),
+        )
+        outcome = race.halve(entrants, plan, noise=self.noise)
+        standings = {one.entrant.name: one for one in outcome.standings}
+        default = standings[DEFAULT]
+        for trial in trials:
+            standing = standings[trial.name]
+            self.stage = max(self.stage, first + standing.stage)
+            if standing.failed or default.failed:
+                continue
+            trial.gain = default.ratio / standing.ratio
+            trial.stage = first + standing.stage
+            trial.is_eliminated = standing.eliminated
+
+    def confirm(self, trial: Trial) -> Confirmation | None:
+        """Race a trial against `default` with fresh rounds; None if one of them failed."""
+        default, budget, seconds = self.pool.default, self.pool.budget, self.plan.seconds
+        rounds = steady_state.rounds_of(max(trial.us, default.us), seconds=seconds, rounds=self.plan.rounds)
+        plan = race.RoundPlan(
+            lambda us: steady_state.calls_of_round(us, seconds=seconds, rounds=rounds),
+            budget.clock,
+            budget.clock() + max(0.0, budget.left()),
+            self._sample,
+        )
+        self.stage += 1
+        confirmation = race.confirm(
+            _Timed(self, trial), _Timed(self, default), plan, rounds=rounds, stage=self.stage
+        )
+        if confirmation is not None:
+            trial.stage = default.stage = self.stage
+        return confirmation
+
+    def _sample(self, stage: int, name: str, us: float) -> None:
+        self.samples.append(RaceSample(self.pool.budget.elapsed, stage, name, us))
+
+    def _calls(self, us: float) -> int:
+        return steady_state.calls_of_round(us, seconds=self.plan.seconds * _ROUND, rounds=1)
+
+    def _round(self, trial: Trial, calls: int) -> float | None:
+        """The median of a round, microseconds; None if the trial failed."""
+        said = self.pool.order(trial, "sample", calls=calls)
+        return None if said is None else float(said["us"])
+
+
+@dataclass
+class _Timed:
+    """A trial as it takes part in a race (race.Entrant)."""
+
+    rounds: TimedRounds
+    trial: Trial
+
+    @property
+    def name(self) -> str:
+        return self.trial.name
+
+    @property
+    def us(self) -> float:
+        return self.trial.us
+
+    def round(self, calls: int, /) -> float | None:
+        return self.rounds._round(self.trial, calls)  # noqa: SLF001 - of this module
+
+
+def complexity(trial: Trial) -> tuple[int, int]:
+    """How much a trial changes: the simplest is preferred where times do not differ."""
+    if trial.knobs is None:
+        return (1, len(trial.name))
+    return (len(trial.knobs), len(trial.name))

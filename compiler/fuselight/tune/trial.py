@@ -1,0 +1,159 @@
+"""One configuration of a search: its process, the orders that it is given, and what is known of it.
+
+Invariant: a process has at most one unanswered order. A time limit counts only while the process may run: not while it
+is paused so that others can be timed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from fuselight.codec import decode
+from fuselight.measure.coordinator import RemoteConfiguration
+from fuselight.report import Failure, MeasuredConfiguration, Skip, TuneCandidate, TuneOutcome
+from fuselight.tune.schedule import Knobs
+
+_OVERDUE = 0.001
+"""Seconds to wait for an answer whose time limit has passed; 0 would be without limit."""
+COMPILE_ORDERS = ("ready", "build", "first")
+"""The orders that compile a configuration: import the file, build the target, make the first call."""
+
+
+class SearchProcess(RemoteConfiguration, Protocol):
+    """The process of a configuration that runs side by side with others."""
+
+    def has_answer(self) -> bool:
+        """Whether `answer` returns, or raises, without waiting."""
+        ...
+
+    def pause(self) -> None:
+        """Stop the process and everything that it has started, so that others can be timed."""
+        ...
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        ...
+
+
+@dataclass(eq=False)
+class Trial:
+    """One configuration in a search."""
+
+    name: str
+    process: SearchProcess
+    clock: Callable[[], float]
+    started_s: float
+    limit: float
+    """Seconds that it may take for everything up to its first call; 0: no limit."""
+    knobs: Knobs | None = None
+    """The knobs that it changes from `default`; None if it is not made of knobs."""
+    row: MeasuredConfiguration = field(init=False)
+    outcome: TuneOutcome | None = None
+    """None while it may still win."""
+    skipped: Skip | None = None
+    is_eliminated: bool = False
+    """Whether it left its last race early."""
+    ready_s: float | None = None
+    stage: int = 0
+    gain: float | None = None
+    """Speed-up over `default` in the last race that it took part in."""
+    us: float = 0.0
+    """Time of a call by the host's clock, after its warm-up, microseconds; 0 before it."""
+    asked: str = ""
+    """The order that it works on; empty if it waits for one."""
+    judged: bool = False
+    """Whether its results were compared, or are being compared."""
+    is_alive: bool = True
+    queue: deque[tuple[str, Mapping[str, Any]]] = field(default_factory=deque)
+    """Orders that follow the one that it works on."""
+    _due: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.row = MeasuredConfiguration(self.name)
+        self._due = self.clock() + self.limit if self.limit else math.inf
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether it needs the cores of a compile."""
+        return self.is_alive and self.asked in COMPILE_ORDERS
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be timed: it has made its first call and waits for an order."""
+        return self.is_alive and self.ready_s is not None and not self.asked
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether its results were compared and nothing speaks against them."""
+        return self.judged and not self.asked and self.is_accurate
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether nothing speaks against its results."""
+        return self.row.accuracy is None or self.row.accuracy.passed is not False
+
+    def send_next(self) -> None:
+        """Give it the next order of its queue, if it waits for one. Raises EndedError."""
+        if self.is_alive and not self.asked and self.queue:
+            what, details = self.queue.popleft()
+            self.asked = what
+            self.process.ask(what, **details)
+
+    def is_due(self) -> bool:
+        """Whether its answer can be taken without waiting, or is overdue."""
+        return self.process.has_answer() or self.clock() >= self._due
+
+    def accept(self) -> tuple[str, dict[str, Any]]:
+        """Take the answer to its order; waits for it up to its time limit. Raises EndedError."""
+        what = self.asked
+        left = 0.0 if self._due == math.inf else max(_OVERDUE, self._due - self.clock())
+        said = self.process.answer(what, left)
+        self.asked = ""
+        if "row" in said:
+            self.row = decode(MeasuredConfiguration, said["row"])
+        return what, said
+
+    def order(self, what: str, seconds: float, **details: Any) -> dict[str, Any]:
+        """Give it one order and wait up to `seconds` (0: without limit) for the answer. Raises EndedError."""
+        self._due = self.clock() + seconds if seconds else math.inf
+        self.asked = what
+        self.process.ask(what, **details)
+        return self.accept()[1]
+
+    def limit_by(self, seconds: float) -> None:
+        """Give it `seconds` from now for what it works on; 0: no limit."""
+        self._due = self.clock() + seconds if seconds else math.inf
+
+    def postpone(self, seconds: float) -> None:
+        """Extend its time limit by the seconds for which it was paused."""
+        self._due += seconds
+
+    def fail(self, failure: Failure) -> None:
+        """Record why it has no, or no further, measurements."""
+        self.row = replace(self.row, failure=failure)
+        self.end(TuneOutcome.FAILED)
+
+    def end(self, outcome: TuneOutcome | None = None) -> None:
+        """End its process; `outcome` is what became of it, if that is not known yet."""
+        self.outcome = self.outcome or outcome
+        if self.is_alive:
+            self.is_alive = False
+            self.asked = ""
+            self.queue.clear()
+            self.process.end()
+
+    def candidate(self) -> TuneCandidate:
+        """Its entry in the report."""
+        return TuneCandidate(
+            self.row,
+            self.outcome or TuneOutcome.UNFINISHED,
+            knobs=tuple(sorted(self.knobs or ())),
+            skipped=self.skipped,
+            stage=self.stage,
+            started_s=self.started_s,
+            ready_s=self.ready_s,
+        )

@@ -1,0 +1,208 @@
+"""The course of a search, on processes and a clock of the tests."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome
+from tests.support import fake_search
+from tests.support.fake_search import FakeMachine, FakeTarget, failed
+
+pytestmark = pytest.mark.torch
+
+GRAPHS = "default+triton.cudagraphs=True"
+TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
+FROZEN = f"{GRAPHS}+freezing=True"
+GEMM = f"{GRAPHS}+max_autotune_gemm=True"
+NAMES = (GRAPHS, TUNED, FROZEN, GEMM, f"{GRAPHS}+combo_kernels=True", "default+combo_kernels=True")
+
+
+def rows(tuned: Tuned) -> dict[str, TuneCandidate]:
+    return {one.configuration.name: one for one in tuned.candidates}
+
+
+def times(tuned: Tuned, name: str) -> MeasuredConfiguration:
+    return rows(tuned)[name].configuration
+
+
+def test_the_fastest_combination_wins_and_is_confirmed() -> None:
+    machine = FakeMachine(FakeTarget(us={"eager": 1500, "default": 1000, GRAPHS: 500, GEMM: 400}))
+    tuned = machine.search()
+    assert tuned.winner == GEMM
+    assert tuned.finished
+    assert tuned.confirmation is not None
+    assert tuned.confirmation.gain == pytest.approx(2.5)
+    assert rows(tuned)[GEMM].outcome is TuneOutcome.WINNER
+    assert rows(tuned)[GEMM].knobs == ("cuda_graphs", "gemm_autotune")
+    assert rows(tuned)["default"].outcome is TuneOutcome.BASELINE
+    result = tuned.result
+    assert result is not None
+    assert (result.configuration, result.accuracy, result.capability) == (
+        GEMM,
+        "passed against float64",
+        "9.0",
+    )
+    assert result.default_us == pytest.approx(1000)
+    assert {one.stage for one in tuned.race} == set(range(1, max(one.stage for one in tuned.race) + 1))
+
+
+def test_processes_that_compile_are_paused_while_others_are_timed() -> None:
+    slow = dict.fromkeys(NAMES, 7.0)
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 700}, compile_s={**slow, GRAPHS: 3.0}))
+    assert machine.search(jobs=2).winner == GRAPHS  # the fake processes check it
+    assert machine.most_compiles == 2
+
+
+def test_nothing_faster_leaves_default() -> None:
+    tuned = FakeMachine(FakeTarget()).search()
+    assert tuned.winner == "default"
+    assert tuned.result is not None
+    assert tuned.result.gain == 1.0
+    outcomes = {one.outcome for name, one in rows(tuned).items() if name not in {"eager", "default"}}
+    assert outcomes <= {TuneOutcome.SLOWER, TuneOutcome.ELIMINATED, TuneOutcome.UNCONFIRMED}
+
+
+def test_a_knob_that_cannot_gain_more_than_the_noise_is_not_tried() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, idle=0.0, compile_s={GRAPHS: 60.0}))
+    tuned = machine.search()
+    assert {one.name: one.skipped for one in tuned.knobs}["cuda_graphs"] in {Skip.NOISE, Skip.ABSENT}
+    assert rows(tuned)[GRAPHS].outcome is TuneOutcome.SKIPPED
+    assert rows(tuned)[GRAPHS].skipped is not None
+    assert tuned.seconds < 60
+
+
+@pytest.mark.parametrize("kind", ["exception", "signal", "memory"])
+def test_a_candidate_that_fails_is_a_row(kind: str) -> None:
+    tuned = FakeMachine(FakeTarget(us={GRAPHS: 500, FROZEN: 400}, fails={FROZEN: failed(kind)})).search()
+    assert tuned.winner == GRAPHS
+    assert rows(tuned)[FROZEN].outcome is TuneOutcome.FAILED
+    assert times(tuned, FROZEN).failure == failed(kind)
+
+
+def test_an_inaccurate_candidate_never_wins() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500, FROZEN: 300}, wrong=frozenset({FROZEN})))
+    tuned = machine.search()
+    assert tuned.winner == GRAPHS
+    assert rows(tuned)[FROZEN].outcome is TuneOutcome.INACCURATE
+
+
+def test_a_candidate_that_hangs_ends_with_its_limit_or_the_budget() -> None:
+    target = FakeTarget(us={GRAPHS: 500, GEMM: 100}, compile_s={GEMM: math.inf, FROZEN: math.inf})
+    tuned = FakeMachine(target).search(limit_seconds=30.0)
+    assert tuned.winner == GRAPHS
+    assert rows(tuned)[FROZEN].outcome is TuneOutcome.FAILED
+    assert tuned.seconds <= 100.0
+    tuned = FakeMachine(target).search(budget_seconds=20.0)
+    assert tuned.winner == GRAPHS
+    assert rows(tuned)[FROZEN].outcome is TuneOutcome.UNFINISHED
+
+
+def test_a_budget_too_short_for_one_compile_measures_default() -> None:
+    tuned = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=dict.fromkeys(NAMES, 9.0))).search(
+        budget_seconds=4.0
+    )
+    assert tuned.winner == "default"
+    assert times(tuned, "default").device is not None
+    assert any("budget" in note for note in tuned.notes)
+
+
+def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
+    target = FakeTarget(
+        us={GRAPHS: 500}, compile_s={"default": 20.0, GRAPHS: 20.0, TUNED: 22.0, FROZEN: 20.0}
+    )
+    machine = FakeMachine(target)
+    tuned = machine.search(budget_seconds=50.0)
+    assert tuned.winner == GRAPHS
+    assert rows(tuned)[GEMM].skipped is Skip.BUDGET
+    assert GEMM not in machine.names()
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    assert tuned.seconds <= 50.0
+
+
+def test_a_default_that_fails_ends_the_search() -> None:
+    machine = FakeMachine(FakeTarget(fails={"default": failed()}))
+    tuned = machine.search()
+    assert tuned.result is None
+    assert times(tuned, "default").failure == failed()
+    assert any("could not be measured" in note for note in tuned.notes)
+    assert all(one.is_ended for one in machine.processes)
+
+
+def test_a_default_without_memory_is_measured_again_by_itself() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, fails={"default": failed("memory")}))
+    machine.search()
+    assert machine.names().count("default") == 2
+
+
+def test_named_candidates_are_tried_whatever_their_ceiling() -> None:
+    named = "default+combo_kernels=True"
+    machine = FakeMachine(FakeTarget(us={named: 800}, idle=0.0))
+    tuned = machine.search(candidates=(named,), only=True)
+    assert tuned.winner == named
+    assert set(rows(tuned)) == {"eager", "default", named}
+
+
+def test_torchs_modes_are_measured_after_the_search() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500, "max-autotune": 450}))
+    tuned = machine.search(modes=True)
+    assert tuned.winner == GRAPHS
+    assert tuned.modes_seconds > 0
+    assert rows(tuned)["max-autotune"].outcome is TuneOutcome.BASELINE
+    assert times(tuned, "max-autotune").device is not None
+    accuracy = times(tuned, "max-autotune").accuracy
+    assert accuracy is not None
+
+
+def test_a_search_that_is_ended_early_keeps_the_best_so_far() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={**dict.fromkeys(NAMES, 40.0), GRAPHS: 5.0}))
+    machine.search()
+    early = [
+        one for one in machine.kept if not one.finished and one.winner == GRAPHS and one.confirmation is None
+    ]
+    assert early
+    assert early[0].result is not None
+    assert early[0].result.configuration == GRAPHS
+
+
+OPTIONS = tuple(f"{name}=True" for name in fake_search.OPTIONS)
+
+
+@st.composite
+def targets(draw: st.DrawFn) -> FakeTarget:
+    """Targets on which each option makes a call faster or slower, on quiet and on busy machines."""
+    speeds = draw(st.lists(st.floats(0.4, 2.5), min_size=len(OPTIONS), max_size=len(OPTIONS)))
+    compiles = draw(st.lists(st.floats(1.0, 40.0), min_size=len(NAMES), max_size=len(NAMES)))
+    broken = draw(st.lists(st.sampled_from(NAMES), max_size=2))
+    return FakeTarget(
+        factors=dict(zip(OPTIONS, speeds, strict=True)),
+        compile_s=dict(zip(NAMES, compiles, strict=True)),
+        fails=dict.fromkeys(broken, failed()),
+        wrong=frozenset(draw(st.lists(st.sampled_from(NAMES), max_size=2))),
+        jitter=draw(st.sampled_from([0.0, 0.005, 0.03])),
+        drift=draw(st.sampled_from([0.0, 0.8])),
+        seed=draw(st.integers(0, 9)),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(target=targets(), budget=st.floats(20.0, 150.0))
+def test_the_winner_is_right_never_slower_than_default_and_found_in_time(
+    target: FakeTarget, budget: float
+) -> None:
+    machine = FakeMachine(target)
+    tuned = machine.search(budget_seconds=budget)
+    won = target.us_of(tuned.winner)
+    assert won <= 1000.0
+    assert tuned.winner not in {*target.fails, *target.wrong}
+    assert tuned.seconds <= budget
+    assert all(process.is_ended for process in machine.processes)
+    raced = [
+        target.us_of(one.configuration.name)
+        for one in tuned.candidates
+        if one.stage > 1 and one.outcome is not TuneOutcome.INACCURATE
+    ]
+    assert won <= min(raced) * (1.02 + 6 * target.jitter)

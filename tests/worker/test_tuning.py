@@ -1,0 +1,96 @@
+"""A search in the real worker, on the CPU: real compiles and real numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.protocol import Answer, TunePlan, TuneRequest
+from fuselight.report import Culprit, Report, Tier, TuneOutcome, Work
+from tests.support.live_worker import LiveWorker
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+DEADLINE = 500.0
+"""Seconds, on a busy machine; a quiet one needs a tenth."""
+MODEL = """\
+import torch
+
+
+# fuselight: Net()(f32[16, 64])
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return torch.softmax(torch.tanh(self.linear(x)), -1).sum(-1)
+"""
+FREEZING = "default+freezing=True"
+
+
+def tune(live: LiveWorker, source: str = MODEL, **plan: object) -> Report:
+    plan = {"budget_seconds": DEADLINE, "seconds": 0.2, "rounds": 6, "device": "cpu", "jobs": 2, **plan}
+    made = TunePlan(**plan)  # type: ignore[arg-type]  # its own fields
+    request = live.request(source, "Net", seconds=DEADLINE).of_kind(TuneRequest, plan=made)
+    outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
+    assert isinstance(outcome, Answer), outcome
+    return outcome.report
+
+
+def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
+    report = tune(live, candidates=(FREEZING,), only=True)
+    assert report.tier is Tier.TUNED
+    assert not report.failures
+    tuned = report.tuned
+    assert tuned is not None
+    assert tuned.finished
+    assert tuned.work is Work.INFERENCE
+    rows = {one.configuration.name: one for one in tuned.candidates}
+    assert set(rows) == {"eager", "default", FREEZING}
+    for row in rows.values():
+        assert row.configuration.wall is not None, row
+        assert row.ready_s is not None
+        assert row.ready_s > 0
+    assert {sample.name for sample in tuned.race} == set(rows)
+    assert all(sample.us > 0 for sample in tuned.race)
+    result = tuned.result
+    assert result is not None
+    assert (result.file, result.target, result.configuration) == ("model.py", "Net", tuned.winner)
+    assert result.torch
+    default = rows["default"].configuration
+    assert default.profile is not None
+    assert default.generated
+    if tuned.winner == FREEZING:
+        assert rows[FREEZING].outcome is TuneOutcome.WINNER
+        assert tuned.confirmation is not None
+        assert tuned.confirmation.low > 1
+        assert result.options == {"freezing": True}
+        accuracy = rows[FREEZING].configuration.accuracy
+        assert accuracy is not None
+        assert accuracy.passed
+    else:
+        assert result.options == {}
+        assert result.gain == 1.0
+
+
+def test_candidates_that_this_torch_does_not_know_are_refused_before_anything_runs(live: LiveWorker) -> None:
+    report = tune(live, candidates=("default+freezign=True",))
+    (failure,) = report.failures
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "configuration")
+    assert "'freezign'" in failure.message
+    assert "'freezing'" in failure.message
+    assert report.tuned is None
+
+
+@pytest.mark.parametrize("name", ["eager", "written", "backend:eager", "default+fixes"])
+def test_candidates_that_cannot_be_replayed_are_refused(live: LiveWorker, name: str) -> None:
+    (failure,) = tune(live, candidates=(name,)).failures
+    assert failure.kind == "configuration"
+    assert name.partition("+")[0] in failure.message or "fixes" in failure.message
+
+
+def test_a_target_that_cannot_be_built_is_a_failure_of_the_run(live: LiveWorker) -> None:
+    report = tune(live, MODEL.replace("Linear(64, 64)", "Linear(64)"), accuracy=False)
+    assert report.failures
+    assert report.failures[0].culprit is Culprit.USER
+    assert report.tuned is not None
+    assert report.tuned.result is None

@@ -19,7 +19,8 @@ from types import CodeType
 import pytest
 import torch
 
-from fuselight.torch_api import devices, errors, hooks, targets, toolchain
+from fuselight import dynamo
+from fuselight.torch_api import devices, errors, hooks, settings, targets, toolchain
 
 pytestmark = pytest.mark.torch
 
@@ -121,6 +122,26 @@ def test_a_name_missing_in_torch_disables_one_feature(monkeypatch: pytest.Monkey
     with hooks.listen(listener):  # type: ignore[arg-type]  # as above
         pass
     assert listener.events == [f"specializations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
+
+
+def test_a_capture_does_not_profile_guards(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("torch._dynamo.guards")
+    profiled: list[object] = []
+
+    def profile(*args: object) -> float:
+        profiled.append(args)
+        return 1.0
+
+    monkeypatch.setattr(module, "profile_guard_manager", profile)
+    torch._dynamo.reset()
+    with dynamo.capture_only():
+        torch.compile(lambda x: x + 1)(torch.ones(2))
+    assert profiled == []
+    torch.compile(lambda x: x + 2, backend="eager")(torch.ones(2))
+    assert len(profiled) == 1, "it is restored, and torch still calls it by this name"
+    monkeypatch.delattr(module, "profile_guard_manager")
+    with settings.without_guard_profile():
+        assert not hasattr(module, "profile_guard_manager")
 
 
 def test_the_registry_of_graph_breaks_is_the_installed_torchs() -> None:

@@ -15,7 +15,7 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.report import Location
-from fuselight.torch_api import compiled_results, targets
+from fuselight.torch_api import compiled_results, settings, targets
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,10 @@ def capture_backend(
 
 @contextlib.contextmanager
 def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
-    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given."""
+    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.
+
+    torch does not time its guards there: the Recorder does, without a flush of the caches.
+    """
     made = CompileCalls()
 
     def heard() -> None:
@@ -86,7 +89,11 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
             return lambda function: real(function, backend=backend, **kept)
         return real(model, backend=backend, **kept)
 
-    with targets.replaced_compile(compile_, optimize), targets.heard_precompile(heard):
+    with (
+        targets.replaced_compile(compile_, optimize),
+        targets.heard_precompile(heard),
+        settings.without_guard_profile(),
+    ):
         yield made
 
 

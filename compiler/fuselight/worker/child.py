@@ -11,6 +11,7 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -103,16 +104,21 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
         torch.set_num_threads(job.threads)
     redirect = not forks and not torch.cuda.is_available()
     sources = importing.Sources(request.roots, request.overlays, redirect=redirect, keeps_texts=is_live)
-    state = RunState(job, sources, getpid(), progress_identity=identity(job.progress))
+    state: RunState
+    run_failures.note_exit(
+        torch.compiler.disable(lambda status, frame: _exited(state, status, frame))  # type: ignore[no-untyped-call]
+    )
+    state = RunState(
+        *(job, sources, getpid()),
+        progress_identity=identity(job.progress),
+        loaded=frozenset(sys.modules),
+        originals=Originals(),  # with our own `os._exit` among them
+    )
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]
     signal.signal(process.SOFT_SIGNAL, stop)
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
-    run_failures.note_exit(
-        torch.compiler.disable(lambda status, frame: _exited(state, status, frame))  # type: ignore[no-untyped-call]
-    )
-    state.originals = Originals()  # with our own `os._exit` among them
     return state
 
 

@@ -8,6 +8,7 @@ function of Python's own: `Originals` saves them before, and looks up no builtin
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import sys
 import time
@@ -58,6 +59,7 @@ _PROGRESS_EVERY = 0.1
 getpid, exit_now = os.getpid, os._exit
 _fstat, _write, _rename, _open = os.fstat, os.write, os.replace, open
 _perf_counter, _monotonic = time.perf_counter, time.monotonic
+_all, _map, _is = all, map, operator.is_
 _DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
 """Phases in words, for the progress of a run with a label."""
 
@@ -80,6 +82,9 @@ class Originals:
             self._set_limit(self._recursion_limit)
         replaced: Replaced = []
         for module, namespace, saved in self._saved:
+            # Nearly always: thousands of names, at each message to the host.
+            if _all(_map(_is, _map(namespace.get, saved), saved.values())):
+                continue
             for name, value in saved.items():
                 found = namespace.get(name, _ABSENT)
                 if found is not value:
@@ -184,6 +189,8 @@ class RunState:
     """While the `__main__` block runs: how its modules were made."""
     stopped: bool = False
     """Whether a limit was reached: every later exception is a consequence of that."""
+    loaded: frozenset[str] = frozenset()
+    """Modules that were loaded before it."""
     originals: Originals = field(default_factory=Originals)
     recorder: dynamo.Recorder = field(init=False)
 
@@ -341,7 +348,7 @@ def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     data = state.json.dump(replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts))
-    ahead = {"modules": _libraries(state.sources), "files": list(frame_text_cache.named_files())}
+    ahead = {"modules": _libraries(state), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
     put(os.path.join(state.job.directory, "answer.json"), data)
 
@@ -357,14 +364,14 @@ def keep(state: RunState) -> None:
         state.originals.put_back(replaced)
 
 
-def _libraries(sources: importing.Sources) -> list[str]:
-    """Name the installed modules that are loaded, in the order of their import."""
+def _libraries(state: RunState) -> list[str]:
+    """Name the installed modules that the run has loaded, in the order of their import."""
     found = []
     for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
+        path = None if name in state.loaded else getattr(module, "__file__", None)
         if (
             isinstance(path, str)
-            and not sources.is_users(path)
+            and not state.sources.is_users(path)
             and getattr(module, "__spec__", None) is not None
         ):
             found.append(name)

@@ -20,6 +20,7 @@ from fuselight.codec import encode
 from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Work
+from fuselight.suites import SIZES, SUITES
 from fuselight.version import version
 from fuselight_server.cli.options import CommandError, add_python_option, at_least, suggestion
 from fuselight_server.cli.terminal import Color, print_error, progress_line, standard_output
@@ -32,6 +33,7 @@ from fuselight_server.sweep.engines import EngineError, LocalEngine, default_job
 from fuselight_server.sweep.page import as_page
 from fuselight_server.sweep.results import (
     ABOUT,
+    MODELS,
     PAGE,
     TUNED,
     ResultsError,
@@ -42,7 +44,7 @@ from fuselight_server.sweep.results import (
 )
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
-from fuselight_server.sweep.suites import SuiteError, read_suite
+from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
 from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceError, plan_sweep
 
 if TYPE_CHECKING:
@@ -65,7 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "suite",
         metavar="SUITE",
-        help="a folder, a .py file, or a list of targets: .toml, .jsonl, .py (TARGETS)",
+        help="a folder, a .py file, a list of targets (.toml, .jsonl, .py with TARGETS), or a built-in suite: "
+        f"{', '.join(SUITES)}",
+    )
+    parser.add_argument(
+        "--size",
+        choices=SIZES,
+        default=SIZES[0],
+        help="size of the models of a built-in suite (default: %(default)s)",
     )
     parser.add_argument(
         "--do",
@@ -168,7 +177,9 @@ def _add_measure_options(parser: argparse.ArgumentParser) -> None:
         help="configurations for bench, as in `fuselight bench`; repeatable (default: eager and written)",
     )
     work = parser.add_mutually_exclusive_group()
-    work.add_argument("--train", action="store_true", help="time forward and backward")
+    work.add_argument(
+        "--train", action="store_true", help="time forward and backward; a built-in suite is then of training"
+    )
     work.add_argument("--step", action="store_true", help="time a training step")
     parser.add_argument(
         "--rounds",
@@ -195,24 +206,31 @@ def _add_measure_options(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the sweep and print its rows; returns the exit code. Raises CommandError."""
     try:
-        suite = read_suite(options.suite)
+        suite = None if is_built_in(options.suite) else read_suite(options.suite)
         before = read_results(options.against) if options.against else None
         engine = _engine(options)
     except (SuiteError, ResultsError, EngineError) as error:
         raise CommandError(str(error)) from None
+    folder = None
     try:
+        if suite is None:
+            folder = _taken(options, options.suite)
+            suite = built_in_suite(
+                options.suite,
+                folder.path / MODELS,
+                size=options.size,
+                training=options.train or options.step,
+            )
         plan = plan_sweep(suite, _sweep_options(options), has_gpu=engine.gpus > 0)
         _check_gpus(plan, engine)
-        folder = _folder(options, suite)
-        folder.take()
-        try:
-            return _Sweep(suite, plan, engine, folder, before, options).run()
-        finally:
-            folder.close()
-    except (ResultsError, EngineError, UnknownDeviceError) as error:
+        folder = folder or _taken(options, suite.name)
+        return _Sweep(suite, plan, engine, folder, before, options).run()
+    except (SuiteError, ResultsError, EngineError, UnknownDeviceError) as error:
         raise CommandError(str(error)) from None
     finally:
         engine.close()
+        if folder is not None:
+            folder.close()
 
 
 class _Sweep:
@@ -390,17 +408,23 @@ def _check_gpus(plan: SweepPlan, engine: Engine) -> None:
         )
 
 
-def _folder(options: argparse.Namespace, suite: Suite) -> ResultsFolder:
-    """The folder for the results. Raises ResultsError."""
+def _taken(options: argparse.Namespace, suite: str) -> ResultsFolder:
+    """The folder for the results, taken. Raises ResultsError."""
+    folder = _folder(options, suite)
+    folder.take()
+    return folder
+
+
+def _folder(options: argparse.Namespace, suite: str) -> ResultsFolder:
     if options.out is not None:
         return ResultsFolder(options.out)
     store = Store.at(project_root(Path.cwd()))
     folder = store.folder / _SWEEPS
     if options.resume:
-        earlier = sorted(folder.glob(f"{suite.name}-[0-9]*"))
+        earlier = sorted(folder.glob(f"{suite}-[0-9]*"))
         if not earlier:
             raise ResultsError(
-                f"there is no earlier sweep of {suite.name} in {folder}: name its folder with --out, or leave out "
+                f"there is no earlier sweep of {suite} in {folder}: name its folder with --out, or leave out "
                 "--resume"
             )
         return ResultsFolder(earlier[-1])
@@ -410,7 +434,7 @@ def _folder(options: argparse.Namespace, suite: Suite) -> ResultsFolder:
         raise ResultsError(
             f"cannot write to {store.folder}: {error.strerror or error}. Choose a folder with --out"
         ) from None
-    return ResultsFolder(folder / f"{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+    return ResultsFolder(folder / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
 def _sweep_options(options: argparse.Namespace) -> SweepOptions:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.rows import SweepRow
 
 COLUMNS: tuple[str, ...] = (
-    "name", "group", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
+    "name", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
     "kernel_us", "kernel_device", "configuration", "us", "low_us", "high_us", "speedup", "first_us", "peak_bytes",
     "accurate", "winner", "gain", "gain_low", "culprit", "kind", "failure", "place", "next_step", "attempts",
     "seconds", "node", "torch", "triton", "python", "machine", "clock", "work", "started", "path", "target",

@@ -263,9 +263,9 @@ def _change(one: RowChange) -> _Line:
 
 
 _COLUMNS = (
-    "model", "group", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
-    "estimate", "eager", "compiled", "speed-up", "gain over default", "configuration", "first call", "memory",
-    "results", "time", "torch", "machine", "remarks",
+    "model", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators",
+    "kernels", "estimate", "eager", "compiled", "speed-up", "gain over default", "configuration", "first call",
+    "memory", "results", "time", "torch", "machine", "remarks",
 )  # fmt: skip
 
 
@@ -302,6 +302,7 @@ def _row(row: SweepRow) -> _Line:
         (
             _Cell(row.name),
             _Cell(row.group),
+            _Cell(row.variant),
             _Cell(row.job.value),
             _Cell(row.device or row.kernel_device),
             _Cell(STATUS_WORDS[row.status], css="failure" if bad else ""),

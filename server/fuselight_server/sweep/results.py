@@ -23,10 +23,11 @@ from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-ROWS, ABOUT, PAGE, LOCK, TUNED = (
+ROWS, ABOUT, PAGE, MODELS, LOCK, TUNED = (
     "results.jsonl",
     "sweep.json",
     "sweep.html",
+    "models",
     "lock",
     "fuselight-tuned.json",
 )

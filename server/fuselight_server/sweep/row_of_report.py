@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.tasks import SweepTask
 
 _UNKNOWN = "unknown"
+_MOST_PROBLEMS = 3
 _UNTRIED = frozenset({TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED})
 
 
@@ -57,9 +58,10 @@ def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
             "install the same version of Fuselight on all machines",
         )
         return task.unfinished(RowStatus.FAILED, failure)
-    failures = [failure_of(one) for one in report.failures]
+    failures = [_with_packages(failure_of(one), task) for one in report.failures]
     row = task.unfinished(RowStatus.FAILED, failures[0]) if failures else _done(task)
-    row = replace(row, notes=tuple(f"{one.what}: {one.why}" for one in report.problems[:3]))
+    problems = tuple(f"{one.what}: {one.why}" for one in report.problems[:_MOST_PROBLEMS])
+    row = replace(row, notes=(*row.notes, *problems))
     parts = {
         SweepJob.CHECK: _with_capture,
         SweepJob.KERNELS: _with_kernels,
@@ -84,6 +86,13 @@ def failure_of(failure: Failure) -> RowFailure:
         format_place(last.path, last.line) if last is not None else "",
         failure.exception or "",
     )
+
+
+def _with_packages(failure: RowFailure, task: SweepTask) -> RowFailure:
+    """The failure of a missing package with the command that installs what the suite says it needs."""
+    if failure.exception != "ModuleNotFoundError" or not task.row.packages:
+        return failure
+    return replace(failure, next_step=f"pip install {' '.join(task.row.packages)}")
 
 
 def _with_origin(row: SweepRow, answer: RemoteAnswer) -> SweepRow:

@@ -98,6 +98,8 @@ class SweepRow:
     status: RowStatus
     schema: int = SCHEMA
     group: str = ""
+    variant: str = ""
+    """Which of several forms of the model it is."""
     path: str = ""
     target: str = ""
     device: str = ""

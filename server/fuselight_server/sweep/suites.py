@@ -1,4 +1,4 @@
-"""What a sweep goes over: a folder, a Python file, a list of targets in TOML, JSON lines or Python.
+"""What a sweep goes over: a folder, a Python file, a list of targets in TOML, JSON lines or Python, a built-in suite.
 
 Invariant: nothing is imported or run: a list in Python is read as a literal. What is wrong raises a SuiteError that
 names the file, the entry and the next step. A model that nobody ships is an entry that says so, never left out.
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.suites import SUITES, suite_rows, write_rows
 from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ class SuiteTarget:
     """The part of the suite that it belongs to."""
     absent: str = ""
     """Why there is no such model here; empty if there is one."""
+    variant: str = ""
+    """Which of several forms of the model it is: `tiny`, `real train`."""
+    note: str = ""
+    """What a reader of its row must know."""
+    packages: tuple[str, ...] = ()
+    """Packages that its file needs besides torch, as pip names them, if they are known."""
+    root: str = ""
+    """The folder of its project; empty: the one that its file lies in."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,8 @@ def read_suite(named: str) -> Suite:
         return Suite(path.name, found, str(path))
     if not path.exists():
         raise SuiteError(
-            f"there is no suite `{named}`: name a folder, a .py file, or a list of targets (.toml, .jsonl, .py)"
+            f"there is no suite `{named}`: name a folder, a .py file, a list of targets (.toml, .jsonl, .py), or "
+            f"{', '.join(SUITES)}"
         )
     readers = {".toml": _toml, ".jsonl": _json_lines, ".py": _python}
     reader = readers.get(path.suffix)
@@ -78,6 +88,38 @@ def read_suite(named: str) -> Suite:
     if not targets:
         raise SuiteError(f"{named} lists no target: add one, as {{file = 'model.py', target = 'Net'}}")
     return Suite(path.stem, _named(targets, named), str(folder))
+
+
+def is_built_in(named: str) -> bool:
+    """Whether it names a built-in suite, and no file or folder."""
+    return named in SUITES and not Path(named).exists()
+
+
+def built_in_suite(name: str, folder: Path, *, size: str, training: bool) -> Suite:
+    """Write the files of a built-in suite to `folder`, and return the suite. Raises SuiteError."""
+    rows = suite_rows(name, size=size, training=training)
+    try:
+        paths = write_rows(rows, str(folder))
+    except OSError as error:
+        raise SuiteError(
+            f"the models of {name} cannot be written to {folder}: {error.strerror or error}. Choose a folder with --out"
+        ) from None
+    variant = f"{size} train" if training else size
+    targets = tuple(
+        SuiteTarget(
+            os.path.abspath(paths[row.file]) if not row.absent else "",  # noqa: PTH100 - as in read_suite
+            row.target,
+            row.name,
+            row.group,
+            absent=row.absent,
+            variant=variant,
+            note=row.note,
+            packages=row.packages,
+            root=str(folder.absolute()),
+        )
+        for row in rows
+    )
+    return Suite(name, targets, str(folder))
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -191,7 +191,7 @@ class _SuiteReader:
         if reading.syntax_error is not None:
             place = f"{path.name}:{reading.syntax_error.line}"
             return RowFailure("user", "source", "the file does not parse", "correct the syntax error", place)
-        root = project_root(path)
+        root = Path(entry.root) if entry.root else project_root(path)
         if root not in self._recorded:
             self._recorded[root] = Store.at(root).read_report()
         recorded = recorded_calls(self._recorded[root], entry.path)
@@ -259,8 +259,8 @@ def _of_search(limits: Limits, search: TunePlan) -> Limits:
 
 
 def _id(row: SuiteTarget, job: SweepJob, device: str) -> str:
-    name = f"{row.group}/{row.name or Path(row.path).name}" if row.group else row.name or Path(row.path).name
-    return f"{name} {job.value}" + (f" {device}" if device else "")
+    name = "/".join(part for part in (row.group, row.name or Path(row.path).name) if part)
+    return " ".join(part for part in (name, row.variant, job.value, device) if part)
 
 
 def _distinct(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
@@ -284,8 +284,10 @@ def _row_of(
         group=entry.group,
         path=entry.path,
         target=entry.target,
+        variant=entry.variant,
         device=device,
         failure=failure,
+        notes=(entry.note,) if entry.note else (),
     )
 
 

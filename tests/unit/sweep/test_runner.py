@@ -10,7 +10,7 @@ import pytest
 from fuselight.worker.remote_run import RemoteAnswer
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
-from fuselight_server.sweep.suites import read_suite
+from fuselight_server.sweep.suites import built_in_suite, read_suite
 from fuselight_server.sweep.tasks import SweepOptions, SweepTask, plan_sweep
 from tests.support.sweeps import NET, VERSIONS, ScriptedEngine, answer_of, row
 
@@ -100,3 +100,18 @@ def test_the_rest_is_estimated_from_tasks_of_the_same_job(tasks: tuple[SweepTask
     assert (progress.done, progress.not_done) == (2, 1)
     assert progress.rest_seconds(tasks[:3], engine) == 3 * 4.0 / 2
     assert progress.rest_seconds(tasks[3:], engine) == 3 * 60.0 / 2
+
+
+def test_a_missing_package_names_what_the_suite_says_it_needs(tmp_path: Path) -> None:
+    suite = built_in_suite("pytorch-163", tmp_path, size="tiny", training=False)
+    plan = plan_sweep(suite, SweepOptions(), has_gpu=False)
+    task = next(one for one in plan.tasks if one.row.group == "timm")
+    missing = {
+        "culprit": "user",
+        "kind": "import",
+        "message": "ModuleNotFoundError: No module named 'timm'",
+        "exception": "ModuleNotFoundError",
+    }
+    (only,) = run_tasks([task], ScriptedEngine(lambda one, _: answer_of(one, failures=[missing])))
+    assert only.failure is not None
+    assert only.failure.next_step.startswith("pip install timm")

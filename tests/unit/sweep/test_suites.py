@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.sweep.suites import SuiteError, read_suite
+from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
+from fuselight_server.sweep.tasks import SweepOptions, plan_sweep
 
 
 def wrote(folder: Path, name: str, text: str) -> str:
@@ -92,3 +93,26 @@ def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(SuiteError, match="UTF-8"):
         read_suite(str(tmp_path / "bytes.jsonl"))
+
+
+def test_a_built_in_suite_is_written_and_has_a_row_for_each_model(tmp_path: Path) -> None:
+    assert is_built_in("pytorch-163")
+    assert not is_built_in("model.py")
+    suite = built_in_suite("pytorch-163", tmp_path / "models", size="tiny", training=True)
+    assert len(suite.targets) == 163
+    there = [one for one in suite.targets if not one.absent]
+    assert all(Path(one.path).is_file() and one.root == str(tmp_path / "models") for one in there)
+    assert all(not one.path for one in suite.targets if one.absent)
+    assert {one.variant for one in suite.targets} == {"tiny train"}
+    plan = plan_sweep(suite, SweepOptions(), has_gpu=False)
+    assert len(plan.tasks) == len(there)
+    assert len(plan.tasks) + len(plan.rows) == 163
+    assert {one.request.roots for one in plan.tasks} == {(str(tmp_path / "models"),)}
+    bert = next(one for one in plan.tasks if one.row.name == "BertForMaskedLM")
+    assert bert.id == "huggingface/BertForMaskedLM tiny train check"
+
+
+def test_a_built_in_suite_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "models").touch()
+    with pytest.raises(SuiteError, match="cannot be written"):
+        built_in_suite("pytorch-163", tmp_path / "models", size="tiny", training=False)

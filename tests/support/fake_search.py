@@ -193,7 +193,11 @@ class FakeSearchProcess:
             drift = 1 + target.drift * abs((self.machine.now / 10) % 2 - 1)
             self.rounds.append(self.us * drift * max(0.2, self.machine.random.gauss(1, target.jitter)))
             return {"us": self.rounds[-1]}
-        return {"capability": "9.0"} if what == "replay" else {}
+        return (
+            {"capability": "9.0", "graphs": [{"key": "a", "inputs": ["f32[8, 64]"]}]}
+            if what == "replay"
+            else {}
+        )
 
     def _row(self, what: str) -> MeasuredConfiguration:
         target = self.machine.target

@@ -7,6 +7,7 @@ far.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
+_SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
+"""A symbolic size in the text of an input: `f32[s0, 64]`."""
 _NOISE = {GPU: 0.01, CPU: 0.02}
 """The least difference that counts, whatever the spread of `default`'s rounds."""
 _MOST_NOISE = 0.1
@@ -86,6 +89,8 @@ class Search:
     _knobs: tuple[Knob, ...] = ()
     _planner: Planner | None = None
     """Known once `default` is measured."""
+    _ranked_for: tuple[str, float | None] | None = None
+    """The candidate, and its gain, on top of which the planner ranks knobs; None: `default`."""
     _compile: CompileTime | None = None
     _refused: set[Knobs] = field(default_factory=set)
     """Sets of knobs for which there was no time."""
@@ -137,19 +142,13 @@ class Search:
     def tuned(self, *, finished: bool = False) -> Tuned:
         """The state so far."""
         pool = self._pool
-        untried = self._untried() if finished else set()
-        knobs = tuple(
-            replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")
-            if knob.skipped is None and knob.name in untried
-            else knob
-            for knob in self._knobs
-        )
+        untried = self._untried() if finished else set[str]()
         return Tuned(
             work=pool.work,
             machine=pool.machine,
             numerics=self.plan.numerics,
             budget_seconds=self.plan.budget_seconds,
-            knobs=knobs,
+            knobs=tuple(self._reported(knob, knob.name in untried) for knob in self._knobs),
             candidates=(*(trial.candidate() for trial in pool.trials.values()), *pool.skipped.values()),
             race=tuple(self._rounds.samples),
             winner=self._winner if finished or not self._leader else self._leader,
@@ -161,6 +160,17 @@ class Search:
             finished=finished,
             started=self._when,
         )
+
+    def _reported(self, knob: Knob, is_untried: bool) -> Knob:  # noqa: FBT001 - a fact of the knob
+        """A knob as the report has it: tried, or why it was not."""
+        if knob.skipped is Skip.NOISE and any(
+            knob.name in (trial.knobs or ()) and trial.outcome is not TuneOutcome.SKIPPED
+            for trial in self._pool.trials.values()
+        ):  # on a base that is faster than `default` it could gain more
+            return replace(knob, skipped=None)
+        if knob.skipped is None and is_untried:
+            return replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")
+        return knob
 
     def _known(self) -> None:
         self.keep(self.tuned())
@@ -236,6 +246,10 @@ class Search:
         if self._planner is not None:
             best = self._best()
             base = best.knobs if best is not None and best.knobs is not None else Knobs()
+            ranked_for = (best.name, best.gain) if best is not None else None
+            if self._ranked_for != ranked_for:
+                self._planner = Planner(self._promising(best), self._rounds.noise)
+                self._ranked_for = ranked_for
             return self._planner.next(base, self._gains(), self._pending(), self._may_start)
         if self.plan.work is None and not any(trial.ready_s for trial in self._pool.trials.values()):
             return None  # what a call does is not known yet
@@ -309,8 +323,12 @@ class Search:
             self._rounds.take_turns([trial for trial in pool.baselines if self._rounds.warm(trial)])
             pool.order(default, "profile")
         pool.order(default, "read", look=False)
-        if pool.order(default, "finish") is None:
+        pool.order(default, "finish")
+        said = pool.order(default, "replay", artifacts="")
+        if said is None:
             return
+        if any(_SYMBOL.search(size) for graph in said["graphs"] for size in graph.get("inputs", ())):
+            pool.traits |= {Trait.SYMBOLIC_SIZES}
         timing = default.row.device or default.row.wall
         noise = max(self._rounds.noise, timing.spread if timing is not None else 0.0)
         self._rounds.noise = min(_MOST_NOISE, noise)
@@ -318,11 +336,9 @@ class Search:
         before = (default.ready_s or 0.0) - default.started_s - compiled
         self._compile = CompileTime(max(0.0, before), compiled)
         if not self.plan.only:
-            self._knobs = ceilings.ceilings(
-                default.row, noise=self._rounds.noise, unsuitable=self._unsuitable
-            )
+            self._knobs = self._ceilings(None)
         default.gain = 1.0
-        promising = self._promising()
+        promising = self._promising(None)
         self._planner = Planner(promising, self._rounds.noise)
         for trial in pool.alive:
             if trial.knobs and not trial.knobs <= {one.name for one in promising}:
@@ -330,12 +346,30 @@ class Search:
                 trial.end(TuneOutcome.SKIPPED)
         self._known()
 
-    def _promising(self) -> tuple[KnobSetting, ...]:
-        """The knobs to try: structure first, then by the gain to expect."""
-        tried = {knob.name: knob for knob in self._knobs if knob.skipped is None}
+    def _ceilings(self, best: Trial | None) -> tuple[Knob, ...]:
+        """What each knob could gain on top of the best candidate: its kernels take what those of `default` take."""
+        default = self._pool.default
+        us = _median_us(default)
+        return ceilings.ceilings(
+            default.row,
+            noise=self._rounds.noise,
+            us=us / best.gain if us is not None and best is not None and best.gain else None,
+            unsuitable=self._unsuitable,
+        )
 
-        def rank(setting: KnobSetting) -> tuple[bool, float, int]:
-            return not setting.structural, -ceilings.promise(setting, tried[setting.name]), setting.order
+    def _promising(self, best: Trial | None) -> tuple[KnobSetting, ...]:
+        """The knobs to try on top of the best candidate: structure first, then by the gain to expect.
+
+        What is expected to gain less than timings can show is tried last.
+        """
+        if self.plan.only:
+            return ()
+        tried = {knob.name: knob for knob in self._ceilings(best) if knob.skipped is None}
+
+        def rank(setting: KnobSetting) -> tuple[bool, bool, float, int]:
+            promise = ceilings.promise(setting, tried[setting.name])
+            is_small = promise < 1 + self._rounds.noise / 2
+            return is_small, not setting.structural, -promise, setting.order
 
         return tuple(sorted((BY_NAME[name] for name in tried), key=rank))
 

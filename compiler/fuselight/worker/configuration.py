@@ -278,7 +278,7 @@ class MeasureCalls:
             "graphs": encode(tuple(self.compiled.captured.values())),
             "options": self.compiled.options,
             "capability": state.device.arch if state.device is not None else "",
-            "blocks": list(self.repeated_blocks) if self.compiled.configuration.blocks else [],
+            "blocks": list(self.blocks),
         }
 
     def _read(self, state: RunState, session: ConfigurationSession, *, look: bool) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""What a search tries next, and whether there is time for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight.tune.knobs import BY_NAME, KNOBS
+from fuselight.tune.schedule import Budget, CompileTime, Knobs, Planner, compiles_side_by_side
+
+GRAPHS, FREEZING, GEMM = "cuda_graphs", "freezing", "gemm_autotune"
+NOISE = 0.02
+
+
+def planner(*names: str) -> Planner:
+    return Planner([BY_NAME[name] for name in names], NOISE)
+
+
+def knobs(*names: str) -> Knobs:
+    return Knobs(names)
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "most"),
+    [(2, 16, 2), (2, 4, 1), (16, 100, 5), (64, 400, 6), (16, 10, 3), (1, None, 2), (4, 1, 1)],
+)
+def test_compiles_need_cores_and_memory(cores: float, gib: int | None, most: int) -> None:
+    assert compiles_side_by_side(cores, None if gib is None else gib << 30) == most
+
+
+def test_a_compile_is_predicted_from_that_of_default() -> None:
+    time = CompileTime(start=4.0, compile=10.0)
+    assert time.of([]) == 14.0
+    slow = BY_NAME[GEMM]
+    assert time.of([slow]) == pytest.approx(4 + 10 * slow.compile_factor)
+
+
+def test_a_budget_counts_from_its_beginning() -> None:
+    now = [100.0]
+    budget = Budget(lambda: now[0], 100.0, 30.0)
+    now[0] = 110.0
+    assert budget.elapsed == 10.0
+    assert budget.left() == 20.0
+    assert budget.left(reserve=25.0) == -5.0
+
+
+def test_knobs_are_added_to_the_best_set_one_by_one() -> None:
+    made = planner(GRAPHS, FREEZING, GEMM)
+    assert made.next(knobs(), {}, ()) == knobs(GRAPHS)
+    assert made.next(knobs(), {}, {knobs(GRAPHS)}) == knobs(FREEZING)
+    assert made.next(knobs(GRAPHS), {knobs(GRAPHS): 1.5}, ()) == knobs(GRAPHS, FREEZING)
+
+
+def test_a_knob_that_helped_elsewhere_is_combined_with_the_best_set() -> None:
+    made = planner(GRAPHS, FREEZING, GEMM)
+    known = {knobs(GRAPHS): 1.5, knobs(FREEZING): 1.2, knobs(GEMM): 1.0}
+    assert made.next(knobs(GRAPHS), known, ()) == knobs(GRAPHS, FREEZING)
+    known[knobs(FREEZING)] = 1 + NOISE / 2
+    assert made.next(knobs(GRAPHS), known, ()) is None
+
+
+def test_a_knob_is_not_blamed_for_another_one_that_failed() -> None:
+    made = planner(GRAPHS, GEMM)
+    known = {knobs(GRAPHS): 0.0, knobs(GRAPHS, GEMM): 0.0}
+    assert made.next(knobs(), known, ()) == knobs(GEMM)
+    known = {knobs(GRAPHS): 1.2, knobs(GRAPHS, GEMM): 0.0}
+    assert made.next(knobs(GRAPHS), known, ()) is None
+
+
+def test_a_set_is_tried_without_a_knob_that_was_slower_by_itself() -> None:
+    made = planner(GRAPHS, FREEZING)
+    known = {knobs(GRAPHS): 0.9, knobs(GRAPHS, FREEZING): 1.2}
+    assert made.next(knobs(GRAPHS, FREEZING), known, ()) == knobs(FREEZING)
+
+
+def test_a_knob_comes_with_what_it_requires_and_replaces_its_group() -> None:
+    made = planner("attention_flash", "attention_cudnn", "cpp_gemm", FREEZING)
+    assert made.next(knobs("attention_flash"), {knobs("attention_flash"): 1.2}, ()) == knobs(
+        "attention_cudnn"
+    )
+    tried = {knobs("attention_flash"): 1.2, knobs("attention_cudnn"): 1.0}
+    assert made.next(knobs("attention_flash"), tried, ()) == knobs("attention_flash", "cpp_gemm", FREEZING)
+
+
+@given(
+    names=st.lists(st.sampled_from([one.name for one in KNOBS]), min_size=1, max_size=6, unique=True),
+    gains=st.lists(st.floats(0.0, 3.0), min_size=60, max_size=60),
+)
+def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains: list[float]) -> None:
+    made = planner(*names)
+    known: dict[Knobs, float] = {}
+    for gain in gains:
+        best = max(known, key=lambda one: known[one], default=knobs())
+        if known.get(best, 0.0) <= 1:
+            best = knobs()
+        proposed = made.next(best, known, ())
+        if proposed is None:
+            return
+        assert proposed not in known
+        groups = [BY_NAME[name].group for name in proposed if BY_NAME[name].group]
+        assert len(groups) == len(set(groups))
+        known[proposed] = gain
+    raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")

@@ -100,6 +100,9 @@ def test_each_row_is_a_file_with_one_target_and_inputs(size: str, *, training: b
         (directive,) = target.directives
         parse_directive(directive.text)
         assert (target.name, row.target) == ("model", "model"), row.name
+        module = row.file.rpartition("/")[2].removesuffix(".py")
+        assert f"from {module}" not in row.text, row.name  # the file would import itself
+        assert f"import {module}\n" not in row.text, row.name
         assert ("train=True" in directive.text) is training, row.name
 
 

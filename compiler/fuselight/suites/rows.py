@@ -95,7 +95,7 @@ def _row(suite: str, model: SuiteModel, size: str, training: bool) -> SuiteRow: 
         model.name,
         model.group,
         size,
-        f"{model.group}/{model.name}.py",
+        f"{model.group}/{model.name}_{size}.py",  # not `demucs.py`, which would hide the package from itself
         text,
         TARGET,
         packages=model.packages,

@@ -1,41 +1,52 @@
-"""Rows of the built-in suites make their models and run: one of each library that is installed here."""
+"""Rows of the built-in suites make their models and run, and torch's own record of the run says what Fuselight says."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fuselight.report import Rung
 from fuselight.suites import suite_rows
-from tests.support.live_worker import LiveWorker
 
-ROWS = {f"{row.group}/{row.name}": row for row in suite_rows("pytorch-163")}
+ROOT = Path(__file__).parents[2]
+TRANSFORMERS = ("DistilBertForMaskedLM", "T5Small", "hf_Bart", "hf_Reformer")
+OTHERS = {"timm": "regnety_002", "torchvision": "squeezenet1_1"}
+
+pytest.importorskip("transformers", reason="the models come from transformers")
 
 
-@pytest.mark.parametrize(
-    ("name", "is_whole"),
-    [
-        ("huggingface/DistilBertForMaskedLM", True),
-        ("huggingface/T5Small", True),
-        ("torchbench/hf_Reformer", False),
-        ("torchbench/hf_GPT2", True),
-        ("timm/regnety_002", True),
-        ("torchbench/squeezenet1_1", True),
-    ],
-)
-def test_a_row_makes_its_model_and_runs(live: LiveWorker, name: str, *, is_whole: bool) -> None:
-    row = ROWS[name]
-    for package in row.packages:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    report = live.analyse(row.text, row.target, file=row.file)
-    assert report.failures == ()
-    assert report.inputs is not None
-    assert report.inputs.rung is Rung.DIRECTIVE
-    graphs = {one.frame for one in report.compiles if one.graph is not None}
-    if is_whole:
-        assert (len(graphs), report.breaks) == (1, ())
-    else:
-        assert graphs
-        assert report.breaks
+def measure(results: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "suite.py"), "run", "--results", str(results)]
+    done = subprocess.run(
+        [*command, "--models", ",".join(names)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    return {line["name"]: line for line in lines if "name" in line}
+
+
+def test_rows_run_and_agree_with_torch(tmp_path: Path) -> None:
+    found = measure(tmp_path / "suite.jsonl", TRANSFORMERS)
+    assert set(found) == set(TRANSFORMERS)
+    for row in found.values():
+        assert row["failure"] == "", row
+        assert row["agrees"] is True, row
+        assert row["graphs"] > 0, row
+        assert row["facts"]["graphs"][0] > 0, row
+    assert [found[name]["breaks"] for name in ("DistilBertForMaskedLM", "T5Small")] == [0, 0]
+    assert found["hf_Reformer"]["breaks"] > 0
+
+
+@pytest.mark.parametrize("package", OTHERS)
+def test_a_row_of_another_library_runs(package: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    name = OTHERS[package]
+    assert any(row.name == name and row.packages == (package,) for row in suite_rows("pytorch-163"))
+    found = measure(tmp_path / "suite.jsonl", (name,))
+    assert (found[name]["failure"], found[name]["agrees"], found[name]["graphs"]) == ("", True, 1)

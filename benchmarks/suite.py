@@ -1,0 +1,340 @@
+"""Run every row of a built-in suite through Fuselight, and compare with torch's own record of the same run.
+
+    python benchmarks/suite.py run --results FILE [--do capture|kernels] [--suite pytorch-163] [--size tiny] [--train]
+                                   [--device h100-sxm] [--python PATH] [--models bert,resnet] [--part 1/4]
+    python benchmarks/suite.py page --results FILE [--sweep FILE]... --page docs/results/suite.md
+
+`run` captures each row in Fuselight's worker while torch writes its own record in the same process; with `--do
+kernels` it generates the row's kernels for a GPU that may be absent. Each row is a line of FILE as soon as it is known;
+what FILE has is not run again, so that an interrupted run goes on. `page`
+makes the page. `--sweep` adds results of `fuselight sweep pytorch-163`, whose rows have the same names: kernels, where
+FILE has none, and times from a machine with a GPU.
+
+Compared are sets: graphs by compile ID, breaks by line and ID, findings made of them, recompilations by compile ID,
+frames that torch did not compile, and errors. A row agrees if nothing is missing and nothing is there that torch did
+not record. Exits with 1 if a row disagrees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+for _part in (".", "compiler", "server"):
+    sys.path.insert(0, str(ROOT / _part))
+
+from benchmarks.accuracy import (  # noqa: E402 - the path is set above
+    Key,
+    Score,
+    break_keys,
+    compare,
+    error_keys,
+    finding_keys,
+    recorded,
+    refusal_keys,
+)
+from benchmarks.suite_page import suite_page  # noqa: E402
+from fuselight.devices import find  # noqa: E402
+from fuselight.protocol import CaptureRequest, GenerateRequest, Limits  # noqa: E402
+from fuselight.report import Outcome, Report  # noqa: E402
+from fuselight.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
+from fuselight_server.cli.options import CommandOptions  # noqa: E402
+from fuselight_server.cli.outcome import CheckOutcome  # noqa: E402
+from fuselight_server.cli.targets import TargetRun, report_each  # noqa: E402
+from fuselight_server.findings.counts import counts  # noqa: E402
+from fuselight_server.kernels.summary import one_call  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_RECORDING = """
+
+import torch._logging._internal as _logs
+
+_handler = _logs.LazyTraceHandler({folder!r})
+_handler.setFormatter(_logs.TorchLogsFormatter(trace=True))
+_logs.trace_log.addHandler(_handler)
+"""
+"""Added to the file of a row: torch then records this run in a folder. The worker removes TORCH_TRACE, with which every
+run would write to one file."""
+_BEFORE_CALLS = ("import", "build")
+_WHY = 300
+"""Characters of a reason."""
+
+
+def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
+    """Graphs and recompilations of the logs in the folder, by compile ID."""
+    from tests.support.torch_trace import read_log  # noqa: PLC0415 - as in benchmarks/accuracy.py
+
+    found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set()}
+    for log in folder.glob("*.log"):
+        parts, _ = read_log(log)
+        for name, keys in compile_keys(parts).items():
+            found[name] |= keys
+    return found
+
+
+def compile_keys(parts: Any) -> dict[str, set[Key]]:
+    """Graphs and recompilations of a Report, or of what torch recorded, by compile ID."""
+    graphs = [one.id for one in parts.compiles if one.graph is not None and one.outcome is Outcome.COMPILED]
+    again = [one.compile_id for one in parts.recompiles if one.compile_id is not None]
+    return {"graphs": {(one, 0, None) for one in graphs}, "recompilations": {(one, 0, None) for one in again}}
+
+
+def agreement(report: Report, folder: Path) -> dict[str, Score]:
+    """The score of each kind of fact, of a Report and of what torch recorded of the same run."""
+    record = {**recorded(folder), **recorded_compiles(folder)}
+    calls = tuple(one for one in report.failures if one.phase not in _BEFORE_CALLS)
+    report = dataclasses.replace(report, failures=calls)
+    said = {
+        "breaks": break_keys(report),
+        "refusals": refusal_keys(report),
+        "errors": error_keys(report),
+        **compile_keys(report),
+    }
+    scores = {name: compare(record[name], said[name]) for name in said}
+    findings = finding_keys(report)
+    if findings is not None:
+        scores["findings"] = compare(record["breaks"], findings)
+    return scores
+
+
+def captured_row(report: Report, folder: Path) -> dict[str, Any]:
+    """What the capture of a row tells, and whether torch's record agrees."""
+    numbers = counts(report)
+    has_no_call = any(one.phase in _BEFORE_CALLS for one in report.failures)
+    graphs = {
+        one.frame: one.graph
+        for one in reversed(report.compiles)
+        if one.outcome is Outcome.COMPILED and one.graph
+    }
+    scores = agreement(report, folder)
+    differs = {
+        name: {"missing": list(score.missing), "surplus": list(score.surplus)}
+        for name, score in scores.items()
+        if score.missing or score.surplus
+    }
+    return {
+        "graphs": numbers.graphs,
+        "breaks": numbers.breaks,
+        "recompilations": numbers.recompilations,
+        "operators": sum(graph.operators for graph in graphs.values()),
+        "facts": {name: [score.recorded, score.found] for name, score in scores.items()},
+        "agrees": None if has_no_call else not differs,
+        "differs": differs,
+        "failure": _failure(report),
+        "problems": [f"{one.stage}: {one.what}: {one.why}"[:_WHY] for one in report.problems],
+    }
+
+
+def kernels_row(report: Report) -> dict[str, Any]:
+    """How many kernels one call of a row launches on the device."""
+    lost = [graph.failure for graph in report.generated if graph.failure is not None]
+    return {
+        "kernels": sum(len(graph.kernels) for graph in one_call(report).generated),
+        "graphs_without_kernels": len(lost),
+        "kernels_failure": _failure(report)
+        or (str(getattr(lost[0], "message", lost[0]))[:_WHY] if lost else ""),
+    }
+
+
+def _failure(report: Report) -> str:
+    return report.failures[0].message.strip().splitlines()[0][:_WHY] if report.failures else ""
+
+
+def known_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Rows of a results file by group and name, each with all that its lines say."""
+    rows: dict[str, dict[str, Any]] = {}
+    for line in _lines(path):
+        if "name" in line:
+            rows.setdefault(f"{line['group']}/{line['name']}", {}).update(line)
+    return rows
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines; a torn last line is none."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+@dataclass(frozen=True)
+class SuiteRun:
+    """The rows of a suite that a results file lacks."""
+
+    results: Path
+    options: argparse.Namespace
+
+    def missing(self) -> list[SuiteRow]:
+        """The chosen rows without a result."""
+        options, known = self.options, known_rows(self.results)
+        done = {
+            key
+            for key, row in known.items()
+            if row["absent"]
+            or f"{options.do}_seconds" in row
+            or (options.do == "kernels" and row.get("failure"))
+        }
+        parts = [one.strip().lower() for one in options.models.split(",") if one.strip()]
+        rows = [
+            row
+            for row in suite_rows(options.suite, size=options.size, training=options.train)
+            if f"{row.group}/{row.name}" not in done
+            and (not parts or any(one in row.name.lower() for one in parts))
+        ]
+        if options.do == "kernels":  # those that take long come last
+            rows.sort(key=lambda row: known.get(f"{row.group}/{row.name}", {}).get("operators", 0))
+        number, _, count = options.part.partition("/")
+        return rows[int(number) - 1 :: int(count)]
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Add a line that a crash after this call does not lose."""
+        self.results.parent.mkdir(parents=True, exist_ok=True)
+        with self.results.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def keep(self, row: SuiteRow, found: dict[str, Any]) -> None:
+        """Write and print a row."""
+        options = self.options
+        head = {"suite": options.suite, "size": options.size, "training": options.train}
+        line = {"name": row.name, "group": row.group, **head, "note": row.note, "absent": row.absent, **found}
+        self.write(line)
+        print(_line(line), flush=True)
+
+    async def run(self) -> None:
+        """Run what is missing; each row becomes a line."""
+        rows = self.missing()
+        self.write({"about": about(self.options.python, rows)})
+        for row in rows:
+            if row.absent:
+                self.keep(row, {})
+        with tempfile.TemporaryDirectory(prefix="fuselight-suite-", ignore_cleanup_errors=True) as made:
+            folder = Path(made).resolve()
+            trace = folder / "trace"
+            trace.mkdir()
+            paths = write_rows(rows, str(folder / "rows"))
+            present = {Path(paths[row.file]): row for row in rows if not row.absent}
+            if present:
+                await self._run_files(present, trace)
+
+    async def _run_files(self, present: dict[Path, SuiteRow], trace: Path) -> None:
+        for path, row in present.items():
+            path.write_text(row.text + _RECORDING.format(folder=str(trace)), encoding="utf-8")
+        folders = (str(ROOT / "benchmarks" / "cpu_torchvision"), os.environ.get("PYTHONPATH", ""))
+        os.environ.update(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join(filter(None, folders)))
+        options, device = self.options, find(self.options.device)
+
+        async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
+            began = time.monotonic()
+            for log in trace.glob("*.log"):
+                log.unlink()
+            if options.do == "capture":
+                report = await target_run.report(target_run.request.of_kind(CaptureRequest))
+                found = captured_row(report, trace)
+            else:
+                report = await target_run.report(target_run.request.of_kind(GenerateRequest, device=device))
+                found = {**kernels_row(report), "device": device.key}
+            found[f"{options.do}_seconds"] = round(time.monotonic() - began, 1)
+            self.keep(present[Path(target_run.request.target.path)], found)
+            return Report(
+                report.versions, report.target, report.tier, 0
+            )  # all of a suite's would be gigabytes
+
+        limits = Limits(seconds=options.seconds, memory_mb=options.memory)
+        command = CommandOptions(tuple(present), ("model",), options.python, limits)
+        outcome = await report_each(command, lambda _text: None, report_of)
+        for problem in outcome.problems:
+            print(f"{problem.what}: {problem.why}", flush=True)
+
+
+_VERSIONS = """
+import importlib.metadata, json, platform, sys
+found = {"Python": platform.python_version()}
+for name in sys.argv[1:]:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        found[name] = ""
+print(json.dumps(found))
+"""
+
+
+def about(python: str, rows: Iterable[SuiteRow]) -> dict[str, Any]:
+    """The machine, and the versions of what the rows need in the interpreter that runs them; empty: not installed."""
+    names = sorted({"torch", "torchvision", *(one for row in rows for one in row.packages)})
+    done = subprocess.run([python, "-c", _VERSIONS, *names], capture_output=True, text=True, check=True)
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        processor = next(
+            (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")),
+            processor,
+        )
+    machine = f"{os.cpu_count()} cores, {processor}, {platform.system()} {platform.release()}"
+    return {"machine": machine, "versions": json.loads(done.stdout)}
+
+
+def _line(row: dict[str, Any]) -> str:
+    if row["absent"]:
+        return f"{row['name']:<40} absent: {row['absent']}"
+    if "kernels_seconds" in row:
+        numbers = f"{row['kernels']:>5} kernels {row['kernels_seconds']:>6} s"
+        return f"{row['name']:<40} {numbers} {row['kernels_failure']}".rstrip()
+    numbers = " ".join(f"{row[name]:>5}" for name in ("graphs", "breaks", "recompilations", "operators"))
+    agrees = {True: "agrees", None: "not run"}.get(row["agrees"]) or f"DIFFERS {row['differs']}"
+    return f"{row['name']:<40} {numbers} {row['capture_seconds']:>6} s {agrees} {row['failure']}".rstrip()
+
+
+def main() -> int:
+    """Run or make the page; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Run a built-in suite and compare with torch's own record.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run")
+    running.add_argument("--results", type=Path, required=True)
+    running.add_argument("--suite", choices=SUITES, default="pytorch-163")
+    running.add_argument("--size", choices=SIZES, default="tiny")
+    running.add_argument("--do", choices=("capture", "kernels"), default="capture")
+    running.add_argument("--train", action="store_true")
+    running.add_argument("--device", default="h100-sxm")
+    running.add_argument("--python", default=sys.executable)
+    running.add_argument("--part", default="1/1", help="K/N: every Nth row from the Kth on, for N processes")
+    running.add_argument("--models", default="", help="parts of names, with commas")
+    running.add_argument(
+        "--seconds", type=float, default=300.0, help="time limit of a capture, and of its kernels"
+    )
+    running.add_argument("--memory", type=int, default=8192, help="memory limit in MB")
+    paging = commands.add_parser("page")
+    paging.add_argument("--results", type=Path, required=True)
+    paging.add_argument(
+        "--sweep", type=Path, action="append", default=[], help="results.jsonl of a sweep; repeatable"
+    )
+    paging.add_argument("--page", type=Path, required=True)
+    options = parser.parse_args()
+    if options.command == "page":
+        rows = list(known_rows(options.results).values())
+        sweeps = [one for file in options.sweep for one in _lines(file)]
+        options.page.write_text(suite_page(rows, _lines(options.results), sweeps), encoding="utf-8")
+        return 0
+    asyncio.run(SuiteRun(options.results, options).run())
+    return int(any(row.get("agrees") is False for row in known_rows(options.results).values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

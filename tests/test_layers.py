@@ -207,6 +207,7 @@ LAYERS = (
             "fuselight_server.measured",
             "fuselight_server.runs",
             "fuselight_server.static",
+            "fuselight_server.tuned",
         ),
     ),
     Layer(

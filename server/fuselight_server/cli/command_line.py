@@ -27,7 +27,7 @@ COMMANDS = {
     "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",
-    "sweep": "Check, compile or time every model of SUITE, on this machine or over a Ray cluster.",
+    "sweep": "Check, compile, time or tune every model of SUITE, on this machine or over a Ray cluster.",
     "server": "Start the language server on stdin and stdout.",
 }
 SUMMARY = "See what torch.compile does to your model, on the line that caused it."

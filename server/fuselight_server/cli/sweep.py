@@ -1,4 +1,4 @@
-"""`fuselight sweep`: the models of a suite, checked, compiled or benchmarked, here or over a Ray cluster.
+"""`fuselight sweep`: the models of a suite, checked, compiled, benchmarked or tuned, here or over a Ray cluster.
 
 Invariant: each model and job ends as one row of the results folder, on disk before the next one is shown; an
 interrupted sweep goes on with --resume. Exit code 0: every model that there is has its result; 1: there are
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from fuselight import tuned_file
 from fuselight.codec import encode
 from fuselight.configurations import ConfigurationError, names_in
-from fuselight.protocol import MeasurePlan
+from fuselight.protocol import MeasurePlan, TunePlan
 from fuselight.report import Work
+from fuselight.report.tuned import Numerics
 from fuselight.suites import SIZES, SUITES
 from fuselight.version import version
 from fuselight_server.cli.options import CommandError, add_python_option, at_least, suggestion
@@ -46,6 +47,7 @@ from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
 from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
 from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceError, plan_sweep
+from fuselight_server.tuned.planning import budget_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.rows import SweepRow
     from fuselight_server.sweep.suites import Suite
 
-_JOBS = (SweepJob.CHECK, SweepJob.KERNELS, SweepJob.BENCH)
 _SWEEPS = "sweeps"
 """Folder of the store with the results of sweeps for which the user names no folder."""
 
@@ -81,13 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JOB,JOB",
         type=_jobs,
         default=(SweepJob.CHECK,),
-        help=f"what to do with each model: {', '.join(job.value for job in _JOBS)} (default: check)",
+        help=f"what to do with each model: {', '.join(job.value for job in SweepJob)} (default: check)",
     )
     parser.add_argument(
         "--device",
         metavar="NAME",
         action="append",
-        help="cpu or cuda for bench, a GPU of the catalog for kernels; repeatable",
+        help="cpu or cuda for bench and tune, a GPU of the catalog for kernels; repeatable",
     )
     _add_engine_options(parser)
     _add_folder_options(parser)
@@ -200,6 +201,22 @@ def _add_measure_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="compare results with eager's",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="SECONDS",
+        type=_budget,
+        default=120.0,
+        help="for tune: duration of each search, as 120s or 2m (default: %(default)gs)",
+    )
+    parser.add_argument(
+        "--numerics",
+        choices=[one.value for one in Numerics],
+        default=Numerics.EXACT.value,
+        help="for tune: which changes of the arithmetic are allowed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--modes", action="store_true", help="for tune: also measure torch's other modes, beyond the budget"
     )
 
 
@@ -445,6 +462,13 @@ def _sweep_options(options: argparse.Namespace) -> SweepOptions:
         time_limit=options.time_limit,
         memory_limit=options.memory_limit,
         compare=tuple(name for group in options.compare or () for name in group),
+        search=TunePlan(
+            work=work,
+            budget_seconds=options.budget,
+            numerics=Numerics(options.numerics),
+            accuracy=options.accuracy,
+            modes=options.modes,
+        ),
         plan=MeasurePlan(
             work=work,
             rounds=options.rounds,
@@ -457,7 +481,7 @@ def _sweep_options(options: argparse.Namespace) -> SweepOptions:
 
 
 def _jobs(text: str) -> tuple[SweepJob, ...]:
-    known = [job.value for job in _JOBS]
+    known = [job.value for job in SweepJob]
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:
@@ -475,3 +499,10 @@ def _configurations(text: str) -> tuple[str, ...]:
     except ConfigurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return tuple(names)
+
+
+def _budget(text: str) -> float:
+    try:
+        return budget_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

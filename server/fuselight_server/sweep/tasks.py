@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.devices import UnknownDevice, find
-from fuselight.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan, TuneRequest
+from fuselight.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
 from fuselight_server.files import read_regular
 from fuselight_server.measured.planning import configurations, measure_request
 from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs
@@ -25,6 +25,7 @@ from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, project_root, recorded_calls
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
 from fuselight_server.sweep.suites import SuiteTarget, with_name
+from fuselight_server.tuned.planning import tune_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,11 +38,6 @@ CUDA, CPU = "cuda", "cpu"
 SECONDS = {SweepJob.CHECK: 120.0, SweepJob.KERNELS: 600.0, SweepJob.BENCH: 600.0, SweepJob.TUNE: 600.0}
 """Time limits where the user names none: of a run, or of each configuration of a benchmark."""
 MEMORY_MB = {SweepJob.CHECK: 8192, SweepJob.KERNELS: 16384, SweepJob.BENCH: 16384, SweepJob.TUNE: 16384}
-
-_SEARCH_SECONDS = 60.0
-"""Of a search, in addition to its budget."""
-_SEARCH_PROCESSES = 4
-"""Processes of a search that are there together, for its memory limit."""
 
 
 class UnknownDeviceError(ValueError):
@@ -240,22 +236,12 @@ def _task(found: _Readable, job: SweepJob, device: str, options: SweepOptions) -
     elif job is SweepJob.TUNE:
         search = replace(options.search, device=device)
         depends_on = (request.inputs, search)
-        request = request.of_kind(
-            TuneRequest,
-            plan=replace(search, limit_seconds=limits.seconds),
-            limits=_of_search(limits, search),
-        )
+        request = tune_request(request, replace(search, limit_seconds=limits.seconds))
     # Where the file lies and how long a run may take change no result.
     row = found.row
     task_id = _id(row, job, device)
     key = _hash(task_id, found.text_key, json.dumps(encode(depends_on), sort_keys=True))
     return SweepTask(task_id, key, row, job, device, request)
-
-
-def _of_search(limits: Limits, search: TunePlan) -> Limits:
-    """The limits of a whole search: its budget, the time that one compile may take beyond it, and its processes."""
-    seconds = search.budget_seconds + 2 * limits.seconds + _SEARCH_SECONDS if limits.seconds else 0.0
-    return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * _SEARCH_PROCESSES)
 
 
 def _id(row: SuiteTarget, job: SweepJob, device: str) -> str:

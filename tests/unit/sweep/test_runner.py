@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fuselight.codec import encode
+from fuselight.report import Clock, Machine, MeasuredConfiguration, Timing, Work
+from fuselight.report.tuned import Confirmation, Numerics, TuneCandidate, Tuned, TunedResult, TuneOutcome
 from fuselight.worker.remote_run import RemoteAnswer
+from fuselight_server.cli.formats.sweep import result_in_words
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
 from fuselight_server.sweep.suites import built_in_suite, read_suite
@@ -115,3 +120,56 @@ def test_a_missing_package_names_what_the_suite_says_it_needs(tmp_path: Path) ->
     (only,) = run_tasks([task], ScriptedEngine(lambda one, _: answer_of(one, failures=[missing])))
     assert only.failure is not None
     assert only.failure.next_step.startswith("pip install timm")
+
+
+def test_a_search_gives_its_winner_and_what_a_program_replays(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET, encoding="utf-8")
+    plan = plan_sweep(read_suite(str(tmp_path)), SweepOptions(jobs=(SweepJob.TUNE,)), has_gpu=True)
+    machine = Machine("NVIDIA H100")
+    rows = (
+        TuneCandidate(configuration("eager", 200.0), TuneOutcome.BASELINE),
+        TuneCandidate(configuration("default", 100.0), TuneOutcome.BASELINE),
+        TuneCandidate(configuration("default+freezing=True", 50.0), TuneOutcome.WINNER),
+        TuneCandidate(MeasuredConfiguration("max-autotune"), TuneOutcome.SKIPPED),
+    )
+    result = TunedResult("net.py", "Net", Work.INFERENCE, Numerics.EXACT, "NVIDIA H100")
+    tuned = Tuned(
+        Work.INFERENCE,
+        machine,
+        Numerics.EXACT,
+        120.0,
+        candidates=rows,
+        winner="default+freezing=True",
+        confirmation=Confirmation(50.0, 100.0, 2.0, 1.9, 2.1, 10),
+        result=result,
+        notes=("a note",),
+    )
+    kept: list[TunedResult] = []
+    engine = ScriptedEngine(lambda task, _: answer_of(task, tier="tuned", tuned=encode(tuned)))
+    (only,) = run_tasks(plan.tasks, engine, on_result=kept.append)
+    assert kept == [result]
+    assert (only.id, only.winner, only.gain, only.gain_low) == (
+        "net.py:Net tune cuda",
+        "default+freezing=True",
+        2.0,
+        1.9,
+    )
+    assert [(one.name, one.speedup) for one in only.configurations] == [
+        ("eager", 1.0),
+        ("default", 2.0),
+        ("default+freezing=True", 4.0),
+    ]
+    assert only.best is not None
+    assert only.best.us == 50.0
+    assert only.notes == ("a note",)
+    words = result_in_words(only)
+    assert words.endswith(
+        "default+freezing=True 50 µs ± 1% (4.0×); default+freezing=True wins, 2.0× over default"
+    )
+    assert result_in_words(replace(only, winner="default", gain=1.0)).endswith(
+        "nothing was shown to be faster than default"
+    )
+
+
+def configuration(name: str, us: float) -> MeasuredConfiguration:
+    return MeasuredConfiguration(name, device=Timing(Clock.DEVICE, us, us * 0.99, us * 1.01, 10))

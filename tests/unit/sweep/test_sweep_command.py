@@ -159,6 +159,7 @@ def test_a_sweep_without_a_folder_has_one_in_the_project() -> None:
 BAD = {
     "there is no suite": ["sweep", "nothing"],
     "there is no job `chek`; did you mean check?": ["sweep", "models", "--do", "chek"],
+    "is no duration": ["sweep", "models", "--do", "tune", "--budget", "soon"],
     "add --engine ray": ["sweep", "models", "--address", "here:1"],
     "this machine has": ["sweep", "models", "--gpus", "99"],
     "there is no GPU in": ["sweep", "models", "--do", "bench", "--device", "cuda"],

@@ -64,8 +64,16 @@ def result_in_words(row: SweepRow) -> str:
     if row.job is SweepJob.KERNELS:
         estimate = f", {format_estimate(row.kernel_us)}" if row.kernel_us else ""
         return f"{format_count(row.kernels or 0, 'kernel')}{estimate} on {row.kernel_device}"
-    gain = f"; {row.winner} wins, {format_ratio(row.gain)} over default" if row.gain is not None else ""
-    return ", ".join(map(_timed, row.configurations)) + gain
+    return ", ".join(map(_timed, row.configurations)) + _decision(row)
+
+
+def _decision(row: SweepRow) -> str:
+    """What a search came to."""
+    if not row.winner:
+        return ""
+    if row.gain is None or row.winner == "default":
+        return "; nothing was shown to be faster than default"
+    return f"; {row.winner} wins, {format_ratio(row.gain)} over default"
 
 
 def _timed(one: TimedConfiguration) -> str:

@@ -1,0 +1,277 @@
+"""Runs searches for the fastest configuration over models, and writes the table of what they found.
+
+    PYTHONPATH=compiler python -m benchmarks.tune_models [--models building|held_out|all|NAME,...] [--budget 60]
+        [--modes] [--out FOLDER] [--minutes 9]
+
+One line of JSON a model goes to FOLDER/models.jsonl as it ends; a model with a decision there is not searched again,
+so that an interrupted run goes on where it was. FOLDER/fuselight-tuned.json has the results for a replay,
+FOLDER/tuning.md the table; `--only-page` writes the table again. Needs torch, Triton on a GPU, and the models'
+libraries; nothing of the server. With `--tiny --device cpu` it shows on a machine without a GPU that it works.
+Invariant: one search at a time, each in a worker of its own with empty caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tuned_table
+from fuselight import tuned_file
+from fuselight.codec import encode
+from fuselight.protocol import (
+    Answer,
+    Hello,
+    InputsPlan,
+    Limits,
+    Log,
+    Message,
+    Progress,
+    Refused,
+    Shutdown,
+    Target,
+    TunePlan,
+    TuneRequest,
+    from_json,
+    to_json,
+)
+from fuselight.report import Numerics, Report
+from fuselight.worker import wire
+
+ROOT = Path(__file__).resolve().parents[1]
+_PROVIDER = "example_inputs"
+_LINES, _RESULTS, _PAGE = "models.jsonl", "fuselight-tuned.json", "tuning.md"
+_SPARE_SECONDS = 240.0
+"""Seconds that a worker may take beyond the budget: torch's other modes, and the start."""
+_BEGAN = time.monotonic()
+
+
+def main() -> int:
+    """Search; the exit code is 0 if every model has a decision."""
+    asked = _asked()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    lines = asked.out / _LINES
+    if not asked.only_page:
+        known = {row["model"] for row in _rows(lines) if "failure" not in row}
+        for name in asked.models:
+            if name in known or _is_late(asked):
+                continue
+            row = _model(name, asked)
+            with lines.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            _say(f"{name}: {row.get('failure') or tuned_table.summary(tuned_table.read_row(row))}")
+            _page(asked)
+    print(_page(asked))
+    decided = {row["model"] for row in _rows(lines) if "failure" not in row}
+    return 0 if decided.issuperset(asked.models) else 1
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", default="all", help="building, held_out, all, or names with commas")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of each search")
+    parser.add_argument("--seconds", type=float, default=1.0, help="timed calls of the confirming race")
+    parser.add_argument("--numerics", type=Numerics, default=Numerics.EXACT)
+    parser.add_argument("--modes", action="store_true", help="measure torch's other modes too")
+    parser.add_argument("--try", dest="candidates", type=lambda text: tuple(text.split(";")), default=())
+    parser.add_argument("--jobs", type=int, default=0, help="compiles side by side; 0: by cores and memory")
+    parser.add_argument("--mode-limit", type=float, default=180.0, help="seconds for each configuration")
+    parser.add_argument("--artifacts", action="store_true", help="save the winners' cache artifacts")
+    parser.add_argument("--tiny", action="store_true", help="small models in float32, for a CPU")
+    parser.add_argument("--minutes", type=float, help="start no search after so many minutes")
+    parser.add_argument("--out", type=Path, default=Path("artifacts/tuning"))
+    parser.add_argument("--only-page", action="store_true", help="search nothing")
+    asked = parser.parse_args()
+    asked.models = list(_names(asked.models))
+    asked.out = asked.out.resolve()
+    return asked
+
+
+def _names(text: str) -> Iterator[str]:
+    from benchmarks.tuned_models import BUILDING, HELD_OUT, MODELS  # noqa: PLC0415 - imports torch
+
+    groups = {"building": BUILDING, "held_out": HELD_OUT, "all": MODELS}
+    for name in text.split(","):
+        if name not in groups and name not in MODELS:
+            raise SystemExit(f"there is no model {name!r}: {', '.join([*groups, *MODELS])}")
+        yield from groups.get(name, [name])
+
+
+def _is_late(asked: argparse.Namespace) -> bool:
+    return asked.minutes is not None and time.monotonic() - _BEGAN > 60 * asked.minutes
+
+
+def _rows(lines: Path) -> list[dict[str, Any]]:
+    """The last line of each model; a line that an interruption cut off is ignored."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines.read_text(encoding="utf-8").splitlines() if lines.exists() else ():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            found[row["model"]] = row
+    return list(found.values())
+
+
+def _page(asked: argparse.Namespace) -> str:
+    text = tuned_table.page([tuned_table.read_row(row) for row in _rows(asked.out / _LINES)])
+    (asked.out / _PAGE).write_text(text, encoding="utf-8")
+    return text
+
+
+def _model(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """Search for one model; stores its result for replay."""
+    from benchmarks.tuned_models import BUILDING, MODELS, source  # noqa: PLC0415 - imports torch
+
+    model = MODELS[name]
+    folder = asked.out / "sources"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(source(name, tiny=asked.tiny), encoding="utf-8")
+    plan = TunePlan(
+        work=model.work, device=asked.device, budget_seconds=asked.budget, numerics=asked.numerics,
+        candidates=asked.candidates, modes=asked.modes, seconds=asked.seconds, limit_seconds=asked.mode_limit,
+        jobs=asked.jobs, artifacts=str(asked.out) if asked.artifacts else "",
+    )  # fmt: skip
+    began = time.monotonic()
+    row: dict[str, Any] = {
+        "model": name,
+        "half": "building" if name in BUILDING else "held out",
+        "work": model.work.value,
+        "rows": model.sizes(tiny=asked.tiny).rows,
+        "made": _made(asked),
+    }
+    report, why = _search(path, plan, asked.budget + _SPARE_SECONDS + 4 * asked.mode_limit * asked.modes)
+    row["seconds"] = round(time.monotonic() - began, 1)
+    if report is None or report.tuned is None or report.tuned.result is None:
+        failures = [failure.message for failure in report.failures] if report is not None else [why]
+        row["failure"] = "; ".join(failures) or "the search came to no decision"
+    if report is not None and report.tuned is not None:
+        row["tuned"] = encode(report.tuned)
+        if report.tuned.result is not None:
+            tuned_file.keep(asked.out / _RESULTS, [report.tuned.result])
+    return row
+
+
+def _search(path: Path, plan: TunePlan, seconds: float) -> tuple[Report | None, str]:
+    """The report of a search in a worker of its own, or why there is none."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    line = next(number for number, code in enumerate(text, 1) if code.startswith("def call("))
+    request = TuneRequest(
+        id=1,
+        generation=1,
+        target=Target(str(path), "call", "function", line, compiled=False),
+        inputs=InputsPlan(provider=_PROVIDER, provider_line=text.index(f"def {_PROVIDER}():") + 1),
+        roots=(str(path.parent),),
+        limits=Limits(seconds=0, memory_mb=0),
+        preload=False,  # a library that initializes CUDA in the host would break each fork
+        plan=plan,
+    )
+    with tempfile.TemporaryDirectory() as caches, contextlib.closing(_Worker(Path(caches))) as worker:
+        return worker.answer(request, time.monotonic() + seconds)
+
+
+class _Worker:
+    """A worker of this interpreter, with empty caches."""
+
+    def __init__(self, caches: Path) -> None:
+        folders = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+        environment = {
+            **os.environ,
+            **{name: str(caches / folder) for name, folder in folders.items()},
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        launch = ROOT / "compiler" / "fuselight" / "worker" / "launch.py"
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "utf8", str(launch)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT,
+        )  # fmt: skip
+        self._reader = wire.FrameReader()
+
+    def close(self) -> None:
+        """End the worker and everything that it has started."""
+        try:
+            self._send(Shutdown())
+            self._process.wait(20)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+
+    def _send(self, message: Message) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.write(wire.frame(wire.dump(to_json(message))))
+            self._process.stdin.flush()
+
+    def answer(self, request: TuneRequest, until: float) -> tuple[Report | None, str]:
+        """The report of a request, or why there is none; gives up after `until`."""
+        for message in self._messages(until):
+            if isinstance(message, Hello):
+                if message.problem is not None:
+                    return None, message.problem.message
+                self._send(request)
+            elif isinstance(message, Answer):
+                return message.report, ""
+            elif isinstance(message, Refused):
+                return None, message.failure.message if message.failure is not None else message.reason
+            elif isinstance(message, Progress):
+                _say(f"  {message.phase} {message.detail}")
+            elif isinstance(message, Log):
+                _say(f"  {message.level}: {message.text}")
+        return None, "the worker ended, or took too long"
+
+    def _messages(self, until: float) -> Iterator[Message]:
+        stream = self._process.stdout
+        if stream is None:
+            return
+        os.set_blocking(stream.fileno(), False)
+        while time.monotonic() < until:
+            data = stream.read(1 << 20)
+            if data is None:
+                time.sleep(0.02)
+                continue
+            if not data:
+                return
+            for payload in self._reader.feed(data):
+                message = from_json(wire.load(payload))
+                if message is not None:
+                    yield message
+
+
+def _made(asked: argparse.Namespace) -> dict[str, str]:
+    """The machine, the versions and the command."""
+    import torch  # noqa: PLC0415 - for its version alone
+
+    on_gpu = asked.device.startswith("cuda") and torch.cuda.is_available()
+    return {
+        "device": torch.cuda.get_device_name(torch.device(asked.device)) if on_gpu else "CPU",
+        "cores": str(os.cpu_count()),
+        "torch": str(torch.__version__),
+        "python": sys.version.split()[0],
+        "command": f"python -m benchmarks.tune_models {shlex.join(_arguments())}".strip(),
+    }
+
+
+def _arguments() -> list[str]:
+    """The arguments without paths of this machine."""
+    given = sys.argv[1:]
+    return [
+        "FOLDER" if place and given[place - 1] == "--out" else argument
+        for place, argument in enumerate(given)
+    ]
+
+
+def _say(text: str) -> None:
+    print(f"[{time.monotonic() - _BEGAN:6.1f}] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -116,10 +116,11 @@ LAYERS = (
         ("fuselight.runtime",),
         (
             "fuselight.codec",
+            "fuselight.environment",
             "fuselight.report",
             "fuselight.torch_api",
+            "fuselight.tuned_code",
             "fuselight.tuned_file",
-            "fuselight.version",
         ),
         ("torch",),
     ),

@@ -57,6 +57,7 @@ FINITE = {
 """Caches without a size: where, and what bounds them."""
 
 GROWING = {
+    ("fuselight/torch_api/job_store.py", "_last"): "one store",
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
     ("fuselight/worker/remote_run.py", "_kept"): "one worker",
     ("fuselight_server/files.py", "_DISK"): "the last files that were read",

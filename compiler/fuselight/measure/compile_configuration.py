@@ -21,6 +21,7 @@ from fuselight.report.tuned import TunedGraph
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.preparation import prepared, prepared_inductor
 from fuselight.torch_api import targets
+from fuselight.torch_api.kernel_choices import ChoiceRecorder
 
 if TYPE_CHECKING:
     from fuselight.inductor import Compilation
@@ -72,6 +73,8 @@ class Compiled:
     """One backend per distinct set of torch.compile arguments: Dynamo shares the code of equal backends."""
     captured: dict[str, TunedGraph] = field(default_factory=dict)
     """The captured graphs by key, in the order of their first compile."""
+    choices: ChoiceRecorder = field(default_factory=ChoiceRecorder)
+    """What Inductor chose by timing kernels."""
 
     @property
     def by_inductor(self) -> tuple[Compilation, ...]:
@@ -125,7 +128,15 @@ class Compiled:
 def configured(configuration: Configuration, device: Device) -> Iterator[Compiled]:
     """Within the block, torch.compile follows the configuration. Raises what torch raises for unknown options."""
     made = Compiled(configuration, device)
-    with targets.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)):
+    launches = (
+        contextlib.nullcontext()
+        if configuration.eager or device.backend == "cpu"
+        else made.choices.watching_launches()
+    )
+    with (
+        launches,
+        targets.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)),
+    ):
         yield made
 
 
@@ -176,7 +187,11 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
             from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
 
             inductor = prepared_inductor(
-                configuration.preparation, mode, options, dynamic=kept.get("dynamic")
+                configuration.preparation,
+                mode,
+                options,
+                dynamic=kept.get("dynamic"),
+                compiling=made.choices.recording,
             )
             made.backends[key] = Switched(Compilation(made.device, backend=inductor), captured=made.captured)
     else:

@@ -131,7 +131,7 @@ def tf32_multiplications() -> Iterator[None]:
 def add_autocast(gm: torch.fx.GraphModule, dtype: torch.dtype) -> None:
     """Put a whole graph under autocast, as a `with` statement around the code would; results keep their dtypes."""
     calls = captured_graphs.autocast_calls()
-    device = _device_type(gm)
+    device = captured_graphs.device_of(gm).type
     if calls is None or captured_graphs.has_autocast(device):
         return
     enter, leave = calls
@@ -157,10 +157,3 @@ def _with_dtype(gm: torch.fx.GraphModule, result: Any) -> Any:
 def result_is_input(result: Any) -> bool:
     """Whether a graph returns one of its inputs as it is."""
     return isinstance(result, torch.fx.Node) and result.op == "placeholder"
-
-
-def _device_type(gm: torch.fx.GraphModule) -> str:
-    """The device that a graph computes on: a GPU if any tensor is on one."""
-    values = [captured_graphs.example_value(node) for node in gm.graph.nodes]
-    types = {one.device.type for one in values if isinstance(one, torch.Tensor)} - {"meta"}
-    return next(iter(sorted(types - {"cpu"})), "cpu")

@@ -79,6 +79,13 @@ def _fresh_symbols_ignored(mode: Any) -> Iterator[None]:
         yield
 
 
+def device_of(gm: torch.fx.GraphModule) -> torch.device:
+    """The device that a graph computes on: a GPU if any tensor is on one."""
+    values = [example_value(node) for node in gm.graph.nodes]
+    devices = [one.device for one in values if isinstance(one, torch.Tensor) and one.device.type != "meta"]
+    return next((one for one in devices if one.type != "cpu"), torch.device("cpu"))
+
+
 def has_autocast(device: str) -> bool:
     """Whether the program has set autocast for this device."""
     return bool(torch.is_autocast_enabled(device))

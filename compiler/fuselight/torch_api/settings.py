@@ -144,3 +144,11 @@ def compile_with_all_workers(most: int = 0) -> None:
     config: Any = importlib.import_module("torch._inductor.config")
     threads = config.decide_compile_threads()
     config.compile_threads = min(threads, most) if most else threads
+
+
+def forget_compiled() -> None:
+    """Have every frame compiled again, and forget which cache artifacts this process made."""
+    torch._dynamo.reset()
+    manager: Any = getattr(sys.modules.get("torch.compiler._cache"), "CacheArtifactManager", None)
+    if hasattr(manager, "clear"):
+        manager.clear()

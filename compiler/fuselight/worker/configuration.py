@@ -27,6 +27,7 @@ from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.check import AccuracyCheck
 from fuselight.measure.accuracy.reference import ReusedBuild, float64_results, varies
 from fuselight.measure.accuracy.results import CallResults
+from fuselight.measure.artifacts import save_artifacts
 from fuselight.measure.compile_configuration import Compiled, configured
 from fuselight.measure.coordinator import FLOAT64
 from fuselight.measure.machine import conditions
@@ -34,6 +35,7 @@ from fuselight.measure.measured_call import Unit, on_device, work_of
 from fuselight.measure.session import ConfigurationSession
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Call, Culprit, Device, Failure, Work
+from fuselight.runtime.machine_key import machine_key
 from fuselight.target.calls import PlannedCall, Prepared
 from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
@@ -192,7 +194,7 @@ class MeasureCalls:
                     "read": functools.partial(self._read, state, session),
                     "isolate": session.isolate,
                     "search": check.search,
-                    "replay": functools.partial(self._replay, state),
+                    "replay": functools.partial(self._replay, session),
                     "finish": lambda: self._write_report(state, session),
                 }
             )
@@ -268,18 +270,22 @@ class MeasureCalls:
         if "AVX512" in torch.backends.cpu.get_cpu_capability():
             yield Trait.AVX512
 
-    def _replay(self, state: RunState, *, artifacts: str) -> dict[str, Any]:
+    def _replay(self, session: ConfigurationSession, *, artifacts: str = "") -> dict[str, Any]:
         """What a program needs to run this configuration: parts of `report.tuned.TunedResult`, encoded.
 
-        `artifacts` is a folder for saved cache artifacts, empty for none.
+        `artifacts` is a folder for saved cache artifacts, empty for none; saving them compiles again.
         """
-        del artifacts
-        return {
+        said: dict[str, Any] = {
             "graphs": encode(tuple(self.compiled.captured.values())),
             "options": self.compiled.options,
-            "capability": state.device.arch if state.device is not None else "",
+            "capability": machine_key(self.device).capability,
             "blocks": list(self.blocks),
+            "kernels": self.compiled.choices.found,
         }
+        if artifacts and self.compiled.by_inductor:
+            call = session.unit.prepare()
+            said["artifacts"] = save_artifacts(self.compiled, call, artifacts)
+        return said
 
     def _read(self, state: RunState, session: ConfigurationSession, *, look: bool) -> dict[str, Any]:
         """Read the profile and, with `look`, the machine's state."""

@@ -7,20 +7,18 @@ their own.
 from __future__ import annotations
 
 import os
-import platform
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuselight.runtime.machine_key import processor_name
+
 ROOT = Path("/")
 _OTHERS = 0.1
 """Fraction of all cores that other programs may use before it is reported."""
 _STOLEN = 0.01
-_SECONDS = 5.0
 _STEADY = "performance"
 """The governor that keeps the clock constant."""
 
@@ -85,19 +83,7 @@ def available_bytes(root: Path = ROOT) -> int | None:
 
 def name(root: Path = ROOT) -> str:
     """The processor's name as the manufacturer or the system reports it."""
-    reported = re.search(r"^model name\s*:\s*(.+)$", _read(root / "proc/cpuinfo"), re.MULTILINE)
-    if reported is not None:
-        return reported[1].strip()
-    if sys.platform == "darwin":
-        try:
-            asked = subprocess.run(
-                ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
-                capture_output=True, text=True, timeout=_SECONDS, check=True,
-            )  # fmt: skip
-            return asked.stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            pass
-    return platform.processor() or platform.machine()
+    return processor_name(root)
 
 
 def clocks(before: ProcessorState, after: ProcessorState) -> str:

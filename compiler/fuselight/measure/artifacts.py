@@ -1,0 +1,50 @@
+"""Cache artifacts of a configuration, saved so that a program that replays it compiles nothing again.
+
+Invariant: they are of exactly the compile that the backend `fuselight` makes: what a benchmark adds to its own compile
+(records for the profiler) is part of the keys of torch's caches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from fuselight.measure.compile_configuration import Compiled
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.torch_api import settings
+from fuselight.torch_api.kernel_choices import replaying
+
+_LENGTH = 12
+
+
+def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) -> str:
+    """Compile the call again as a replay does, and save what torch's caches have of it in a file in `folder`.
+
+    Returns the file's name; empty if there was nothing to save, or it could not be written.
+    """
+    configuration, choices = compiled.configuration, compiled.choices.found
+    inductor = prepared_inductor(
+        configuration.preparation, None, compiled.options, compiling=lambda: replaying(choices)
+    )
+
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
+        return inductor(gm, inputs)
+
+    settings.forget_compiled()
+    with compiled.replaced_by(backend):
+        call()
+        found = torch.compiler.save_cache_artifacts()
+    if found is None:
+        return ""
+    data = found[0]
+    name = f"fuselight-tuned-{hashlib.sha256(data).hexdigest()[:_LENGTH]}.artifacts"
+    try:
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+    except OSError:
+        return ""  # it costs time at the first call, and nothing else
+    return name

@@ -1,0 +1,93 @@
+"""A tuned result as plain arguments of torch.compile, for a program that then needs nothing of ours.
+
+Invariant: what cannot be an argument of torch.compile is never left out silently: it is an error that says what the
+program must do itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fuselight.report.measured import Work
+from fuselight.report.tuned import TunedResult
+from fuselight.runtime.machine_key import MachineKey, machine_key
+from fuselight.runtime.tuned_files import TunedSources
+from fuselight.tuned_code import compile_arguments, preparation_code
+
+
+class TunedOptionsError(ValueError):
+    """No arguments of torch.compile can stand for a result; the message says why and what to do."""
+
+
+def tuned_options(
+    model: Any = None,
+    *,
+    file: str | None = None,
+    target: str | None = None,
+    train: bool = False,
+    prepared: bool = False,
+) -> dict[str, Any]:
+    """Keyword arguments of torch.compile from the tuned file: `torch.compile(model, **tuned_options(model))`.
+
+    `model` helps to find the result: by its class's name, and by its device. `file` is the tuned file (else as the
+    backend finds it), `target` the name of the tuned target, `train` whether gradients are recorded. `prepared` says
+    that the program does itself what torch.compile has no argument for. Raises TunedOptionsError.
+    """
+    machine = machine_key(_device_of(model))
+    source = TunedSources().source(file, machine)
+    if source.problem:
+        raise TunedOptionsError(source.problem)
+    found = [one for one in source.results if train == (one.work is not Work.INFERENCE)]
+    found = [one for one in found if target is None or one.target == target]
+    named = [one for one in found if target is None and one.target.rpartition(".")[2] == type(model).__name__]
+    result = _newest(named or found, machine, source.path)
+    missing = _beyond_arguments(result, _device_of(model).type)
+    if missing and not prepared:
+        lines = "\n".join(f"    {line}" for line in missing)
+        raise TunedOptionsError(
+            f"the result of {result.target or result.file} needs more than arguments of torch.compile:\n{lines}\n"
+            "Do this in the program and pass prepared=True, or use torch.compile(model, backend='fuselight')"
+        )
+    return compile_arguments(result)
+
+
+def _device_of(model: Any) -> torch.device:
+    parameters = getattr(model, "parameters", None)
+    first = next(iter(parameters()), None) if isinstance(model, torch.nn.Module) and parameters else None
+    if isinstance(first, torch.Tensor):
+        return first.device
+    if model is None and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def _newest(found: Sequence[TunedResult], machine: MachineKey, path: str) -> TunedResult:
+    """The newest result for this machine, if all are of one target."""
+    if not found:
+        raise TunedOptionsError(
+            f"`{path}` has no result for this target and work. Tune with `fuselight tune PATH`"
+        )
+    here = [one for one in found if not list(machine.differences(one))]
+    if not here:
+        raise TunedOptionsError(
+            f"no result of `{path}` holds here: {'; '.join(machine.differences(found[-1]))}. "
+            "Tune again: `fuselight tune PATH`"
+        )
+    targets = sorted({one.target for one in here})
+    if len(targets) > 1:
+        raise TunedOptionsError(f"`{path}` has results of {', '.join(targets)}: name one with target=...")
+    return max(here, key=lambda one: one.when)
+
+
+def _beyond_arguments(result: TunedResult, device: str) -> list[str]:
+    """What a result needs beside arguments, as lines of code or comments."""
+    lines = preparation_code(result.preparation, device=device)
+    lines += [f"# apply the fix: {title}" for title in result.fixes]
+    if result.blocks:
+        lines.append(f"# compile these submodules one by one, not the whole: {', '.join(result.blocks)}")
+    if result.optimizer:
+        lines.append("optimizer.step = torch.compile(optimizer.step)")
+    return lines

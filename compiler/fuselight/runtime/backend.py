@@ -1,0 +1,206 @@
+"""The Dynamo backend `fuselight`: replays the tuned configuration of a graph, else compiles as torch's default does.
+
+Invariant: nothing is measured, and no tuned file makes a program fail. Where no result holds, a warning says once for
+each reason what differs and how to tune again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fuselight.report.measured import Work
+from fuselight.report.tuned import ATTENTION, PRECISION, Preparation, TunedGraph, TunedResult
+from fuselight.runtime.graph_key import tuned_graph
+from fuselight.runtime.machine_key import MachineKey, machine_key
+from fuselight.runtime.preparation import Backend, prepared_inductor
+from fuselight.runtime.tuned_files import TunedSource, TunedSources
+from fuselight.torch_api.captured_graphs import device_of
+from fuselight.torch_api.kernel_choices import replaying
+
+_LOG = logging.getLogger("fuselight")
+_FILE = "file"
+_MOST = 100
+"""Reasons and files that are remembered."""
+
+
+class ReplayState:
+    """What this process has read, loaded and said."""
+
+    def __init__(self) -> None:
+        self.sources = TunedSources()
+        self._said: dict[str, None] = {}
+        self._loaded: dict[str, None] = {}
+
+    def say(self, text: str) -> None:
+        """Warn, once for each text."""
+        if _is_new(self._said, text):
+            _LOG.warning("fuselight: %s", text)
+
+    def load_artifacts(self, path: str) -> None:
+        """Fill torch's caches from a file, once; without it everything works and takes longer."""
+        if not _is_new(self._loaded, path):
+            return
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+            loaded = torch.compiler.load_cache_artifacts(data)
+        except Exception as error:  # noqa: BLE001 - torch unpickles what is in the file: anything may be raised
+            self.say(
+                f"`{path}` was not loaded, so the first call takes longer: {type(error).__name__}: {error}"
+            )
+            return
+        if loaded is None:
+            self.say(f"`{path}` was not loaded, so the first call takes longer: it has no artifacts")
+
+
+def _is_new(known: dict[str, None], text: str) -> bool:
+    if text in known:
+        return False
+    while len(known) >= _MOST:
+        del known[next(iter(known))]
+    known[text] = None
+    return True
+
+
+_state = ReplayState()
+
+
+def replay(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a captured graph for Dynamo: `torch.compile(model, backend="fuselight")`.
+
+    `options` may name the tuned file: `{"file": PATH}`. Other options and `mode` are for graphs that no result holds
+    for. Raises what Inductor raises for the program itself.
+    """
+    others = dict(options or {})
+    asked = others.pop(_FILE, None)
+    backend = _tuned_backend(gm, inputs, None if asked is None else str(asked))
+    if backend is None:
+        backend = prepared_inductor(Preparation(), mode, others)
+    return backend(gm, inputs)
+
+
+def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str | None) -> Backend | None:
+    """The backend of the result that holds for a graph; None after a warning if there is none."""
+    machine = machine_key(device_of(gm))
+    source = _state.sources.source(asked, machine)
+    if source.problem:
+        _state.say(f"compiling as torch.compile's default does: {source.problem}")
+        return None
+    graph = tuned_graph(gm, inputs)
+    result, why = choose(source, graph, machine, training=_is_training(inputs))
+    if result is None:
+        _state.say(f"compiling as torch.compile's default does: {why}")
+        return None
+    backend = _backend_of(result)
+    if backend is None:
+        return None
+    for text in _beyond_the_backend(result):
+        _state.say(text)
+    if result.artifacts and os.path.basename(result.artifacts) == result.artifacts:
+        _state.load_artifacts(os.path.join(source.folder, result.artifacts))
+    return backend
+
+
+def _is_training(inputs: Sequence[Any]) -> bool:
+    """Whether a call of the graph records gradients."""
+    return torch.is_grad_enabled() and any(
+        isinstance(one, torch.Tensor) and one.requires_grad for one in inputs
+    )
+
+
+def choose(
+    source: TunedSource, graph: TunedGraph, machine: MachineKey, *, training: bool
+) -> tuple[TunedResult | None, str]:
+    """The result that holds for a graph, the newest of several, else why none does."""
+    found = [one for one in source.results if any(graph.key == other.key for other in one.graphs)]
+    machines = source.machines or (machine,)
+    holding = [one for one in found if not list(_reasons(one, machines, training=training))]
+    if holding:
+        return max(holding, key=lambda one: one.when), ""
+    if found:  # the one that differs least
+        near = min(found, key=lambda one: len(list(_reasons(one, machines, training=training))))
+        return None, f"{'; '.join(_reasons(near, machines, training=training))}. {_again(near)}"
+    if not source.results:
+        return None, f"`{source.path}` has no results. Tune with `fuselight tune PATH`"
+    shapes = ", ".join(graph.inputs[:3]) or "no inputs"
+    text = f"no result of `{source.path}` is for this graph ({graph.operators} operators; {shapes})"
+    return None, f"{text}: {_other_graph(source.results[-1])}. {_again(source.results[-1])}"
+
+
+def _other_graph(result: TunedResult) -> str:
+    """Why a graph may be another than the tuned one."""
+    if not result.blocks:
+        return "the code or the shapes have changed"
+    blocks = ", ".join(result.blocks[:3]) + ", ..." * (len(result.blocks) > 3)  # noqa: PLR2004 - as many as fit
+    return (
+        "the code or the shapes have changed, or the whole is compiled instead of its blocks "
+        f"(model.get_submodule(name).compile(backend='fuselight') for {blocks})"
+    )
+
+
+def _reasons(result: TunedResult, machines: Sequence[MachineKey], *, training: bool) -> Iterator[str]:
+    """Why a result does not hold."""
+    if training != (result.work is not Work.INFERENCE):
+        here = "records gradients" if training else "records no gradients"
+        hint = " (torch.no_grad() around the call would not)" if training else ""
+        yield f"tuned for {result.work.value.replace('_', ' ')}, this call {here}{hint}"
+    for machine in machines:
+        yield from machine.differences(result)
+
+
+def _again(result: TunedResult) -> str:
+    """The command that tunes a target again."""
+    target = f" --target {result.target}" if result.target else ""
+    train = {Work.FORWARD_BACKWARD: " --train", Work.TRAINING_STEP: " --step"}.get(result.work, "")
+    return f"Tune again: `fuselight tune {result.file or 'PATH'}{target}{train}`"
+
+
+def _backend_of(result: TunedResult) -> Backend | None:
+    """Inductor with the options, preparation and choices of a result; None after a warning if they are unusable."""
+    preparation = result.preparation
+    wrong = [
+        f"no {name} {value!r}"
+        for name, value, known in (
+            ("attention", preparation.attention, ATTENTION),
+            ("precision", preparation.precision, PRECISION),
+        )
+        if value and value not in known
+    ]
+    kernels = {family: found for family, found in result.kernels.items() if isinstance(found, dict)}
+    try:
+        if not wrong:
+            return prepared_inductor(preparation, None, result.options, compiling=lambda: replaying(kernels))
+    except (
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:  # an option that this torch lacks, or of another type
+        wrong.append(str(error).partition(", known options")[0])
+    _state.say(
+        f"compiling as torch.compile's default does: the tuned result of {result.file} cannot be used: "
+        f"{'; '.join(wrong)}. {_again(result)}"
+    )
+    return None
+
+
+def _beyond_the_backend(result: TunedResult) -> Iterator[str]:
+    """What a result needs that only the program can do."""
+    where = f"{result.file} {result.target}".strip()
+    if result.dynamic is not None:
+        yield f"the result of {where} was tuned with torch.compile(..., dynamic={result.dynamic}): pass it as well"
+    if result.optimizer:
+        yield f"the result of {where} also compiles the optimizer: optimizer.step = torch.compile(optimizer.step)"
+    if result.fixes:
+        titles = "; ".join(result.fixes)
+        yield f"the result of {where} needs these fixes in the source: {titles}"

@@ -1,0 +1,357 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Records what Inductor chose by timing kernels on the device, and makes Inductor choose the same without timing.
+
+Three families, all plain data: `triton` (launch configuration of a generated kernel, by a hash of its source without
+its name and the GPU's index), `algorithms` (implementation of a multiplication or convolution, by operator, inputs and
+precision), `padding` (whether a multiplication is padded). Invariant: under `replaying` no kernel is timed; where a
+choice is unknown, the library's implementation and a kernel's first configuration are taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import hashlib
+import importlib
+import inspect
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fuselight.torch_api.patching import wrapped
+
+Choices = Mapping[str, Mapping[str, Any]]
+"""Choices by family and key, as `report.tuned.TunedResult.kernels` has them."""
+
+TRITON, ALGORITHMS, PADDING = "triton", "algorithms", "padding"
+_KERNEL = re.compile(r"\btriton_\w+")
+_INDEX = re.compile(r"(DeviceProperties\([^)]*?)\bindex=\d+")
+_NUMBER = re.compile(r"_\d+$")
+_LENGTH = 24
+_TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion", "benchmark_combo_kernel")
+"""Options by which Inductor times fused kernels."""
+_NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by_coordesc", "extra_options")
+
+
+def kernel_key(source: str) -> str:
+    """The key of a generated Triton kernel, the same under any name and on each of several equal GPUs."""
+    text = _INDEX.sub(r"\1index=", _KERNEL.sub("triton_", source))
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:_LENGTH]
+
+
+@dataclass
+class ChoiceRecorder:
+    """The choices of this process since `recording` was first entered."""
+
+    _algorithms: dict[str, str] = field(default_factory=dict)
+    _padding: dict[str, bool] = field(default_factory=dict)
+    _scaled: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def found(self) -> dict[str, dict[str, Any]]:
+        """All choices, by family and key; families without a choice are left out."""
+        families: dict[str, dict[str, Any]] = {
+            TRITON: {**self._scaled, **_stored_configurations()},
+            ALGORITHMS: dict(self._algorithms),
+            PADDING: dict(self._padding),
+        }
+        return {family: choices for family, choices in families.items() if choices}
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what is chosen while Inductor compiles."""
+        with contextlib.ExitStack() as stack:
+            select: Any = importlib.import_module("torch._inductor.select_algorithm")
+            pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+            ir: Any = importlib.import_module("torch._inductor.ir")
+            stack.enter_context(wrapped(select.AlgorithmSelectorCache, "__call__", self._choosing))
+            buffer = getattr(ir, "MultiTemplateBuffer", None)
+            for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
+                if hasattr(buffer, name):
+                    stack.enter_context(wrapped(buffer, name, self._finalizing))
+            padding = _padding_function(pad_mm)
+            if padding is not None:
+                stack.enter_context(wrapped(pad_mm, padding, self._deciding_padding))
+            yield
+
+    @contextlib.contextmanager
+    def watching_launches(self) -> Iterator[None]:
+        """Record what is chosen at a kernel's first launch and kept in no file: a reduction with smaller blocks."""
+        heuristics: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+        with wrapped(heuristics.CachingAutotuner, "autotune_to_one_config", self._launching):
+            yield
+
+    def _choosing(
+        self,
+        real: Callable[..., Any],
+        selector: Any,
+        name: str,
+        choices: Any,
+        nodes: Any,
+        *args: Any,
+        **named: Any,
+    ) -> Any:
+        every = list(choices)
+        key = _algorithm_key(name, nodes)
+        if key is None or len(every) <= 1:
+            return real(selector, name, every, nodes, *args, **named)
+        for choice, identity in zip(every, _identities(every), strict=True):
+            _mark(choice, functools.partial(self._algorithms.__setitem__, key, identity))
+        return real(selector, name, every, nodes, *args, **named)
+
+    @staticmethod
+    def _finalizing(real: Callable[..., Any], buffer: Any, callers: Any) -> Any:
+        """A template is chosen after its epilogues were timed."""
+        caller = callers.get(None) if isinstance(callers, dict) else callers
+        chosen = getattr(caller, "_fuselight_chosen", None)
+        if chosen is not None:
+            chosen()
+        return real(buffer, callers)
+
+    def _deciding_padding(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        key = _padding_key(real, args, named)
+        if key is not None:
+            self._padding[key] = bool(found)
+        return found
+
+    def _launching(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
+        found = real(kernel, *args, **named)
+        key = _key_of_kernel(kernel)
+        if key is not None and not getattr(kernel, "save_cache_hook", None) and len(kernel.launchers) == 1:
+            self._scaled[key] = _configuration(kernel.launchers[0].config)
+        return found
+
+
+class _ReplayHooks:
+    """What replaces Inductor's decisions by timing."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._algorithms, self._padding, self._triton = (
+            choices.get(one, {}) for one in (ALGORITHMS, PADDING, TRITON)
+        )
+
+    def choose(
+        self,
+        real: Callable[..., Any],
+        selector: Any,
+        name: str,
+        choices: Any,
+        nodes: Any,
+        *args: Any,
+        **named: Any,
+    ) -> Any:
+        """Leave the recorded candidate, else the library's, else the first: a single one is not timed."""
+        every = list(choices)
+        if len(every) > 1:
+            library = sys.modules["torch._inductor.select_algorithm"].ExternKernelCaller
+            taken = _recorded(every, self._algorithms.get(_algorithm_key(name, nodes) or ""))
+            every = [taken or next((one for one in every if isinstance(one, library)), every[0])]
+        return real(selector, name, every, nodes, *args, **named)
+
+    def pad(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Pad a multiplication if it was padded."""
+        if importlib.import_module("torch._inductor.config").force_shape_pad:
+            return real(*args, **named)
+        return bool(self._padding.get(_padding_key(real, args, named) or "", False))
+
+    def compile_kernel(
+        self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
+    ) -> Any:
+        """Compile a kernel in its recorded configuration alone."""
+        choice = self._triton.get(kernel_key(source))
+        if choice is not None and "configs_hash" in choice:
+            _seed(source, choice)
+        return real(compiler, name, source, *args, **named)
+
+    def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
+        """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
+        choice = self._triton.get(_key_of_kernel(kernel) or "")
+        if choice is not None and not any(_is_of(one.config, choice) for one in kernel.launchers):
+            real(kernel, *args, **named)
+        _keep_one(kernel, choice)
+
+
+@contextlib.contextmanager
+def replaying(choices: Choices) -> Iterator[None]:
+    """While Inductor compiles within the block, take these choices and time nothing."""
+    hooks = _ReplayHooks(choices)
+    select: Any = importlib.import_module("torch._inductor.select_algorithm")
+    pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+    compile_module: Any = importlib.import_module("torch._inductor.async_compile")
+    heuristics: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+    config: Any = importlib.import_module("torch._inductor.config")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(wrapped(select.AlgorithmSelectorCache, "__call__", hooks.choose))
+        stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", hooks.compile_kernel))
+        name = _padding_function(pad_mm)
+        if name is not None:
+            stack.enter_context(wrapped(pad_mm, name, hooks.pad))
+        if hasattr(heuristics.CachingAutotuner, "_dynamic_scale_rblock"):
+            stack.enter_context(
+                wrapped(heuristics.CachingAutotuner, "_dynamic_scale_rblock", hooks.scale_blocks)
+            )
+        stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
+        yield
+
+
+@contextlib.contextmanager
+def counting_timings() -> Iterator[list[str]]:
+    """Count runs of Inductor's benchmarker: the list gets the name of each."""
+    module: Any = importlib.import_module("torch._inductor.runtime.benchmarking")
+    counted: list[str] = []
+
+    def count(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        counted.append(real.__qualname__)
+        return real(*args, **named)
+
+    with contextlib.ExitStack() as stack:
+        for kind in {
+            one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__
+        }:
+            for name in ("benchmark_cpu", "benchmark_gpu"):
+                if name in vars(kind):
+                    stack.enter_context(wrapped(kind, name, count))
+        yield counted
+
+
+def _mark(choice: Any, chosen: Callable[[], None]) -> None:
+    """Have a candidate report when it is taken."""
+    real = choice.output_node
+
+    def output_node(*args: Any, **named: Any) -> Any:
+        chosen()
+        return real(*args, **named)
+
+    with contextlib.suppress(AttributeError):  # a candidate with slots: it is not recorded
+        choice.output_node = output_node
+        choice._fuselight_chosen = chosen
+
+
+def _identities(choices: list[Any]) -> list[str]:
+    """A name for each candidate, the same in every process, different for each."""
+    found: list[str] = []
+    seen: dict[str, int] = {}
+    for choice in choices:
+        text = f"{_NUMBER.sub('', str(choice.name))} {getattr(choice, 'description', '') or ''}".strip()
+        seen[text] = seen.get(text, 0) + 1
+        found.append(text if seen[text] == 1 else f"{text} #{seen[text]}")
+    return found
+
+
+def _recorded(choices: list[Any], identity: object) -> Any:
+    if identity is None:
+        return None
+    return next(
+        (one for one, text in zip(choices, _identities(choices), strict=True) if text == identity), None
+    )
+
+
+def _algorithm_key(name: str, nodes: Any) -> str | None:
+    select: Any = sys.modules["torch._inductor.select_algorithm"]
+    make = getattr(select, "create_inputs_key", None)
+    return None if make is None else f"{name} {make(nodes)} {torch.get_float32_matmul_precision()}"
+
+
+def _padding_function(pad_mm: Any) -> str | None:
+    return next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
+
+
+def _padding_key(real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> str | None:
+    try:
+        given = inspect.signature(real).bind(*args, **named).arguments
+    except TypeError:  # another torch: nothing is recorded, and nothing padded
+        return None
+    tensors = [one for one in given.values() if isinstance(one, torch.Tensor)]
+    sizes = [f"{one.dtype}{list(one.shape)}{list(one.stride())}" for one in tensors]
+    return f"{given.get('op')} {' '.join(sizes)} {torch.get_float32_matmul_precision()}"
+
+
+def _key_of_kernel(kernel: Any) -> str | None:
+    path = getattr(kernel, "filename", None)
+    try:
+        with open(path or "", encoding="utf-8") as file:
+            return kernel_key(file.read())
+    except OSError:
+        return None
+
+
+def _configuration(config: Any) -> dict[str, Any]:
+    found = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return {name: value for name, value in found.items() if isinstance(value, (bool, int, str))}
+
+
+def _is_of(config: Any, choice: Mapping[str, Any]) -> bool:
+    own = _configuration(config)
+    wanted = {name: value for name, value in choice.items() if name not in _NOT_A_CONFIG}
+    return all(wanted.get(name) == value for name, value in own.items())
+
+
+def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> None:
+    """Keep the launcher of a choice, else the first, so that none is timed at the first launch."""
+    launchers = list(kernel.launchers)
+    if not launchers:
+        return
+    taken = next(
+        (one for one in launchers if choice is not None and _is_of(one.config, choice)), launchers[0]
+    )
+    kernel.launchers = [taken]
+    taken.config.found_by_coordesc = True  # no search around it either
+
+
+def _best_config_path(source_path: str) -> str | None:
+    """Where Inductor's runtime looks for the configuration of the kernel in this file."""
+    module: Any = importlib.import_module("torch._inductor.runtime.autotune_cache")
+    meta = {
+        "autotune_local_cache": True,
+        "autotune_remote_cache": False,
+        "bundled_autotune_remote_cache": False,
+    }
+    cache = module.AutotuneCache.create(meta, source_path, "")
+    local = getattr(cache, "local_cache", None)
+    return str(local[1]) if local else None
+
+
+def _stored_configurations() -> dict[str, dict[str, Any]]:
+    """The configurations that this process's Inductor cache has, by key of the kernel."""
+    if "torch._inductor.runtime.autotune_cache" not in sys.modules:
+        return {}  # no kernel had a choice
+    folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
+    found: dict[str, dict[str, Any]] = {}
+    folders = {
+        os.path.dirname(path) for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.best_config"))
+    }
+    for path in sorted(path for one in folders for path in glob.glob(os.path.join(glob.escape(one), "*.py"))):
+        stored = _best_config_path(path)
+        try:
+            with open(stored or "", encoding="utf-8") as file:
+                config = json.load(file)
+            with open(path, encoding="utf-8") as file:
+                source = file.read()
+        except (OSError, ValueError):
+            continue  # a kernel without a choice
+        if isinstance(config, dict):
+            found[kernel_key(source)] = config
+    return found
+
+
+def _seed(source: str, choice: Mapping[str, Any]) -> None:
+    """Store a kernel's configuration where Inductor's runtime looks for it, here and in its worker processes."""
+    code: Any = importlib.import_module("torch._inductor.codecache")
+    _, path = code.PyCodeCache.write(source)
+    stored = _best_config_path(path)
+    if stored is None or os.path.exists(stored):
+        return
+    with contextlib.suppress(OSError):  # a read-only cache: the kernel is tuned as without us
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(stored))
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(dict(choice), out)
+        os.replace(temporary, stored)

@@ -1,0 +1,306 @@
+"""The backend `fuselight`: a tuned result is replayed where it holds, and nothing else changes a program."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import fuselight
+from fuselight import tuned_file
+from fuselight.configurations import parse_configuration
+from fuselight.devices import find
+from fuselight.measure.compile_configuration import configured
+from fuselight.report import Numerics, Preparation, TunedResult, Work
+from fuselight.runtime import backend
+from fuselight.runtime.arguments import TunedOptionsError
+from fuselight.runtime.graph_key import tuned_graph
+from fuselight.runtime.machine_key import machine_key
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[2]
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.line(x).relu() * 2
+
+def made():
+    torch.manual_seed(0)
+    return Net(), torch.ones(4, 8)
+"""
+NAME = "default+epilogue_fusion=False+max_fusion_size=7"
+OPTIONS = {"epilogue_fusion": False, "max_fusion_size": 7}
+
+
+def model_and_input() -> tuple[torch.nn.Module, torch.Tensor]:
+    namespace: dict[str, Any] = {"__name__": "model"}
+    exec(MODEL, namespace)  # noqa: S102 - the source above
+    made: tuple[torch.nn.Module, torch.Tensor] = namespace["made"]()
+    return made
+
+
+@pytest.fixture(scope="module")
+def result() -> TunedResult:
+    """As a search makes it: by running the target in the winner's configuration."""
+    torch._dynamo.reset()
+    model, x = model_and_input()
+    configuration = parse_configuration(NAME)
+    with configured(configuration, find("cpu")) as made, torch.no_grad():
+        torch.compile(model)(x)
+    torch._dynamo.reset()
+    key = machine_key(torch.device("cpu"))
+    return TunedResult(
+        file="model.py", target="Net", work=Work.INFERENCE, numerics=Numerics.EXACT,
+        device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
+        graphs=tuple(made.captured.values()), configuration=NAME, options=made.options,
+        kernels=made.choices.found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z",
+    )  # fmt: skip
+
+
+class Chosen:
+    """Stands for Inductor: keeps what a graph would be compiled with, and runs it as it is."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Preparation, str | None, dict[str, Any]]] = []
+
+    def __call__(
+        self, preparation: Preparation, mode: str | None, options: Any, **_: Any
+    ) -> Callable[..., Any]:
+        if "no_such_option" in options:
+            raise RuntimeError("Unexpected optimization option no_such_option, known options are []")
+        self.calls.append((preparation, mode, dict(options)))
+        return lambda gm, _inputs: gm.forward
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chosen]:
+    found = Chosen()
+    monkeypatch.setattr(backend, "prepared_inductor", found)
+    monkeypatch.setattr(backend, "_state", backend.ReplayState())
+    monkeypatch.delenv("FUSELIGHT_TUNED", raising=False)
+    monkeypatch.chdir(tmp_path)
+    torch._dynamo.reset()
+    yield found
+    torch._dynamo.reset()
+
+
+def run(
+    options: dict[str, Any] | None = None, *, grad: bool = False, times: int = 1, mode: str | None = None
+) -> None:
+    model, x = model_and_input()
+    for _ in range(times):
+        torch._dynamo.reset()
+        with torch.set_grad_enabled(grad):
+            torch.compile(model, backend=backend.replay, options=options, mode=mode)(x)
+
+
+def kept(folder: Path, *results: TunedResult) -> Path:
+    path = folder / tuned_file.NAME
+    tuned_file.keep(path, results)
+    return path
+
+
+def test_a_fresh_process_replays_the_options_and_times_nothing(result: TunedResult, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    kept(tmp_path, result)
+    program = textwrap.dedent("""
+        import json, sys
+        import torch
+        import torch._inductor.compile_fx as compile_fx
+        from model import made
+        from fuselight.runtime import backend
+        from fuselight.torch_api.kernel_choices import counting_timings
+
+        seen = []
+        real = compile_fx.compile_fx_inner
+        def inner(*args, **named):
+            config = torch._inductor.config
+            seen.append({name: getattr(config, name) for name in ("epilogue_fusion", "max_fusion_size")})
+            return real(*args, **named)
+        compile_fx.compile_fx_inner = inner
+        torch._dynamo.register_backend(backend.replay, name="fuselight")
+        model, x = made()
+        with torch.no_grad():
+            expected = model(x)
+            with counting_timings() as timed:
+                found = torch.compile(model, backend="fuselight")(x)
+        measuring = [name for name in sys.modules if name.startswith(("fuselight.measure", "fuselight.worker"))]
+        print(json.dumps({"seen": seen, "timed": timed, "equal": torch.allclose(found, expected),
+                          "measuring": measuring}))
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "compiler"), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fuselight:" not in done.stderr
+    assert json.loads(done.stdout) == {"seen": [OPTIONS], "timed": [], "equal": True, "measuring": []}
+
+
+def test_a_result_that_holds_is_replayed(result: TunedResult, chosen: Chosen, tmp_path: Path) -> None:
+    preparation = Preparation(channels_last=True)
+    kept(tmp_path, replace(result, preparation=preparation))
+    run()
+    assert chosen.calls == [(preparation, None, OPTIONS)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"torch": "2.5.0"}, "tuned for torch 2.5.0, this is"),
+        ({"device": "NVIDIA H100", "capability": "9.0"}, "tuned for device NVIDIA H100, this is"),
+        ({"triton": "2.0"}, "tuned for Triton 2.0"),
+        ({"work": Work.INFERENCE}, "tuned for inference, this call records gradients"),
+        ({"work": Work.TRAINING_STEP}, "tuned for training step, this call records no gradients"),
+        ({"graphs": ()}, "the code or the shapes have changed"),
+        ({"options": {"no_such_option": 1}}, "Unexpected optimization option no_such_option"),
+        ({"preparation": Preparation(attention="quick")}, "no attention 'quick'"),
+    ],
+)
+def test_what_does_not_hold_compiles_as_the_default_and_says_so_once(
+    result: TunedResult, chosen: Chosen, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], words: str
+) -> None:
+    kept(Path(), replace(result, **changes))
+    with caplog.at_level(logging.WARNING, "fuselight"):
+        run(grad=changes.get("work") is Work.INFERENCE, times=2)
+    assert chosen.calls == [(Preparation(), None, {})] * 2
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert words in said
+    assert "ompiling as torch.compile's default does" in said
+    assert "`fuselight tune model.py --target Net" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "there is no fuselight-tuned.json"),
+        ("{", "is damaged"),
+        ('{"format": 99, "results": []}', "newer version"),
+        ('{"format": 1, "results": []}', "has no results"),
+        ("[]", "is not a tuned file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_costs_a_warning(
+    chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None, words: str
+) -> None:
+    if text is not None:
+        (tmp_path / tuned_file.NAME).write_text(text)
+    run(mode="reduce-overhead")
+    assert chosen.calls == [(Preparation(), "reduce-overhead", {})]
+    assert words in caplog.text
+
+
+def test_the_option_comes_before_the_variable_and_that_before_the_folders(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(tmp_path, replace(result, options={"max_fusion_size": 1}))
+    for folder, size in (("variable", 2), ("option", 3)):
+        (tmp_path / folder).mkdir()
+        kept(tmp_path / folder, replace(result, options={"max_fusion_size": size}))
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    run()
+    monkeypatch.setenv("FUSELIGHT_TUNED", str(tmp_path / "variable" / tuned_file.NAME))
+    run()
+    run({"file": str(tmp_path / "option")})
+    assert [options["max_fusion_size"] for _, _, options in chosen.calls] == [1, 2, 3]
+
+
+def test_a_file_that_was_tuned_again_is_read_again(
+    result: TunedResult, chosen: Chosen, tmp_path: Path
+) -> None:
+    kept(tmp_path, result)
+    run()
+    kept(tmp_path, replace(result, options={"max_fusion_size": 123456}))
+    run()
+    assert chosen.calls[1][2] == {"max_fusion_size": 123456}
+
+
+def test_training_and_inference_of_one_graph_have_results_of_their_own(
+    result: TunedResult, chosen: Chosen, tmp_path: Path
+) -> None:
+    keys: list[Any] = []
+
+    def read(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        keys.append(tuned_graph(gm, inputs))
+        return gm.forward
+
+    model, x = model_and_input()
+    torch.compile(model, backend=read)(x)
+    training = replace(result, work=Work.TRAINING_STEP, graphs=tuple(keys), options={"max_fusion_size": 5})
+    kept(tmp_path, result, training)
+    run(grad=True)
+    run()
+    assert [options.get("max_fusion_size") for _, _, options in chosen.calls] == [5, 7]
+
+
+def test_what_the_backend_cannot_do_is_said(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(tmp_path, replace(result, dynamic=True, optimizer=True, fixes=("Use torch.where",)))
+    run()
+    assert "dynamic=True" in caplog.text
+    assert "optimizer.step = torch.compile(optimizer.step)" in caplog.text
+    assert "Use torch.where" in caplog.text
+    assert chosen.calls[0][2] == OPTIONS
+
+
+def test_damaged_artifacts_cost_a_warning(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(tmp_path, replace(result, artifacts="cache.bin"))
+    run()
+    assert "cache.bin` was not loaded" in caplog.text
+    (tmp_path / "cache.bin").write_bytes(b"damaged")
+    backend._state = backend.ReplayState()
+    caplog.clear()
+    run()
+    assert "cache.bin` was not loaded" in caplog.text
+    assert [options for _, _, options in chosen.calls] == [OPTIONS] * 2
+
+
+def test_plain_arguments_for_torch_compile(
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, _ = model_and_input()
+    with pytest.raises(TunedOptionsError, match=r"there is no fuselight-tuned\.json"):
+        fuselight.tuned_options(model)
+    kept(
+        tmp_path,
+        replace(result, dynamic=False),
+        replace(result, target="Other", options={"max_fusion_size": 1}),
+    )
+    assert fuselight.tuned_options(model) == {"options": OPTIONS, "dynamic": False}
+    assert fuselight.tuned_options(target="Other") == {"options": {"max_fusion_size": 1}}
+    with pytest.raises(TunedOptionsError, match="Net, Other: name one"):
+        fuselight.tuned_options()
+    with pytest.raises(TunedOptionsError, match="no result for this target and work"):
+        fuselight.tuned_options(model, train=True)
+    kept(tmp_path, replace(result, preparation=Preparation(channels_last=True)))
+    with pytest.raises(TunedOptionsError, match=r"memory_format=torch\.channels_last"):
+        fuselight.tuned_options(model)
+    assert fuselight.tuned_options(model, prepared=True) == {"options": OPTIONS}

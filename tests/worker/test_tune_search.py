@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuselight.measure.accuracy import RANDOM
 from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome
 from tests.support import fake_search
 from tests.support.fake_search import FakeMachine, FakeTarget, failed
@@ -155,6 +156,18 @@ def test_torchs_modes_are_measured_after_the_search() -> None:
     assert times(tuned, "max-autotune").device is not None
     accuracy = times(tuned, "max-autotune").accuracy
     assert accuracy is not None
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_random_results_are_compared_at_the_end(is_wrong: bool) -> None:  # noqa: FBT001 - both cases
+    wrong = frozenset({GRAPHS} if is_wrong else ())
+    tuned = FakeMachine(FakeTarget(us={GRAPHS: 500}, varies=RANDOM, wrong=wrong)).search()
+    assert tuned.winner == ("default" if is_wrong else GRAPHS)
+    assert rows(tuned)[GRAPHS].outcome is (TuneOutcome.INACCURATE if is_wrong else TuneOutcome.WINNER)
+    assert tuned.result is not None
+    assert tuned.result.configuration == tuned.winner
+    if not is_wrong:
+        assert tuned.result.accuracy == "passed against float64"
 
 
 def test_a_search_that_is_ended_early_keeps_the_best_so_far() -> None:

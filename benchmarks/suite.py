@@ -12,7 +12,7 @@ FILE has none, and times from a machine with a GPU.
 
 Compared are sets: graphs by compile ID, breaks by line and ID, findings made of them, recompilations by compile ID,
 frames that torch did not compile, and errors. A row agrees if nothing is missing and nothing is there that torch did
-not record. Exits with 1 if a row disagrees.
+not record. A row that fails by itself is not compared. Exits with 1 if a row disagrees.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 import platform
@@ -49,7 +48,7 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
 from benchmarks.suite_page import suite_page  # noqa: E402
 from fuselight.devices import find  # noqa: E402
 from fuselight.protocol import CaptureRequest, GenerateRequest, Limits  # noqa: E402
-from fuselight.report import Outcome, Report  # noqa: E402
+from fuselight.report import Culprit, Outcome, Report  # noqa: E402
 from fuselight.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
 from fuselight_server.cli.options import CommandOptions  # noqa: E402
 from fuselight_server.cli.outcome import CheckOutcome  # noqa: E402
@@ -70,20 +69,27 @@ _logs.trace_log.addHandler(_handler)
 """
 """Added to the file of a row: torch then records this run in a folder. The worker removes TORCH_TRACE, with which every
 run would write to one file."""
-_BEFORE_CALLS = ("import", "build")
+_UNNAMED: Key = ("", 0, "")
+_NOT_RUN = (Culprit.USER, Culprit.ENVIRONMENT)
+"""Who failed if a row cannot run here: its packages, or this machine."""
 _WHY = 300
 """Characters of a reason."""
 
 
 def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
-    """Graphs and recompilations of the logs in the folder, by compile ID."""
+    """Graphs and recompilations of the logs in the folder by compile ID, and the functions at a recompile limit."""
+    from fuselight.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
     from tests.support.torch_trace import read_log  # noqa: PLC0415 - as in benchmarks/accuracy.py
 
-    found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set()}
+    found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}
     for log in folder.glob("*.log"):
         parts, _ = read_log(log)
         for name, keys in compile_keys(parts).items():
             found[name] |= keys
+        found["limits"] |= {
+            (one.location.path, 0, user_function(one.function.rpartition(".")[2]))
+            for one in parts.not_compiled
+        }
     return found
 
 
@@ -97,8 +103,8 @@ def compile_keys(parts: Any) -> dict[str, set[Key]]:
 def agreement(report: Report, folder: Path) -> dict[str, Score]:
     """The score of each kind of fact, of a Report and of what torch recorded of the same run."""
     record = {**recorded(folder), **recorded_compiles(folder)}
-    calls = tuple(one for one in report.failures if one.phase not in _BEFORE_CALLS)
-    report = dataclasses.replace(report, failures=calls)
+    if _UNNAMED in record["refusals"]:  # torch's record of a limit has the compile ID, and no function
+        record["refusals"] = (record["refusals"] - {_UNNAMED}) | record["limits"]
     said = {
         "breaks": break_keys(report),
         "refusals": refusal_keys(report),
@@ -115,7 +121,7 @@ def agreement(report: Report, folder: Path) -> dict[str, Score]:
 def captured_row(report: Report, folder: Path) -> dict[str, Any]:
     """What the capture of a row tells, and whether torch's record agrees."""
     numbers = counts(report)
-    has_no_call = any(one.phase in _BEFORE_CALLS for one in report.failures)
+    has_failed = any(one.culprit in _NOT_RUN for one in report.failures)
     graphs = {
         one.frame: one.graph
         for one in reversed(report.compiles)
@@ -125,7 +131,7 @@ def captured_row(report: Report, folder: Path) -> dict[str, Any]:
     differs = {
         name: {"missing": list(score.missing), "surplus": list(score.surplus)}
         for name, score in scores.items()
-        if score.missing or score.surplus
+        if not has_failed and (score.missing or score.surplus)
     }
     return {
         "graphs": numbers.graphs,
@@ -133,7 +139,7 @@ def captured_row(report: Report, folder: Path) -> dict[str, Any]:
         "recompilations": numbers.recompilations,
         "operators": sum(graph.operators for graph in graphs.values()),
         "facts": {name: [score.recorded, score.found] for name, score in scores.items()},
-        "agrees": None if has_no_call else not differs,
+        "agrees": None if has_failed else not differs,
         "differs": differs,
         "failure": _failure(report),
         "problems": [f"{one.stage}: {one.what}: {one.why}"[:_WHY] for one in report.problems],

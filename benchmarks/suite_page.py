@@ -95,13 +95,14 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
         table.append(f"| versions | {', '.join(f'{name} {version}' for name, version in versions.items())} |")
     if devices:
         table.append(f"| kernels for | {', '.join(devices)}, without that GPU |")
+    table.append("| raw results | [suite.jsonl](suite.jsonl) |")
     return "\n".join(table) + f"\n\n```console\n{_COMMANDS}```"
 
 
 _COMMANDS = """\
-$ python benchmarks/suite.py run --results suite.jsonl
-$ python benchmarks/suite.py run --results suite.jsonl --do kernels
-$ python benchmarks/suite.py page --results suite.jsonl --page docs/results/suite.md
+$ python benchmarks/suite.py run --results docs/results/suite.jsonl
+$ python benchmarks/suite.py run --results docs/results/suite.jsonl --do kernels
+$ python benchmarks/suite.py page --results docs/results/suite.jsonl --page docs/results/suite.md
 """
 
 

@@ -115,10 +115,10 @@ _OTHERS: tuple[SuiteModel, ...] = (
     SuiteModel(
         "tacotron2", GROUP, ("tacotron2-model", "librosa"), "from tacotron2_model import Tacotron2",
         {
-            "tiny": Form("Tacotron2(symbols_embedding_dim=32, encoder_embedding_dim=32, attention_rnn_dim=32, attention_dim=16, decoder_rnn_dim=32, prenet_dim=16, postnet_embedding_dim=32)", "(i64[2, 6] % 148, [6, 6], f32[2, 80, 4], 6, [4, 4])", 2),
-            "real": Form("Tacotron2()", "(i64[64, 96] % 148, [96] * 64, f32[64, 80, 600], 96, [600] * 64)", 64),
+            "tiny": Form("Tacotron2(symbols_embedding_dim=32, encoder_embedding_dim=32, attention_rnn_dim=32, attention_dim=16, decoder_rnn_dim=32, prenet_dim=16, postnet_embedding_dim=32)", "(i64[2, 6] % 148, i64[2] % 1 + 6, f32[2, 80, 4], 6, i64[2] % 1 + 4)", 2),
+            "real": Form("Tacotron2()", "(i64[64, 96] % 148, i64[64] % 1 + 96, f32[64, 80, 600], 96, i64[64] % 1 + 600)", 64),
         },
-        note="sentences of 96 symbols and 600 frames instead of LJSpeech",
+        note="sentences of 96 symbols and 600 frames instead of LJSpeech; the package makes its masks on a GPU",
     ),
     SuiteModel(
         "timm_efficientdet", GROUP, ("effdet", "timm"), "import effdet",
@@ -129,7 +129,7 @@ _OTHERS: tuple[SuiteModel, ...] = (
         note="the detector without the loss that PyTorch ran with it",
     ),
     SuiteModel(
-        "tts_angular", GROUP, ("coqui-tts",), "from TTS.encoder.models.lstm import LSTMSpeakerEncoder",
+        "tts_angular", GROUP, ("coqui-tts", "torchaudio"), "from TTS.encoder.models.lstm import LSTMSpeakerEncoder",
         {
             "tiny": Form("LSTMSpeakerEncoder(40, proj_dim=32, lstm_dim=48, num_lstm_layers=3)", "f32[2, 10, 40]", 2),
             "real": Form("LSTMSpeakerEncoder(40, proj_dim=256, lstm_dim=768, num_lstm_layers=3)", "f32[64, 50, 40]", 64),

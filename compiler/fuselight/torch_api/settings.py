@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch._dynamo.guards
+import torch.overrides
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fuselight.torch_api import devices
@@ -112,6 +113,7 @@ def warm_up() -> None:
     with devices.unseen():
         torch.compile(tiny, backend="eager")(torch.ones(2))
         torch._dynamo.reset()
+    torch.overrides.get_overridable_functions()  # Dynamo asks for them at the first function of torch.nn
 
 
 def fake_tensors() -> contextlib.AbstractContextManager[Any]:

@@ -34,7 +34,7 @@ import torch._inductor.ir
 import torch._inductor.scheduler
 import torch.hub
 from torch._inductor.decomposition import select_decomp_table
-from torch._inductor.fx_passes import joint_graph
+from torch._inductor.fx_passes import joint_graph, post_grad, pre_grad
 from torch._inductor.virtualized import V
 
 from fuselight.report import Device
@@ -97,6 +97,10 @@ def warm_up() -> None:
     if "input_device" in inspect.signature(joint_graph.lazy_init).parameters:  # else it would ask for a GPU
         with unwatched:
             joint_graph.lazy_init(torch.device("cpu"))
+            for passes in (pre_grad, post_grad):  # theirs are the same for each device
+                read_patterns = getattr(passes, "lazy_init", None)
+                if read_patterns is not None:
+                    read_patterns()
     if not names.is_missing():
         names.warm_up()
 

@@ -177,7 +177,7 @@ def test_equal_blocks_are_reported_on_their_call(live: LiveWorker) -> None:
 
 
 def test_blocks_that_differ_in_a_constant_are_not_equal(live: LiveWorker) -> None:
-    source = BLOCKS.format(count=12, scale="self.scale").replace(
+    source = BLOCKS.format(count=4, scale="self.scale").replace(
         "self.norm = ", "self.scale = len(SEEN); SEEN.append(0); self.norm = "
     )
     report = report_of(live, source.replace("class Block", "SEEN = []\nclass Block", 1), "Net")

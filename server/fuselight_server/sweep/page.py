@@ -49,9 +49,10 @@ _HTML = """<!DOCTYPE html>
 </body>
 </html>
 """
+_CAUSES = "The cause in the most models first"
 _MOST_NAMES = 12
 """Models that are listed for a cause."""
-_BAR_WIDTH, _BAR_HEIGHT = 56, 90
+_BAR_WIDTH, _BAR_HEIGHT = 80, 90
 """Of the histogram, pixels."""
 STATUS_WORDS = {
     RowStatus.DONE: "done",
@@ -211,7 +212,7 @@ def _histogram(group: SpeedupGroup) -> str:
         left, middle = index * _BAR_WIDTH, index * _BAR_WIDTH + _BAR_WIDTH // 2
         top = 16 + _BAR_HEIGHT - height
         bars.append(
-            f'<rect x="{left + 6}" y="{top}" width="{_BAR_WIDTH - 12}" height="{height}"></rect>'
+            f'<rect x="{left + 8}" y="{top}" width="{_BAR_WIDTH - 16}" height="{height}"></rect>'
             + (f'<text x="{middle}" y="{top - 4}">{count}</text>' if count else "")
             + f'<text x="{middle}" y="{_BAR_HEIGHT + 32}">{_text(name)}</text>'
         )
@@ -233,7 +234,7 @@ def _causes(title: str, causes: Sequence[CauseCount], noun: str, nothing: str) -
         more = len(one.rows) - _MOST_NAMES
         names = ", ".join(one.rows[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
         lines.append(_Line((_Cell(one.cause), _number(len(one.rows)), _number(one.count), _Cell(names))))
-    return _section(title, _table(title, ["cause", "models", f"{noun}s", "in"], lines))
+    return _section(title, _table(_CAUSES, ["cause", "models", f"{noun}s", "in"], lines))
 
 
 def _comparison(found: SweepComparison, against: str) -> str:
@@ -245,9 +246,8 @@ def _comparison(found: SweepComparison, against: str) -> str:
     )
     parts = [f'<p class="headline">{_text(head)}</p>']
     if found.changes:
-        columns = ["row", "change", "what", "before", "after", "by", "detail"]
         caption = "Regressions first; times count only where their spreads do not overlap"
-        parts.append(_table(caption, columns, map(_change, found.changes)))
+        parts.append(_table(caption, *_filled(_CHANGES, map(_change, found.changes))))
     for title, ids in (("Only in this sweep", found.added), ("Only in the earlier sweep", found.missing)):
         if ids:
             more = f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else ""
@@ -262,6 +262,7 @@ def _change(one: RowChange) -> _Line:
     return _Line(tuple(_Cell(text, css=css if text == one.direction.value else "") for text in cells))
 
 
+_CHANGES = ("row", "change", "what", "before", "after", "by", "detail")
 _COLUMNS = (
     "model", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators",
     "kernels", "estimate", "eager", "compiled", "speed-up", "gain over default", "configuration", "first call",
@@ -276,12 +277,16 @@ def _rows(rows: Sequence[SweepRow]) -> str:
         f'<label>Status <select id="status">{_options(one.value for one in RowStatus)}</select></label>'
         '<span id="shown" role="status" class="muted"></span></div>'
     )
-    lines = list(map(_row, rows))
-    filled = [index for index in range(len(_COLUMNS)) if any(line.cells[index].text for line in lines)]
-    lines = [_Line(tuple(line.cells[index] for index in filled), line.attributes) for line in lines]
-    names = [_COLUMNS[index] for index in filled]
     caption = "One row for each model, job and device; press a heading to sort"
-    return _section("Rows", controls, _table(caption, names, lines, table_id="rows"))
+    return _section("Rows", controls, _table(caption, *_filled(_COLUMNS, map(_row, rows)), table_id="rows"))
+
+
+def _filled(columns: Sequence[str], lines: Iterable[_Line]) -> tuple[list[str], list[_Line]]:
+    """The columns in which at least one line has a text, and the lines with these alone."""
+    lines = list(lines)
+    filled = [index for index in range(len(columns)) if any(line.cells[index].text for line in lines)]
+    kept = [_Line(tuple(line.cells[index] for index in filled), line.attributes) for line in lines]
+    return [columns[index] for index in filled], kept
 
 
 def _options(values: Iterable[str]) -> str:

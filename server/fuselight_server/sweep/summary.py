@@ -79,7 +79,7 @@ def summarize(rows: Sequence[SweepRow]) -> SweepSummary:
         statuses={one.value: counted[one.value] for one in RowStatus if counted[one.value]},
         breaks=_causes((row, row.break_causes) for row in rows),
         recompilations=_causes((row, row.recompilation_causes) for row in rows),
-        failures=_causes((row, _failures(row)) for row in rows),
+        failures=_causes((row, _failures(row)) for row in rows if row.status is not RowStatus.ABSENT),
         speedups=tuple(_group(name, found) for name, found in speedups.items()),
         gain=_group("gain over default", gains) if gains else None,
         torches=dict(Counter(row.torch for row in rows if row.torch).most_common()),

@@ -78,7 +78,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     first = {name: known[name].first_us for name in MODES if name in known}
     return TunedRow(
         row.model, row.half, row.work, row.rows, us,
-        winner=tuned.winner,
+        winner="" if row.failure else tuned.winner,
         gain=decided.gain if decided is not None else 1.0 if _DEFAULT in us else None,
         interval=(decided.low, decided.high) if decided is not None else None,
         seconds=tuned.seconds,

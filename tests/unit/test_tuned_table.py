@@ -1,0 +1,127 @@
+"""The table of searches over models: what counts, what is a dash, and each mean against its goal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from benchmarks import tuned_table
+from fuselight.codec import encode
+from fuselight.report import (
+    Accuracy,
+    Clock,
+    Confirmation,
+    Culprit,
+    Failure,
+    Machine,
+    MeasuredConfiguration,
+    Numerics,
+    Timing,
+    TuneCandidate,
+    Tuned,
+    TuneOutcome,
+    Work,
+)
+
+WINNER = "default+triton.cudagraphs=True"
+
+
+def candidate(
+    name: str, us: float | None, *, passed: bool | None = True, first: float = 1e6
+) -> TuneCandidate:
+    timing = None if us is None else Timing(Clock.DEVICE, us, us, us, 10)
+    failure = None if us is not None else Failure(Culprit.COMPILER, "exception", "no memory\nmore", "less")
+    accuracy = (
+        None
+        if name == "eager"
+        else Accuracy(passed, why="far off" if passed is False else "", against="float64")
+    )
+    outcome = TuneOutcome.WINNER if name == WINNER else TuneOutcome.BASELINE
+    row = MeasuredConfiguration(name, device=timing, failure=failure, accuracy=accuracy, first_us=first)
+    return TuneCandidate(row, outcome)
+
+
+def line(
+    model: str, half: str, *candidates: TuneCandidate, winner: str = WINNER, gain: float = 2.0, **more: Any
+) -> dict[str, Any]:
+    confirmation = Confirmation(50, 50 * gain, gain, gain - 0.1, gain + 0.1, 10)
+    tuned = Tuned(
+        Work.INFERENCE, Machine("GPU"), Numerics.EXACT, 60.0, candidates=candidates, winner=winner,
+        confirmation=confirmation, seconds=30.0,
+    )  # fmt: skip
+    made = {"device": "GPU", "command": "python -m benchmarks.tune_models"}
+    row = {
+        "model": model,
+        "half": half,
+        "work": "inference",
+        "rows": 1,
+        "made": made,
+        "tuned": encode(tuned),
+        **more,
+    }
+    return json.loads(json.dumps(row))  # type: ignore[no-any-return]
+
+
+def read(*args: Any, **named: Any) -> tuned_table.TunedRow:
+    return tuned_table.read_row(line(*args, **named))
+
+
+def test_a_row_has_the_times_and_the_gain_of_the_confirming_race() -> None:
+    row = read("bert", "building", candidate("eager", 300), candidate("default", 100), candidate(WINNER, 50))
+    assert dict(row.us) == {"eager": 300, "default": 100, "tuned": 50}
+    assert (row.gain, row.interval, row.seconds, row.accuracy) == (
+        2.0,
+        (1.9, 2.1),
+        30.0,
+        "passed against float64",
+    )
+    assert row.over_modes is None, "no other mode was measured"
+
+
+def test_the_best_mode_is_the_fastest_with_right_results() -> None:
+    row = read(
+        "bert", "building", candidate("eager", 300), candidate("default", 100), candidate("reduce-overhead", 60),
+        candidate("max-autotune", 40, passed=False), candidate("max-autotune-no-cudagraphs", None),
+        candidate(WINNER, 50),
+    )  # fmt: skip
+    assert row.over_modes == pytest.approx(60 / 50)
+    assert row.failures == {"max-autotune": "inaccurate: far off", "max-autotune-no-cudagraphs": "no memory"}
+
+
+def test_default_as_the_winner_gains_nothing() -> None:
+    row = read(
+        "bert", "building", candidate("eager", 90), candidate("default", 100), winner="default", gain=0.9
+    )
+    assert (row.gain, row.interval) == (1.0, None)
+    assert row.us["tuned"] == 100
+
+
+def test_a_failed_search_is_a_row_and_counts_for_no_mean() -> None:
+    failed = {"model": "vit", "half": "held out", "work": "inference", "rows": 4, "failure": "no GPU"}
+    text = tuned_table.page([tuned_table.read_row(failed)])
+    assert "| vit | held out | inference | 4 | - |" in text
+    assert "- vit: no GPU" in text
+    assert "goal" not in text
+
+
+def test_the_page_has_means_by_half_and_overall() -> None:
+    both = (
+        candidate("default", 100),
+        candidate("reduce-overhead", 60),
+        candidate("max-autotune", 75, first=20e6),
+    )
+    rows = [
+        read("a", "building", *both, candidate(WINNER, 50), gain=4.0),
+        read("b", "held out", *both, candidate(WINNER, 60), gain=1.0),
+    ]
+    text = tuned_table.page(rows)
+    assert "- building: 4.00× over `default` (goal 1.20×), 1 models" in text
+    assert "- all: 2.00× over `default` (goal 1.20×), 2 models" in text
+    assert "- all: 1.10× over the best of torch's modes (goal 1.05×), 2 models" in text
+    assert "- slower than `default`: none" in text
+    assert "- searches that took longer than one `max-autotune` compile: a, b" in text, "30 s against 20 s"
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+    assert "- command: `python -m benchmarks.tune_models`" in text

@@ -98,7 +98,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("BartForConditionalGeneration", "", "Bart", {}, 1024, 2),
     Entry("BertForMaskedLM", "", "Bert", {}, 512, 16),
     Entry("BertForQuestionAnswering", "", "Bert", {}, 512, 16),
-    Entry("BlenderbotForCausalLM", "", "Blenderbot", {}, 128, 4),
+    Entry("BlenderbotForCausalLM", "", "Blenderbot", {"use_cache": False}, 128, 4),
     Entry("BlenderbotSmallForCausalLM", "", "BlenderbotSmall", {}, 128, 64),
     Entry("BlenderbotSmallForConditionalGeneration", "", "BlenderbotSmall", {}, 128, 64),
     Entry("CamemBert", "CamembertForMaskedLM", "Camembert", _CAMEMBERT, 512, 16),
@@ -141,6 +141,9 @@ TABLE: tuple[Entry, ...] = (
 ABSENT = {
     "Speech2Text2ForCausalLM": "transformers 5 no longer ships it (transformers 4 did)",
 }
+NOTES = {
+    "BlenderbotForCausalLM": "real: without a cache of keys and values, which transformers 5 makes too small for it",
+}
 _WITH_DECODER_INPUTS = (
     *(
         "BlenderbotSmallForConditionalGeneration",
@@ -171,7 +174,8 @@ def _model(entry: Entry) -> SuiteModel:
             made(kind, family, entry.sizes), _inputs(kind, VOCABULARIES[family], batch, entry.length), batch
         ),
     }
-    return SuiteModel(entry.name, GROUP, PACKAGES, f"from transformers import {family}Config, {kind}", forms)
+    imports = f"from transformers import {family}Config, {kind}"
+    return SuiteModel(entry.name, GROUP, PACKAGES, imports, forms, note=NOTES.get(entry.name, ""))
 
 
 def made(kind: str, family: str, sizes: Mapping[str, Any]) -> str:

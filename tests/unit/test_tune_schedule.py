@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.tune.knobs import BY_NAME, KNOBS
-from fuselight.tune.schedule import Budget, CompileTime, Knobs, Planner, compiles_side_by_side
+from fuselight.tune.schedule import Budget, CompileTime, Knobs, Planner, compiles_side_by_side, named_knobs
 
 GRAPHS, FREEZING, GEMM = "cuda_graphs", "freezing", "gemm_autotune"
 NOISE = 0.02
@@ -81,6 +81,21 @@ def test_a_knob_comes_with_what_it_requires_and_replaces_its_group() -> None:
     )
     tried = {knobs("attention_flash"): 1.2, knobs("attention_cudnn"): 1.0}
     assert made.next(knobs("attention_flash"), tried, ()) == knobs("attention_flash", "cpp_gemm", FREEZING)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "names"),
+    [
+        ("default+freezing=True+triton.cudagraphs=True", (GRAPHS, FREEZING)),
+        ("default+channels_last", ("channels_last",)),
+        ("default+max_autotune_gemm=True+triton.enable_persistent_tma_matmul=True", ("gemm_autotune_tma",)),
+        ("default+triton.cudagraphs=True+max_fusion_size=7", ()),
+        ("max-autotune+freezing=True", ()),
+        ("default", ()),
+    ],
+)
+def test_a_configuration_is_made_of_knobs(configuration: str, names: tuple[str, ...]) -> None:
+    assert named_knobs(configuration) == knobs(*names)
 
 
 @given(

@@ -120,6 +120,7 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
     assert tuned.winner == GRAPHS
     assert rows(tuned)[GEMM].skipped is Skip.BUDGET
     assert GEMM not in machine.names()
+    assert any("not compiled: the budget of 50 s" in note for note in tuned.notes)
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
     assert tuned.seconds <= 50.0
 

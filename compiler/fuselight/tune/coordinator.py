@@ -39,7 +39,7 @@ from fuselight.tune.knobs import (
     unsuitable,
 )
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import MOST_AUTOTUNES, Budget, CompileTime, Knobs, Planner
+from fuselight.tune.schedule import MOST_AUTOTUNES, Budget, CompileTime, Knobs, Planner, named_knobs
 from fuselight.tune.timed_rounds import TimedRounds, complexity
 from fuselight.tune.trial import SearchProcess, Trial
 
@@ -128,6 +128,7 @@ class Search:
             self._pool.start(EAGER)
             self._pool.start(DEFAULT, Knobs())
             self._explore()
+            self._note_skipped()
             if self._planner is not None:
                 self._decide()
                 self._describe()
@@ -194,6 +195,16 @@ class Search:
                 self._race()
             self._verify_leaders()
 
+    def _note_skipped(self) -> None:
+        """Say that the budget was too short, if it was."""
+        skipped = sum(one.skipped is Skip.BUDGET for one in self._pool.skipped.values())
+        if not skipped or self._compile is None:
+            return
+        one_compile = self._compile.of(())
+        what = "1 candidate was" if skipped == 1 else f"{skipped} candidates were"
+        why = f"the budget of {self.plan.budget_seconds:g} s left no time, and a compile takes {one_compile:.0f} s"
+        self._notes[f"{what} not compiled: {why}"] = None
+
     def _left(self) -> float:
         """Seconds until the decision must begin."""
         us = max((trial.us for trial in self._pool.trials.values()), default=0.0)
@@ -227,8 +238,9 @@ class Search:
         while len(self._pool.compiling) < self.jobs:
             if self._wanted:
                 name = self._wanted.pop(0)
-                if name not in self._pool.trials and self._fits(name, Knobs()):
-                    self._pool.start(name)
+                knobs_named = named_knobs(name)
+                if name not in self._pool.trials and self._fits(name, knobs_named):
+                    self._pool.start(name, knobs_named or None)
                 continue
             knobs = self._next_knobs()
             if knobs is None:
@@ -341,7 +353,8 @@ class Search:
         promising = self._promising(None)
         self._planner = Planner(promising, self._rounds.noise)
         for trial in pool.alive:
-            if trial.knobs and not trial.knobs <= {one.name for one in promising}:
+            is_wanted = trial.name in self.plan.candidates
+            if trial.knobs and not is_wanted and not trial.knobs <= {one.name for one in promising}:
                 trial.skipped = self._reason_to_skip(trial.knobs)
                 trial.end(TuneOutcome.SKIPPED)
         self._known()
@@ -533,6 +546,9 @@ class Search:
         if winner is not pool.default:
             pool.order(winner, "read", look=False)
             pool.order(winner, "finish")
+        if self.plan.accuracy and pool.has_reference and not pool.default.judged:
+            pool.default.judged = True
+            pool.order(pool.default, "judge", **pool.compared, varies=pool.varies)
         said = pool.order(winner, "replay", artifacts=self.plan.artifacts)
         self._result = self.result_of(self._summary(winner), said) if said is not None else None
         for trial in pool.baselines:

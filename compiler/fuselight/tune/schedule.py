@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuselight.tune.knobs import KnobSetting
+from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
 
 Knobs = frozenset[str]
 """Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
@@ -57,6 +57,15 @@ class CompileTime:
     def of(self, knobs: Sequence[KnobSetting]) -> float:
         """Predict the time from the start of a candidate's process until it can be timed."""
         return self.start + self.compile * (1 + sum(max(0.0, one.compile_factor - 1) for one in knobs))
+
+
+def named_knobs(configuration: str) -> Knobs:
+    """The knobs that a configuration is made of; empty if it has something that no knob changes."""
+    parts = set(configuration.split("+"))
+    made = [knob for knob in KNOBS if parts.issuperset(knob.parts)]
+    largest = [knob for knob in made if not any(set(knob.parts) < set(other.parts) for other in made)]
+    is_whole = set(configuration_of(largest).split("+")) == parts
+    return Knobs(knob.name for knob in largest) if is_whole else Knobs()
 
 
 class Planner:

@@ -1,4 +1,4 @@
-// Bundles the extension, the page of graphs and the page of a benchmark, one file each: `node extension/build.mjs [--release]`.
+// Bundles the extension, and the pages of graphs, of a benchmark and of a search, one file each: `node extension/build.mjs [--release]`.
 // LICENSES.txt next to them has the licenses of the bundled packages.
 import fs from "node:fs";
 import path from "node:path";
@@ -34,14 +34,16 @@ const made = await Promise.all([
     entryPoints: ["extension/webview/graphs/main.ts"],
     outfile: "extension/dist/graphs.js",
   }),
-  build({
-    ...common,
-    ...page,
-    entryPoints: ["extension/webview/bench/main.ts"],
-    outfile: "extension/dist/bench.js",
-    // An exported page has this script without LICENSES.txt.
-    banner: { js: `/*\n${licensesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
-  }),
+  ...["bench", "tune"].map((name) =>
+    build({
+      ...common,
+      ...page,
+      entryPoints: [`extension/webview/${name}/main.ts`],
+      outfile: `extension/dist/${name}.js`,
+      // An exported page has this script without LICENSES.txt.
+      banner: { js: `/*\n${licensesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
+    }),
+  ),
 ]);
 
 const bundled = made

@@ -17,7 +17,9 @@ from fuselight import configurations, report
 from fuselight.measure import steady_state
 from fuselight.measure.machine import nvidia_smi
 from fuselight.protocol import MeasurePlan
+from fuselight.tune.knobs import KNOBS
 from fuselight.version import TESTED_TORCH, list_tested_torch
+from fuselight_server.tuned.words import bound_words, knob_label
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -131,6 +133,15 @@ def test_the_page_of_measuring_has_the_numbers_of_the_code() -> None:
         f"does not answer within {nvidia_smi._SECONDS:g} seconds",
     ):
         assert words in text
+
+
+def test_the_page_of_tuning_has_every_knob_and_its_meaning() -> None:
+    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    for knob in KNOBS:
+        parts = ", ".join(f"`+{part}`" for part in knob.parts)
+        row = f"| `{knob.name}` | {knob_label(knob.name)}: {knob.about} | {bound_words(knob.bound)} | "
+        assert any(line.startswith(row) and line.endswith(f" | {parts} |") for line in text.splitlines()), row
+    assert [one.value for one in report.Numerics if f"`{one.value}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

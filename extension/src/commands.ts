@@ -24,6 +24,7 @@ import { serverCommand } from "./protocol";
 import type { ReportView } from "./report_view";
 import { inform } from "./say";
 import { type StatusBoard, showMenu } from "./status";
+import type { TuneView } from "./tune/view";
 
 /** The parts of the extension that commands and tests use. */
 export interface Parts {
@@ -39,11 +40,12 @@ export interface Parts {
   readonly heat: KernelHeat;
   readonly graphs: GraphView;
   readonly benchmarks: BenchView;
+  readonly tunings: TuneView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, kernels, benchmarks } = parts;
+  const { context, lifecycle, board, consent, report, kernels, benchmarks, tunings } = parts;
   const { ask } = lifecycle;
 
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
@@ -64,6 +66,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.clearCaches": async () => {
       await ask(serverCommand.clearCaches);
       await benchmarks.changed();
+      await tunings.changed();
       vscode.window.setStatusBarMessage("Fuselight: caches cleared", 4000);
     },
     "fuselight.reportProblem": () => reportProblem(parts),
@@ -84,6 +87,9 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.benchmark": benchmarks.benchmark,
     "fuselight.showBenchmark": benchmarks.show,
     "fuselight.cancelBenchmark": benchmarks.cancel,
+    "fuselight.tune": tunings.tune,
+    "fuselight.showTuning": tunings.show,
+    "fuselight.cancelTuning": tunings.cancel,
     "fuselight.openWalkthrough": openWalkthrough,
     "fuselight.openPage": openPageOf,
   };

@@ -24,11 +24,13 @@ import {
   reportChangedNotification,
   type Status,
   statusNotification,
+  tunedChangedNotification,
 } from "./protocol";
 import { createReportView } from "./report_view";
 import { askForServer, sayOfServer } from "./say";
 import { createStatusBoard, warnOfInterpreters } from "./status";
 import { createTestingApi, type TestingApi } from "./testing_api";
+import { createTuneView } from "./tune/view";
 
 let running: Lifecycle | null = null;
 
@@ -53,6 +55,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
           kernelsChanged(uri);
         });
         client.onNotification(measuredChangedNotification, (of) => void benchmarks.changed(of));
+        client.onNotification(tunedChangedNotification, (of) => void tunings.changed(of));
         client.onNotification(ShowMessageNotification.type, sayOfServer);
         client.onRequest(ShowMessageRequest.type, askForServer);
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
@@ -67,6 +70,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       hasStatus = true;
       kernelsChanged(); // documents that were open before the server started
       void benchmarks.changed();
+      void tunings.changed();
     }
     const hasInterpreter = board.all().some((one) => one.interpreter !== null);
     void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", hasInterpreter);
@@ -79,6 +83,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   const kernels = createKernelView(lifecycle, documents);
   const graphs = createGraphView(context.extensionUri, lifecycle, report);
   const benchmarks = createBenchView(context.extensionUri, lifecycle);
+  const tunings = createTuneView(context.extensionUri, lifecycle);
 
   function kernelsChanged(uri?: string): void {
     void graphs.changed(uri);
@@ -87,7 +92,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   }
 
   const storage = context.storageUri ?? context.globalStorageUri;
-  const views = { report, kernels, marks, heat, graphs, benchmarks };
+  const views = { report, kernels, marks, heat, graphs, benchmarks, tunings };
   const parts: Parts = { context, storage, lifecycle, board, consent, log, ...views };
   context.subscriptions.push(
     log,
@@ -98,6 +103,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     heat,
     graphs,
     benchmarks,
+    tunings,
     warnOfInterpreters(board),
     createDeviceItem(board),
     warnOfDevices(board),

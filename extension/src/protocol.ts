@@ -9,6 +9,7 @@ import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench/
 import type { GraphPicture, GraphTarget } from "./graphs/messages";
 import type { KernelLink } from "./kernels/lines";
 import type { KernelId } from "./kernels/uri";
+import type { TunedPage } from "./tune/messages";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
@@ -181,6 +182,9 @@ export const measuredExportRequest = request<MeasuredAt & { readonly format: Exp
   "measuredExport",
 );
 
+export const tunedChangedNotification = notification<BenchTarget>("tunedChanged");
+export const tunedRequest = request<BenchTarget, TunedPage>("tuned");
+
 /** Commands of the server; the language client registers them under the same names. */
 export const serverCommand = {
   run: "fuselight.server.run",
@@ -195,6 +199,8 @@ export const serverCommand = {
   bench: "fuselight.server.bench",
   cancelBench: "fuselight.server.cancelBench",
   forgetBench: "fuselight.server.forgetBench",
+  tune: "fuselight.server.tune",
+  cancelTune: "fuselight.server.cancelTune",
   applyFix: "fuselight.server.applyFix",
   applyAllFixes: "fuselight.server.applyAllFixes",
   verifyForecast: "fuselight.server.verifyForecast",
@@ -210,4 +216,6 @@ export const clientCommands = [
   "fuselight.openPage",
   "fuselight.benchmark",
   "fuselight.showBenchmark",
+  "fuselight.tune",
+  "fuselight.showTuning",
 ] as const;

@@ -31,6 +31,8 @@ export interface PageKind<Shown extends Subject, Content> {
   readonly viewType: string;
   /** Names of the script in `dist/` and of the style sheet in `media/`, without their endings. */
   readonly asset: string;
+  /** The name of the style sheet if it is another one. */
+  readonly style?: string;
   readonly preserveFocus: boolean;
   titleOf(shown: Shown): string;
   /** What a page showed before a reload; null for a state that is not one of ours. */
@@ -83,7 +85,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
       source: webview.cspSource,
       nonce: randomBytes(16).toString("base64url"),
       script: at("dist", `${kind.asset}.js`),
-      style: at("media", `${kind.asset}.css`),
+      style: at("media", `${kind.style ?? kind.asset}.css`),
     });
   }
 

@@ -37,6 +37,7 @@ from fuselight_server.features import (
     status,
     sync,
     target_at,
+    tune,
 )
 from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
@@ -141,6 +142,7 @@ def _register(server: Server) -> None:
         (protocol.GRAPHS, graphs.graphs),
         (protocol.MEASURED, bench.answer),
         (protocol.MEASURED_EXPORT, bench.export),
+        (protocol.TUNED, tune.answer),
         (protocol.DOCTOR, doctor.examine),
     ):
         register(server, method, handler)
@@ -164,6 +166,7 @@ def _register(server: Server) -> None:
 _COMMANDS = {
     **commands.COMMANDS,
     **bench.COMMANDS,
+    **tune.COMMANDS,
     **fix_actions.COMMANDS,
     **forecast_actions.COMMANDS,
 }

@@ -94,6 +94,28 @@ class BenchSettings:
 
 
 @dataclass(frozen=True)
+class TuneSettings:
+    """How the fastest configuration is searched."""
+
+    budget: float = 120.0
+    """Seconds of the whole search, compiles included."""
+    numerics: Literal["exact", "tf32", "reduced"] = "exact"
+    candidates: list[str] = field(default_factory=list)
+    """Further configurations to try."""
+    work: Literal["auto", "inference", "forward_backward", "training_step"] = "auto"
+    modes: bool = False
+    """Whether torch's other modes are measured, too."""
+    fixes: bool = True
+    """Whether the source with its verified fixes is tried."""
+    time_limit: float = 600.0
+    """Seconds for one configuration; 0 means none."""
+    device: str = ""
+    """Empty: the GPU that is there, else the CPU."""
+    artifacts: bool = False
+    """Whether the winner's compiled code is saved beside the tuned file."""
+
+
+@dataclass(frozen=True)
 class TraceSettings:
     """How much of the protocol the extension logs."""
 
@@ -148,6 +170,7 @@ class Settings:
     """The user's own devices, by key, in addition to those of the catalog."""
     kernels: KernelSettings = KernelSettings()
     bench: BenchSettings = field(default_factory=BenchSettings)
+    tune: TuneSettings = field(default_factory=TuneSettings)
     trace: TraceSettings = TraceSettings()
     resolved_interpreter: Interpreter | None = None
     """Put in by the client; not a setting of the user's."""

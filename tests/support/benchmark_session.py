@@ -65,7 +65,7 @@ class Worker:
         on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         self.asked.append(request)
-        if request.tier is not Tier.MEASURED:
+        if request.tier not in {Tier.MEASURED, Tier.TUNED}:
             return Answer(request.id, report())
         on_progress(Progress(request.id, "measure", "default: compiling"))
         for partial in self.partials:

@@ -119,4 +119,4 @@ def default_won(**changes: Any) -> Tuned:
         replace(one, outcome=TuneOutcome.UNCONFIRMED) if one.outcome is TuneOutcome.WINNER else one
         for one in candidates()
     )
-    return tuned(winner="default", result=plain, candidates=kept, **changes)
+    return tuned(**{"winner": "default", "result": plain, "candidates": kept, **changes})

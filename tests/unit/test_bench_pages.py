@@ -16,7 +16,7 @@ from fuselight_server.features import bench
 from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
-from fuselight_server.features.status import BenchNotifications
+from fuselight_server.features.status import TimedRunNotifications
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import View, body, places_of
 from fuselight_server.measured.planning import history_of
@@ -287,7 +287,7 @@ async def test_benchmark_results_are_stale_after_an_edit_of_any_line_that_ran(
     assert document is not None
     session.analysis.outcomes.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
     assert [(one.code, edited) for one, edited in findings_of(server, session.path)] == [("FL802", True)]
-    news = BenchNotifications()
+    news = TimedRunNotifications()
     assert news.update(server) == {session.path}
     assert news.update(server) == frozenset()
     await session.analysis.close()

@@ -10,7 +10,7 @@ import pytest
 from fuselight.report import Culprit, Failure, MeasuredConfiguration, Report
 from fuselight_server.features import bench
 from fuselight_server.features.lens import benchmark_summary
-from fuselight_server.features.status import BenchNotifications
+from fuselight_server.features.status import TimedRunNotifications
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import ENDED_EARLY, STILL_RUNNING
 from tests.support.benchmark_session import BenchmarkSession, found, measured
@@ -159,7 +159,7 @@ async def test_the_last_complete_benchmark_stays_until_there_are_times(
 
 @pytest.mark.asyncio
 async def test_each_partial_result_notifies(session: BenchmarkSession) -> None:
-    news = BenchNotifications()
+    news = TimedRunNotifications()
     await so_far(session, begun(session, BEGUN[0]))
     news.update(session)  # type: ignore[arg-type]  # the parts of a server that it reads
     for part, notified in ((begun(session, seconds=2.0), ["f"]), (None, [])):

@@ -59,5 +59,6 @@ def test_progress_names_the_target_and_what_is_done() -> None:
     run: Any = SimpleNamespace(
         job=SimpleNamespace(key=Key("/m.py", "", Tier.MEASURED)),
         progress=Progress(1, "measure", "round 3 of 10"),
+        remark="",
     )
     assert describe(run) == "Benchmarking __main__: round 3 of 10"

@@ -14,7 +14,7 @@ from fuselight.report import Tier
 from fuselight_server.features import bench
 from fuselight_server.features.code_lens import TargetLenses
 from fuselight_server.features.lens import benchmark_summary
-from fuselight_server.features.status import BenchNotifications
+from fuselight_server.features.status import TimedRunNotifications
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import ENDED_EARLY
 from fuselight_server.runs.keys import Key, WorkerKey
@@ -52,12 +52,12 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     assert titles(session, "Net") == ["Cancel Benchmark", "Benchmark: waiting for another benchmark"]
     assert titles(session, "f")[:2] == ["Cancel Benchmark", "Benchmarking f: default: compiling"]
     bench.cancel(session, {"uri": session.uri, "target": "Net"})  # type: ignore[arg-type]  # the parts that it reads
-    assert titles(session, "Net") == ["Benchmark"]
+    assert titles(session, "Net") == ["Benchmark", "Tune"]
     assert session.key in session.analysis.runs.in_flight
     session.command(target="Net")
     bench.cancel(session, {})  # type: ignore[arg-type]
     await session.settle()
-    assert titles(session, "Net") == titles(session, "f") == ["Benchmark"]
+    assert titles(session, "Net") == titles(session, "f") == ["Benchmark", "Tune"]
     await session.analysis.close()
 
 
@@ -140,7 +140,7 @@ async def test_a_page_says_that_consent_is_pending(
         return next(answers)
 
     monkeypatch.setattr(session.ui, "confirm", confirm)
-    news = BenchNotifications()
+    news = TimedRunNotifications()
     server: Any = session
     session.state.folder_of(session.path).consent = "unknown"
     session.command(target="f")
@@ -167,7 +167,7 @@ async def test_a_page_says_that_consent_is_pending(
 
 @pytest.mark.asyncio
 async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(session: BenchmarkSession) -> None:
-    news = BenchNotifications()
+    news = TimedRunNotifications()
     server: Any = session
     await measured(session, found(session))
     news.update(server)

@@ -14,7 +14,7 @@ from fuselight_server.app import _worker as real_worker
 from fuselight_server.features import bench
 from fuselight_server.features.lens import benchmark_summary
 from fuselight_server.features.protocol import MeasuredExportParams
-from fuselight_server.features.status import BenchNotifications
+from fuselight_server.features.status import TimedRunNotifications
 from fuselight_server.measured.planning import history_of
 from fuselight_server.runs.keys import WorkerKey
 from fuselight_server.settings import Settings
@@ -200,7 +200,7 @@ async def test_the_page_reports_a_failed_benchmark(session: BenchmarkSession) ->
 
 @pytest.mark.asyncio
 async def test_the_client_is_notified_of_each_change_once(session: BenchmarkSession) -> None:
-    news = BenchNotifications()
+    news = TimedRunNotifications()
     server: Any = session
     news.update(server)
     assert session.notified == []

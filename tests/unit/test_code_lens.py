@@ -69,7 +69,7 @@ if __name__ == "__main__":
 """
 NET, STEP, MAIN = 3, 10, 14
 """0-based lines of the lenses."""
-ACTIONS = ["Run", "Kernels", "Benchmark", "Details"]
+ACTIONS = ["Run", "Kernels", "Benchmark", "Tune", "Details"]
 
 
 def captured(name: str, *lines: int, **parts: Any) -> CaptureResult:
@@ -233,7 +233,7 @@ async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
     found = await lenses(opened(captured("", 5)))
     assert found[NET][-1] == "1 graph, 0 breaks, 0 recompilations"
     assert "graph" not in str(found[STEP]), "no code of it was compiled"
-    assert found[MAIN][:4] == ACTIONS
+    assert found[MAIN][:5] == ACTIONS
 
 
 @pytest.mark.asyncio

@@ -29,6 +29,7 @@ from fuselight_server.features.lens import (
     BENCH,
     CANCEL_BENCHMARK,
     SHOW_BENCHMARK,
+    TUNE,
     benchmark_summary,
     line_lenses,
 )
@@ -224,11 +225,13 @@ def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
 
 def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
-    assert titles(kept)[-1] == ("Benchmark", BENCH)
+    assert titles(kept)[-2:] == [("Benchmark", BENCH), ("Tune", TUNE)]
     kept.client.commands = frozenset({"fuselight.benchmark", SHOW_BENCHMARK})
     kept.accept(made())
     text = "eager 300 µs, default 100 µs (3.0×)"
-    assert titles(kept)[2:] == [("Benchmark", "fuselight.benchmark"), (text, SHOW_BENCHMARK)]
+    assert titles(kept)[2:] == [
+        ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE), (text, SHOW_BENCHMARK),
+    ]  # fmt: skip
     assert titles(kept, [KEY])[2:] == [
         ("Cancel Benchmark", CANCEL_BENCHMARK), ("starting Net (benchmark)", SHOW_BENCHMARK), (text, SHOW_BENCHMARK),
     ]  # fmt: skip

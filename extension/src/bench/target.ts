@@ -37,7 +37,8 @@ export function benchTitleOf({ uri, target }: BenchTarget): string {
   return `Benchmark: ${target || "__main__"} (${fileOf(uri)})`;
 }
 
-function fileOf(uri: string): string {
+/** The name of a file, for people. */
+export function fileOf(uri: string): string {
   const name = uri.slice(uri.lastIndexOf("/") + 1);
   try {
     return decodeURIComponent(name);

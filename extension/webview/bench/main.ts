@@ -16,6 +16,7 @@ import type {
 } from "../../src/bench/messages";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";
+import { keepReading } from "../reading";
 import type { Chart } from "./chart";
 import { choice } from "./choice";
 import { pictureOf } from "./picture";
@@ -88,7 +89,7 @@ function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
 }
 
 function drawBody(shown: MeasuredPage): void {
-  const kept = keep();
+  const kept = keepReading(main);
   const readings = new Map(charts.map((chart) => [chart.key, chart.reading()]));
   for (const chart of charts) {
     chart.dispose();
@@ -117,45 +118,6 @@ function drawBody(shown: MeasuredPage): void {
   }
   kept();
   remember();
-}
-
-/** Remembers open sections, focus and scrolling, and returns a function that restores them after a redraw. */
-function keep(): () => void {
-  const isOpen = new Set(
-    [...main.querySelectorAll<HTMLDetailsElement>("details[open]")].map(({ dataset }) => dataset["key"]),
-  );
-  // A page without the focus must not take it from the editor in which the user types.
-  const [focused, number] = focusOf(document.hasFocus() ? document.activeElement : null);
-  const top = main.scrollTop;
-  const scrolled = [...main.querySelectorAll<HTMLElement>(".scroll")]
-    .filter((one) => one.scrollTop > 0 || one.scrollLeft > 0)
-    .map((one) => ({ at: focusOf(one), top: one.scrollTop, left: one.scrollLeft }));
-  return () => {
-    for (const one of main.querySelectorAll("details")) {
-      one.open = isOpen.has(one.dataset["key"]);
-    }
-    for (const { at, top: down, left } of scrolled) {
-      named(at[0])[at[1]]?.scrollTo({ top: down, left });
-    }
-    named(focused)[number]?.focus({ preventScroll: true });
-    main.scrollTop = top;
-  };
-}
-
-/** Identifies an element across redraws: its name, and its index among elements with that name. */
-function focusOf(element: Element | null): readonly [string, number] {
-  const name = element === null ? "" : nameOf(element);
-  return [name, element === null ? -1 : named(name).indexOf(element as HTMLElement)];
-}
-
-function named(name: string): readonly HTMLElement[] {
-  const all = [...document.querySelectorAll<HTMLElement>("[aria-label], [data-key]")];
-  return name === "" ? [] : all.filter((one) => nameOf(one) === name);
-}
-
-/** Charts have a key, because their labels contain times. */
-function nameOf(element: Element): string {
-  return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? "";
 }
 
 function chooseProfile(names: readonly string[], current: string | null): Section {

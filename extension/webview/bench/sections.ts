@@ -192,7 +192,7 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
 
 let sections = 0;
 
-function section(title: string, content: readonly (HTMLElement | Chart)[]): Section {
+export function section(title: string, content: readonly (HTMLElement | Chart)[]): Section {
   sections += 1;
   const id = `section-${sections}`;
   const charts = content.filter((part) => "draw" in part);
@@ -201,15 +201,15 @@ function section(title: string, content: readonly (HTMLElement | Chart)[]): Sect
   return { root, charts };
 }
 
-function text(words: string): HTMLElement {
+export function text(words: string): HTMLElement {
   return element("p", {}, words);
 }
 
-function list(notes: readonly string[]): HTMLElement {
+export function list(notes: readonly string[]): HTMLElement {
   return element("ul", { class: "notes" }, ...notes.map((note) => element("li", {}, note)));
 }
 
 /** `key` identifies the element across redraws, so that it stays open. */
-function details(key: string, title: string, content: Node): HTMLElement {
+export function details(key: string, title: string, content: Node): HTMLElement {
   return element("details", { "data-key": key }, element("summary", { "aria-label": title }, title), content);
 }

@@ -28,7 +28,7 @@ export type Open = ((place: Place) => void) | null;
 
 type Cell = string | Node | readonly (string | Node)[];
 
-interface Column<T> {
+export interface Column<T> {
   readonly title: string;
   readonly isNumber?: boolean;
   /** The column is omitted if this is false for all rows. */
@@ -37,7 +37,7 @@ interface Column<T> {
 }
 
 /** `instead` replaces all but the first cell of a row, unless it is null. */
-function table<T>(
+export function table<T>(
   caption: string,
   all: readonly Column<T>[],
   rows: readonly T[],
@@ -155,11 +155,11 @@ function compilesCell({ compiles, recompiles }: Row): Cell {
 }
 
 /** A second line of a cell, never wrapped in a column of numbers. */
-function small(text: string): HTMLElement | string {
+export function small(text: string): HTMLElement | string {
   return text === "" ? "" : element("div", { class: "small" }, text);
 }
 
-function sentence(text: string): HTMLElement | string {
+export function sentence(text: string): HTMLElement | string {
   return text === "" ? "" : element("div", { class: "small sentence" }, text);
 }
 

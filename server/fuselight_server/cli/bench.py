@@ -69,11 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with +dynamic, +fullgraph, +OPTION=VALUE after it, a VALUE with a comma in quotes; repeatable "
         "(default: eager and written)",
     )
-    work = parser.add_mutually_exclusive_group()
-    work.add_argument("--train", action="store_true", help="measure forward and backward")
-    work.add_argument(
-        "--step", action="store_true", help="measure a training step: forward, backward and SGD"
-    )
+    add_work_options(parser, verb="measure")
     parser.add_argument(
         "--rounds",
         metavar="N",
@@ -114,10 +110,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
+    """Declare `--train` and `--step`, which `work_of` reads."""
+    work = parser.add_mutually_exclusive_group()
+    work.add_argument("--train", action="store_true", help=f"{verb} forward and backward")
+    work.add_argument(
+        "--step", action="store_true", help=f"{verb} a training step: forward, backward and SGD"
+    )
+
+
+def work_of(options: argparse.Namespace) -> Work | None:
+    """The work of one call that the options name; None: what the target's inputs say."""
+    return Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None
+
+
 def execute(options: argparse.Namespace) -> int:
     """Measure the targets and print the times; returns the exit code."""
     plan = MeasurePlan(
-        work=Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None,
+        work=work_of(options),
         rounds=options.rounds,
         seconds=options.seconds,
         limit_seconds=options.time_limit,

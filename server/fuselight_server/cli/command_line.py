@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",
     "sweep": "Check, compile, time or tune every model of SUITE, on this machine or over a Ray cluster.",
     "server": "Start the language server on stdin and stdout.",
+    "tune": "Find the fastest configuration of torch.compile for the targets in PATH, with results that are compared.",
 }
 SUMMARY = "See what torch.compile does to your model, on the line that caused it."
 INTERRUPTED = 130

@@ -86,16 +86,20 @@ class TargetRun:
     show: Callable[[str], None]
     """Shows progress."""
 
-    async def report(self, request: RunRequest | None = None) -> Report:
+    async def report(
+        self, request: RunRequest | None = None, on_partial: Callable[[Report], None] = lambda _report: None
+    ) -> Report:
         """The report of the request, or of another request in its place.
 
-        A failed run gives a report of its failure, with what a benchmark had measured.
+        A failed run gives a report of its failure, with what a benchmark or a search had measured. `on_partial` is
+        called with what is known so far.
         """
         asked = request or self.request
         measured: list[Report] = []
 
         def partly(report: Report) -> None:
-            measured[:] = [report] if has_times(report.measured) else []
+            measured[:] = [report] if has_times(report.measured) or report.tuned is not None else []
+            on_partial(report)
 
         answer = await self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
         if isinstance(answer, Answer):

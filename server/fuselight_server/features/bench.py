@@ -20,7 +20,7 @@ from fuselight_server.features import convert
 from fuselight_server.features.commands import path_in
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
-from fuselight_server.features.target_at import target_at
+from fuselight_server.features.target_at import NoTargetError, asked_target
 from fuselight_server.files import disk_lines, split_text
 from fuselight_server.finding import SourceLine
 from fuselight_server.measured import exports, words
@@ -270,19 +270,10 @@ def _shown(server: Server, path: str) -> str:
 
 def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
-    path = path_in(options)
-    if path is None:
-        return _answer("Fuselight runs files only: save this to a file first.")
-    if not server.state.trusted:
-        return _answer("Fuselight runs no code in a workspace that is not trusted.")
-    reading = server.analysis.reading(path)
-    if reading is None:
-        return _answer(f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
-    name = _wanted(reading, options)
-    if name is None:
-        named = options.get("target")
-        there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
-        return _answer(f"{there}: point at a class or function, or press Benchmark above one.")
+    try:
+        reading, name = asked_target(server, path_in(options), options, "Benchmark")
+    except NoTargetError as error:
+        return _answer(str(error))
     if server.analysis.early.keep(lambda: _later(server, options)):
         return {"started": True, "target": name, "message": name or MAIN}
     return _started(server, options, reading, name)
@@ -317,21 +308,6 @@ def _started(server: Server, options: dict[str, Any], reading: Reading, name: st
 
 def _answer(message: str) -> dict[str, Any]:
     return {"started": False, "target": None, "message": message}
-
-
-def _wanted(reading: Reading, options: dict[str, Any]) -> str | None:
-    """Name the target that is asked for, empty for the `__main__` block; None where there is none."""
-    named = options.get("target")
-    if isinstance(named, str):
-        name = "" if named == MAIN else named
-        there = any(one.name == name for one in reading.targets) or (
-            not name and reading.main_line is not None
-        )
-        return name if there else None
-    first, last = (convert.line_of(options.get(name)) for name in ("line", "last"))
-    if first is None:
-        return None
-    return target_at(reading, first + 1, max(first, last or 0) + 1)
 
 
 def cancel(server: Server, options: dict[str, Any]) -> None:

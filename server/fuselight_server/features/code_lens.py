@@ -15,12 +15,16 @@ from fuselight.report import Rung, Tier
 from fuselight_server.features import convert
 from fuselight_server.features.lens import (
     ASK_BENCHMARK,
+    ASK_TUNE,
     BENCH,
     CANCEL_BENCHMARK,
+    CANCEL_TUNING,
     DETAILS,
     KERNELS,
     LONGEST,
     SHOW_BENCHMARK,
+    SHOW_TUNING,
+    TUNE,
     Info,
     age,
     benchmark_info,
@@ -28,6 +32,7 @@ from fuselight_server.features.lens import (
     lens,
     line_lenses,
     shorten,
+    tuning_info,
     with_state,
 )
 from fuselight_server.features.protocol import Encoded
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
 RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"
 
-WAITING = "Benchmark: waiting for another benchmark"
+WAITING = "waiting for another benchmark"
 
 _INFOS = 2
 """Lenses of a target besides its actions."""
@@ -139,9 +144,8 @@ class TargetLenses:
         running = self.snapshot.running
         return running.get(Key(self.snapshot.path, self.name)) or running.get(kernels)
 
-    @property
-    def _is_benchmarked(self) -> bool:
-        key = Key(self.snapshot.path, self.name, Tier.MEASURED)
+    def _is_timed(self, tier: Tier) -> bool:
+        key = Key(self.snapshot.path, self.name, tier)
         return key in self.snapshot.running or key in self.snapshot.waiting
 
     def make(self, infos: Iterable[Info] = ()) -> list[Lens]:
@@ -175,11 +179,17 @@ class TargetLenses:
                 yield lens(self.place, "Kernels", KERNELS, named)
         if not self.has_inputs:
             return
-        if self._is_benchmarked:
-            yield lens(self.place, "Cancel Benchmark", CANCEL_BENCHMARK, self._argument)
-        elif can_run and self._running is None:
-            asks = ASK_BENCHMARK in self.snapshot.client.commands
-            yield lens(self.place, "Benchmark", ASK_BENCHMARK if asks else BENCH, self._argument)
+        timed = (
+            (Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK, BENCH),
+            (Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE, TUNE),
+        )
+        active = [one for one in timed if self._is_timed(one[0])]
+        for _, _, title, cancel, _, _ in active:
+            yield lens(self.place, title, cancel, self._argument)
+        if not active and can_run and self._running is None:
+            for _, title, _, _, ask, direct in timed:
+                command = ask if ask in self.snapshot.client.commands else direct
+                yield lens(self.place, title, command, self._argument)
 
     def _infos(self) -> Iterator[Info]:
         """Yield what is in progress, then the results, the most important first."""
@@ -188,11 +198,17 @@ class TargetLenses:
         snapshot, running = self.snapshot, self._running
         if running is not None:
             yield Info(describe(running))
-        if self._is_benchmarked:
-            one = snapshot.running.get(Key(snapshot.path, self.name, Tier.MEASURED))
-            yield Info(describe(one) if one is not None else WAITING, "", SHOW_BENCHMARK)
+        is_timed = False
+        for tier, title, show in (
+            (Tier.MEASURED, "Benchmark", SHOW_BENCHMARK),
+            (Tier.TUNED, "Tune", SHOW_TUNING),
+        ):
+            if self._is_timed(tier):
+                one = snapshot.running.get(Key(snapshot.path, self.name, tier))
+                yield Info(describe(one) if one is not None else f"{title}: {WAITING}", "", show)
+                is_timed = True
         tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
-        if running is not None or self._is_benchmarked:  # what is partial belongs to what is in progress
+        if running is not None or is_timed:  # what is partial belongs to what is in progress
             tiers.sort(key=lambda info: info.state != STILL_RUNNING)
             yield from tiers[: 1 if tiers and tiers[0].state == STILL_RUNNING else 0]
             tiers = [info for info in tiers if info.state != STILL_RUNNING]
@@ -221,7 +237,7 @@ class TargetLenses:
         return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
 
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
-        """Yield kernels and benchmark with their rank: current before stale, then the newest first."""
+        """Yield kernels, benchmark and search with their rank: current before stale, then the newest first."""
         snapshot = self.snapshot
         kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
         if kernels is not None:
@@ -229,8 +245,14 @@ class TargetLenses:
             yield (kernels.shown.stale, -kernels.generation), info
         measured = snapshot.measured.get(Key(snapshot.path, self.name, Tier.MEASURED))
         if measured is not None:
-            info = benchmark_info(measured, is_running=self._is_benchmarked)
+            info = benchmark_info(measured, is_running=self._is_timed(Tier.MEASURED))
             yield (measured.shown.stale, -measured.generation), info
+        tuned = snapshot.tunings.get(Key(snapshot.path, self.name, Tier.TUNED))
+        if tuned is not None:
+            yield (
+                (tuned.shown.stale, -tuned.generation),
+                tuning_info(tuned, is_running=self._is_timed(Tier.TUNED)),
+            )
 
 
 def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_inputs: bool) -> list[Lens]:

@@ -20,6 +20,7 @@ from fuselight_server.runs.kernel_cache import forget
 from fuselight_server.session.intake import PROGRAM
 from fuselight_server.session.target_device import offered
 from fuselight_server.store import Store
+from fuselight_server.tuned.last_search import forget_searches
 from fuselight_server.worker_client.process import PRINTED
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
         try:
             forget(store)
             history.forget(store)
+            forget_searches(store)
             store.clear()
         except OSError as error:
             server.ui.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)

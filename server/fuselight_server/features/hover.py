@@ -21,6 +21,7 @@ from fuselight_server.features.lens import (
     measured_words,
     shown_benchmarks,
     shows_estimates,
+    tuning_summary,
 )
 from fuselight_server.features.markdown import code_span, link, name_cell, plain
 from fuselight_server.features.traced_values import values_at
@@ -43,6 +44,7 @@ from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.results.positions import resumption, span
+from fuselight_server.results.tunings import TuningResult
 
 if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Kernel, MeasuredLaunch
@@ -155,7 +157,9 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
         return "kernels", kernel_summary(result)
     if isinstance(result, MeasuredResult):
         return "benchmark", benchmark_summary(result)
-    assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the three tiers
+    if isinstance(result, TuningResult):
+        return "tuning", tuning_summary(result)
+    assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the tiers
     return "capture", summary(result)
 
 

@@ -26,6 +26,7 @@ from fuselight_server.measured import words
 from fuselight_server.measured.words import benchmark_times, first_calls, line_summary
 from fuselight_server.results.target_result import STILL_RUNNING
 from fuselight_server.runs.keys import Key
+from fuselight_server.tuned.words import headline, lens_words, progress_best
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fuselight_server.results.benchmarks import MeasuredResult, MeasuredRow
     from fuselight_server.results.kernels import KernelResult, KernelRow
     from fuselight_server.results.target_result import TargetResult
+    from fuselight_server.results.tunings import TuningResult
     from fuselight_server.session.state import Snapshot
 
 
@@ -105,6 +107,12 @@ ASK_BENCHMARK = "fuselight.benchmark"
 SHOW_BENCHMARK = "fuselight.showBenchmark"
 """The client's commands: one that asks what to measure before it asks the server, one that opens the page."""
 
+TUNE = "fuselight.server.tune"
+CANCEL_TUNING = "fuselight.server.cancelTune"
+ASK_TUNE = "fuselight.tune"
+SHOW_TUNING = "fuselight.showTuning"
+"""The client's commands: one that starts a search and opens its page, one that only opens the page."""
+
 _PLAIN = frozenset({WRITTEN, "default"})
 """Configurations that a line does not name."""
 _CONFIGURATIONS = 3
@@ -146,6 +154,32 @@ def benchmark_summary(result: MeasuredResult) -> str:
 
 def _nothing(result: MeasuredResult) -> str:
     return f"no benchmark: {result.failures[0].message if result.failures else 'nothing was measured'}"
+
+
+def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
+    """Say what a search decided: `Tuned: 1.34× over default`."""
+    shown = result.shown
+    tuned = shown.tuned
+    if tuned is None or not shown.has_data:
+        return Info(_not_tuned(result), "", SHOW_TUNING)
+    best = progress_best(tuned)
+    text = best if tuned.result is None and best else lens_words(tuned)
+    failed = ", failed" if shown is not result and not result.unfinished else ""
+    return Info(text + failed, _state(result, is_running=is_running), SHOW_TUNING)
+
+
+def tuning_summary(result: TuningResult) -> str:
+    """Say all in one line: the decision, and where it was measured."""
+    shown = result.shown
+    tuned = shown.tuned
+    if tuned is None or not shown.has_data:
+        return shorten(_not_tuned(result), 2 * LONGEST)
+    later = "; the search after it failed" if shown is not result and not result.unfinished else ""
+    return f"{headline(tuned)}, on {words.device(tuned.machine)}{later}{caveats(shown)}"
+
+
+def _not_tuned(result: TuningResult) -> str:
+    return f"not tuned: {result.failures[0].message if result.failures else 'nothing was measured'}"
 
 
 def shown_benchmarks(snapshot: Snapshot) -> list[MeasuredResult]:

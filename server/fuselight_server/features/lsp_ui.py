@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from fuselight_server.features.diagnostics import path_is_file, publish
 from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
-from fuselight_server.features.status import BenchNotifications, ProgressBars, statuses
+from fuselight_server.features.status import ProgressBars, TimedRunNotifications, statuses
 from fuselight_server.session.consent import LATER
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LspUi:
         self._published: dict[str, list[types.Diagnostic]] = {}
         """The diagnostics that each file was sent last."""
         self.progress = ProgressBars()
-        self.benches = BenchNotifications()
+        self.benches = TimedRunNotifications()
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False

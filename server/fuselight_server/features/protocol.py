@@ -28,6 +28,8 @@ GRAPHS = "fuselight/graphs"
 MEASURED = "fuselight/measured"
 MEASURED_EXPORT = "fuselight/measuredExport"
 MEASURED_CHANGED = "fuselight/measuredChanged"
+TUNED = "fuselight/tuned"
+TUNED_CHANGED = "fuselight/tunedChanged"
 DOCTOR = "fuselight/doctor"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
@@ -113,6 +115,14 @@ class MeasuredExportParams(MeasuredParams):
 
 
 @attrs.define
+class TunedParams:
+    """Which target of which file."""
+
+    uri: str
+    target: str
+
+
+@attrs.define
 class TrustParams:
     """Whether the workspace is trusted now."""
 
@@ -182,6 +192,7 @@ _OURS: dict[str, type[Any]] = {
     GRAPHS: _message(GRAPHS, GraphsParams),
     MEASURED: _message(MEASURED, MeasuredParams),
     MEASURED_EXPORT: _message(MEASURED_EXPORT, MeasuredExportParams),
+    TUNED: _message(TUNED, TunedParams),
     DOCTOR: _message(DOCTOR, FolderParams),
     TRUST: _message(TRUST, TrustParams, answered=False),
     INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, FolderParams, answered=False),

@@ -1,8 +1,9 @@
-"""What runs do, for the client: the status of each folder, work-done progress, and changes of benchmarks.
+"""What runs do, for the client: the status of each folder, work-done progress, and changes of timed runs.
 
 Invariant: a status is sent when it changes, and `idle` with generation N only when every run up to N has ended and its
 findings are published. A progress that was begun ends with its run. `fuselight/measuredChanged` is sent once for each
-benchmark that began, moved on, ended, is of another text now or has its lines elsewhere, and for nothing else.
+benchmark, and `fuselight/tunedChanged` for each search, that began, moved on, ended, is of another text now or has its
+lines elsewhere, and for nothing else.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight.report import Tier
-from fuselight_server.features.protocol import MEASURED_CHANGED
+from fuselight_server.features.protocol import MEASURED_CHANGED, TUNED_CHANGED
 from fuselight_server.findings.causes import group_by_cause
 from fuselight_server.formatting import format_count, format_place
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.session.target_device import choose
+from fuselight_server.tuned.words import with_best
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -96,6 +98,7 @@ def _words(  # noqa: PLR0911 - one return a state
     tiers = collections.Counter(one.key.tier for one in results)
     detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
     detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
+    detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
     kernels = [one.shown for one in results if isinstance(one, KernelResult)]
     changed = [f"{one.key.words}: {one.headline}" for one in kernels if one.headline]
     return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
@@ -106,9 +109,10 @@ def describe(run: Running) -> str:
     progress = run.progress
     if progress is None:
         return f"starting {run.job.key.words}"
-    if run.job.key.tier is Tier.MEASURED:
-        detail = progress.detail or progress.phase
-        return f"Benchmarking {run.job.key.name or '__main__'}: {detail}"
+    if run.job.key.is_timed:
+        doing = "Tuning" if run.job.key.tier is Tier.TUNED else "Benchmarking"
+        detail = with_best(progress.detail or progress.phase, run.remark)
+        return f"{doing} {run.job.key.name or '__main__'}: {detail}"
     words = {
         "import": "importing",
         "build": "building",
@@ -180,8 +184,8 @@ def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> Non
         server.analysis.runs.cancel([key])
 
 
-class BenchNotifications:
-    """Notifies the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
+class TimedRunNotifications:
+    """Notifies the client of timed runs that began, moved on, ended, or are of another text now: once each."""
 
     def __init__(self) -> None:
         self._sent: dict[Key, tuple[object, ...]] = {}
@@ -189,7 +193,7 @@ class BenchNotifications:
     def update(self, server: Server) -> frozenset[str]:
         """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
         runs = server.analysis.runs
-        known = {
+        known: dict[Key, tuple[object, ...]] = {
             key: (
                 one.generation,
                 one.unfinished,
@@ -200,10 +204,19 @@ class BenchNotifications:
             )
             for key, one in server.state.measured.items()
         }
+        for key, search in server.state.tunings.items():
+            known[key] = (
+                search.generation,
+                search.unfinished,
+                search.written,
+                search.shown.stale,
+                search.seconds,
+            )
         now: dict[Key, tuple[object, ...]] = {}
         asked = server.analysis.consent.asked
+        preparing = server.analysis.tunings.preparing
         in_flight = [
-            key for key in (*runs.in_flight, *runs.queue.waiting, *asked) if key.tier is Tier.MEASURED
+            key for key in (*runs.in_flight, *runs.queue.waiting, *asked, *preparing) if key.is_timed
         ]
         for key in (*known, *in_flight):
             running = runs.in_flight.get(key)
@@ -211,12 +224,13 @@ class BenchNotifications:
                 *known.get(key, ()),
                 key in in_flight,
                 key in asked,
+                key in preparing,
                 describe(running) if running else "",
             )
         changed = [key for key in now.keys() | self._sent.keys() if now.get(key) != self._sent.get(key)]
         for key in changed:
             where = {"uri": server.uri_of(key.path), "target": key.name}
-            server.protocol.notify(MEASURED_CHANGED, where)
+            server.protocol.notify(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
         self._sent = now
         there = [server.state.measured[key] for key in changed if key in server.state.measured]
         return frozenset(path for one in there for path in one.paths())

@@ -1,11 +1,12 @@
-"""Which target a line means: `fuselight/targetAt`, for the commands that run the target at the cursor.
+"""Which target a line or a command means: `fuselight/targetAt`, and the target of a benchmark or a search.
 
 Invariant: the answer depends on the source alone, so that it is the same with lenses switched off.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 from fuselight_server.features import convert
 from fuselight_server.runs.planning import MAIN
@@ -30,6 +31,45 @@ def answer(server: Server, params: TargetAtParams) -> dict[str, str | None]:
     target = next((one for one in reading.targets if one.name == name), None)
     serving = reading.serving(target) if target is not None else None
     return {"target": serving.name if serving is not None else name}
+
+
+class NoTargetError(Exception):
+    """A command cannot run what it names; the message says what to do."""
+
+
+def asked_target(server: Server, path: str | None, options: dict[str, Any], lens: str) -> tuple[Reading, str]:
+    """Return the file and the name of the target that a command names, empty for the `__main__` block.
+
+    `lens`: the title of the lens that does the same. Raises NoTargetError.
+    """
+    if path is None:
+        raise NoTargetError("Fuselight runs files only: save this to a file first.")
+    if not server.state.trusted:
+        raise NoTargetError("Fuselight runs no code in a workspace that is not trusted.")
+    reading = server.analysis.reading(path)
+    if reading is None:
+        raise NoTargetError(f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
+    name = _wanted(reading, options)
+    if name is None:
+        named = options.get("target")
+        there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
+        raise NoTargetError(f"{there}: point at a class or function, or press {lens} above one.")
+    return reading, name
+
+
+def _wanted(reading: Reading, options: dict[str, Any]) -> str | None:
+    """Name the target that is asked for, empty for the `__main__` block; None where there is none."""
+    named = options.get("target")
+    if isinstance(named, str):
+        name = "" if named == MAIN else named
+        there = any(one.name == name for one in reading.targets) or (
+            not name and reading.main_line is not None
+        )
+        return name if there else None
+    first, last = (convert.line_of(options.get(name)) for name in ("line", "last"))
+    if first is None:
+        return None
+    return target_at(reading, first + 1, max(first, last or 0) + 1)
 
 
 def target_at(reading: Reading, first: int, last: int) -> str | None:

@@ -30,7 +30,9 @@ FORMATS = ("json", "csv", "html")
 _MOST_BYTES = 2**28
 """Of an export: a benchmark of thousands of kernels is a tenth of it."""
 BUILD = "npm ci && npm run build"
-_SCRIPT, _STYLE = Path("dist", "bench.js"), Path("media", "bench.css")
+BENCH = "bench"
+"""Name of the script of a benchmark's page."""
+_STYLE = Path("media", "bench.css")
 
 
 class NotBuiltError(Exception):
@@ -94,11 +96,12 @@ def extension_folder() -> Path:
     return Path(__file__).resolve().parents[3] / "extension"
 
 
-def page_parts(folder: Path | None = None) -> tuple[str, str]:
-    """Return the page's script and style. Raises NotBuiltError where they were not built."""
+def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, str]:
+    """Return a page's script, by its name, and style. Raises NotBuiltError where they were not built."""
     parts = folder or extension_folder()
+    code = parts / "dist" / f"{script}.js"
     try:
-        return (parts / _SCRIPT).read_text(encoding="utf-8"), (parts / _STYLE).read_text(encoding="utf-8")
+        return code.read_text(encoding="utf-8"), (parts / _STYLE).read_text(encoding="utf-8")
     except OSError as error:
         raise NotBuiltError(
             f"the page's script is not built ({error.filename} cannot be read): "
@@ -107,14 +110,19 @@ def page_parts(folder: Path | None = None) -> tuple[str, str]:
 
 
 def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
-    """Return the page as one file. Raises NotBuiltError where its script was not built."""
-    script, style = page_parts(folder)
+    """Return the page of a benchmark as one file. Raises NotBuiltError where its script was not built."""
+    return standalone_page(page, f"Benchmark: {page['title']}", BENCH, folder)
+
+
+def standalone_page(page: dict[str, Any], title: str, script_name: str, folder: Path | None = None) -> str:
+    """Return a page as one file, drawn by the script of this name. Raises NotBuiltError where that was not built."""
+    script, style = page_parts(script_name, folder)
     script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
     style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
     policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'; img-src data:"
     return _HTML.format(
         policy=policy,
-        title=html.escape(f"Benchmark: {page['title']}"),
+        title=html.escape(title),
         style=style,
         page=_as_data(page),
         script=script,

@@ -28,6 +28,16 @@ class Key:
         return replace(self, kernel="", disassemble=False)
 
     @property
+    def as_capture(self) -> Key:
+        """The key of the target's capture."""
+        return Key(self.path, self.name)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the run times calls: it takes minutes, has a worker of its own, and supersedes no other run."""
+        return self.tier in {Tier.MEASURED, Tier.TUNED}
+
+    @property
     def words(self) -> str:
         """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (benchmark)`."""
         what = {

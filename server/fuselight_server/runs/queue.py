@@ -117,6 +117,8 @@ class Running:
     """`time.monotonic()` of its start."""
     task: asyncio.Task[Answer | Refused] | None = None
     progress: Progress | None = None
+    remark: str = ""
+    """What its partial results say, in words."""
     superseded: bool = False
     """Whether a newer run of its target waits, so that its own outcome is late."""
 

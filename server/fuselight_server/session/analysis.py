@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from fuselight.protocol import Answer, Refused, RunRequest
+from fuselight.protocol import Answer, MeasurePlan, Refused, RunRequest, TunePlan
 from fuselight.report import Culprit, Tier
 from fuselight_server.files import disk_text, within
 from fuselight_server.measured.planning import measure_request
@@ -29,11 +29,14 @@ from fuselight_server.session.intake import PROGRAM, ResultIntake
 from fuselight_server.session.live import LivePredictions
 from fuselight_server.session.stored_results import StoredResults
 from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
+from fuselight_server.session.tunings import TuningSession
 from fuselight_server.session.workers import Workers, worker_key
 from fuselight_server.static.document import read_source
+from fuselight_server.tuned.planning import tune_request
+from fuselight_server.tuned.words import progress_best
 
 if TYPE_CHECKING:
-    from fuselight.protocol import MeasurePlan, Progress
+    from fuselight.protocol import Progress
     from fuselight.report import Report
     from fuselight_server.runs.keys import WorkerKey
     from fuselight_server.runs.planning import PlannedRun, RunOptions
@@ -56,6 +59,10 @@ class Trigger:
     """Whether the user asked for this run: a question about it must be seen."""
     supersede: bool = False
     """Whether it takes the place of a run in flight; else it runs after that."""
+
+
+TimedPlan = MeasurePlan | TunePlan
+"""What a benchmark, or a search for the fastest configuration, is asked for."""
 
 
 ASKED = Trigger("command", explicit=True, supersede=True)
@@ -88,6 +95,7 @@ class Analysis:
         self._identity = 0
         self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
+        self.tunings = TuningSession(state, self.outcomes, notes=self.benches.notes)
         self.workers = Workers(
             state,
             make_worker=make_worker,
@@ -141,9 +149,9 @@ class Analysis:
         )
 
     def command(
-        self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: MeasurePlan | None = None
+        self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: TimedPlan | None = None
     ) -> None:
-        """Run a target (None: what the file compiles) because the user asked for it; tier measured by a plan."""
+        """Run a target (None: what the file compiles) because the user asked for it; timed runs by a plan."""
         if self.early.keep(lambda: self.command(path, target, tier, plan)):
             return
         folder = self._state.folder_of(path)
@@ -200,8 +208,8 @@ class Analysis:
             self._run_after_save(file, (), Trigger("deleted", automatic=True))
 
     def cancel(self, path: str | None) -> None:
-        """Cancel the runs of a file, but for benchmarks, which have a button of their own (None: all runs)."""
-        mine = [key for key in self._keys() if key.path == path and key.tier is not Tier.MEASURED]
+        """Cancel the runs of a file, but for timed ones, which have a button of their own (None: all runs)."""
+        mine = [key for key in self._keys() if key.path == path and not key.is_timed]
         self.fixes.cancel(path=path)
         self.runs.cancel(None if path is None else mine)
 
@@ -228,7 +236,7 @@ class Analysis:
             self._state.drop([key])
             if result is not None and result.last_complete is not None:
                 self._state.accept(result.last_complete)
-            if key.tier is not Tier.MEASURED and not key.kernel and self.reading(key.path) is not None:
+            if not key.is_timed and not key.kernel and self.reading(key.path) is not None:
                 by_path.setdefault(key.path, []).append(key)
         for again in by_path.values():
             self._request(tuple(again), Trigger("the interpreter was changed", automatic=True))
@@ -338,7 +346,7 @@ class Analysis:
         keys = [key for key in self._state.results if key.path == path and key.name != PROGRAM]
         self._state.drop(key for key in keys if self._target_now(key) != key.name)
 
-    def _request(self, keys: tuple[Key, ...], trigger: Trigger, plan: MeasurePlan | None = None) -> None:
+    def _request(self, keys: tuple[Key, ...], trigger: Trigger, plan: TimedPlan | None = None) -> None:
         """Queue the runs of `keys`, all of one file, that the user has agreed to; ask about the others."""
         folder = self._state.folder_of(keys[0].path) if keys else None
         if folder is None or not self._state.trusted or folder.consent in {"never", "later"}:
@@ -365,7 +373,7 @@ class Analysis:
         keys: tuple[Key, ...],
         trigger: Trigger,
         executable: str,
-        plan: MeasurePlan | None,
+        plan: TimedPlan | None,
     ) -> list[Key]:
         """Return the runs that the user has agreed to; ask about those that the user has not been asked about."""
         path = keys[0].path
@@ -387,8 +395,8 @@ class Analysis:
         return [key for key in keys if (agreed if key in programs else folder.consent == "run")]
 
     def _runs_program(self, key: Key) -> bool:
-        """Whether a run of `key` would run the `__main__` block; a benchmark does, up to the call that it measures."""
-        if key.kernel or (key.tier is Tier.MEASURED and not key.name):
+        """Whether a run of `key` would run the `__main__` block; a timed one does, up to the call that it measures."""
+        if key.kernel or (key.is_timed and not key.name):
             return False
         found = self._run_of(key)
         return found is not None and found[0].runs_program
@@ -408,7 +416,7 @@ class Analysis:
         task.add_done_callback(done)
 
     def _maker(
-        self, key: Key, folder: Folder, generation: int, plan: MeasurePlan | None, *, automatic: bool
+        self, key: Key, folder: Folder, generation: int, plan: TimedPlan | None, *, automatic: bool
     ) -> Callable[[], RunRequest | None]:
         def make() -> RunRequest | None:
             # The folder that was asked for: it has the interpreter, even if another one holds the file by now.
@@ -416,10 +424,12 @@ class Analysis:
             if request is None:
                 return None
             self.outcomes.begin(key)
-            if plan is not None:
-                self.benches.begin(key)
-                return measure_request(request, plan)
-            return self.outcomes.request_for(key, request)
+            if plan is None:
+                return self.outcomes.request_for(key, request)
+            self.benches.begin(key)
+            return (
+                tune_request(request, plan) if isinstance(plan, TunePlan) else measure_request(request, plan)
+            )
 
         return make
 
@@ -516,8 +526,14 @@ class Analysis:
         self._ui.runs_changed()
 
     async def _accept_part(self, job: Job, report: Report | None) -> None:
-        intake = self.benches if job.key.tier is Tier.MEASURED else self.outcomes
-        await intake.accept_part(job, report)
+        if job.key.tier is Tier.TUNED:
+            running = self.runs.in_flight.get(job.key)
+            if running is not None and report is not None and report.tuned is not None:
+                running.remark = progress_best(report.tuned)
+            await self.tunings.accept_part(job, report)
+        else:
+            intake = self.benches if job.key.tier is Tier.MEASURED else self.outcomes
+            await intake.accept_part(job, report)
 
     async def _deliver(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
         if isinstance(outcome, Answer):
@@ -530,6 +546,8 @@ class Analysis:
         self._note_environment(self._state.folder_of(job.key.path), job, report)
         if job.key.tier is Tier.MEASURED:
             await self.benches.accept(job, report)
+        elif job.key.tier is Tier.TUNED:
+            await self.tunings.accept(job, report)
         else:
             await self.outcomes.accept(job, report, request.overlays)
             result = self._state.captures.get(job.key)

@@ -1,4 +1,4 @@
-"""Runs of tier measured: what is asked of them, what they find, and what ran at the same time.
+"""Runs of tier measured: what is asked of them, what they find, and what ran at the same time as a timed run.
 
 Invariant: a benchmark supersedes no other run, and only another benchmark waits for it. It has its own worker, so that
 a save shows its findings without delay. A note on the result names the runs that were active during the benchmark.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.protocol import MeasurePlan, Progress
-from fuselight.report import Tier, Work
+from fuselight.report import Work
 from fuselight_server.files import disk_text
 from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.history_diff import with_earlier_readings
@@ -77,7 +77,7 @@ class BenchmarkSession:
         self._outcomes = outcomes
         self.turn = asyncio.Lock()
         self._in_parallel: dict[Key, dict[str, None]] = {}
-        """In words, what ran at the same time as each benchmark in flight."""
+        """In words, what ran at the same time as each timed run in flight."""
         self._texts: dict[Key, dict[str, str]] = {}
         """Of the files that were open when it began: they may be saved with other texts before its end."""
 
@@ -88,11 +88,11 @@ class BenchmarkSession:
 
     def watch(self, running: Mapping[Key, object]) -> None:
         """Note which runs are in flight together."""
-        benches = [key for key in running if key.tier is Tier.MEASURED]
+        benches = [key for key in running if key.is_timed]
         self._in_parallel = {key: self._in_parallel.get(key, {}) for key in benches}
         self._texts = {key: self._texts.get(key, {}) for key in benches}
         for key in benches:
-            parallel = [other for other in running if other != key and other.tier is not Tier.MEASURED]
+            parallel = [other for other in running if other != key and not other.is_timed]
             self._in_parallel[key].update(dict.fromkeys(_words(other, key) for other in parallel))
 
     async def accept(self, job: Job, report: Report) -> None:
@@ -148,11 +148,15 @@ class BenchmarkSession:
             self._state.accept(result)
 
     async def _result(self, job: Job, report: Report) -> MeasuredResult:
-        notes = tuple(
+        texts = self._texts.get(job.key, {})
+        return await asyncio.to_thread(_made, job, report, self.notes(job.key), texts)
+
+    def notes(self, key: Key) -> tuple[str, ...]:
+        """In words, what ran at the same time as a timed run in flight."""
+        return tuple(
             f"another run was active ({words}): timings may be inflated"
-            for words in self._in_parallel.get(job.key, ())
+            for words in self._in_parallel.get(key, ())
         )
-        return await asyncio.to_thread(_made, job, report, notes, self._texts.get(job.key, {}))
 
 
 def _words(other: Key, parallel: Key) -> str:

@@ -17,6 +17,7 @@ from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult, limit_facts
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.results.target_result import Results, compare_with_disk, keys_of, mark_current
+from fuselight_server.results.tunings import TuningResult
 from fuselight_server.settings import Settings
 from fuselight_server.static.document import SourceDocument
 
@@ -112,6 +113,11 @@ class ResultsByTier:
     def measured(self) -> dict[Key, MeasuredResult]:
         """Benchmarks."""
         return self.results.of(MeasuredResult)
+
+    @property
+    def tunings(self) -> dict[Key, TuningResult]:
+        """Searches for the fastest configuration."""
+        return self.results.of(TuningResult)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Results of earlier sessions: captures and benchmarks of the workspace whose sources are unchanged, without a run.
+"""Results of earlier sessions: captures, benchmarks and searches of unchanged sources, without a run.
 
 Invariant: each store is read once a session, in a trusted workspace only, since a store that came with the folder can
 claim anything. A result of this session is never replaced.
@@ -17,10 +17,12 @@ from fuselight_server.measured.history import History, owners
 from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
 from fuselight_server.results.captures import read_capture
 from fuselight_server.results.target_result import keys_on_disk
+from fuselight_server.results.tunings import TuningResult, tuning_result_of
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.stored_reports import keep_capture, unchanged_captures
 from fuselight_server.session.intake import line_reader, modified, thresholds_of
 from fuselight_server.store import Store
+from fuselight_server.tuned.last_search import kept_searches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,12 +61,12 @@ class StoredResults:
             await self.show(Store.of(Path(path)))
 
     async def show(self, store: Store) -> None:
-        """Show the captures and benchmarks of a store whose sources are unchanged."""
+        """Show the captures, benchmarks and searches of a store whose sources are unchanged."""
         if not self._state.trusted or store.folder in self._read:
             return
         self._read.add(store.folder)
         thresholds = thresholds_of(self._state.folder_of(str(store.folder)).settings)
-        results = itertools.chain(_captures(store, thresholds), _benchmarks(store))
+        results = itertools.chain(_captures(store, thresholds), _benchmarks(store), _searches(store))
         shown = 0
         while (result := await asyncio.to_thread(next, results, None)) is not None:
             if result.key not in self._state.results:
@@ -99,6 +101,16 @@ def _benchmarks(store: Store) -> Iterator[TargetResult]:
         result = measured_result_of(Key(path, owner.target, Tier.MEASURED), _GENERATION, run.report)
         result.run, result.is_stored, result.restored = run, True, run.past.when
         yield result
+
+
+def _searches(store: Store) -> Iterator[TargetResult]:
+    """Yield the last search of each target."""
+    for report in itertools.islice(kept_searches(store), TuningResult.MOST):
+        key = Key(report.target.path, report.target.name, Tier.TUNED)
+        if report.tuned is not None and within(key.path, str(store.folder.parent)) and _is_unchanged(report):
+            result = tuning_result_of(key, _GENERATION, report)
+            result.restored = report.tuned.started
+            yield result
 
 
 def _is_unchanged(report: Report) -> bool:

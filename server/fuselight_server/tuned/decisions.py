@@ -57,3 +57,15 @@ def write_decision(result: TunedResult, target_path: str, output: str | None = N
         step = "make the folder writable and tune again, or name another file with `--output FILE`"
         return WrittenDecision(str(path), f"the result was not written to `{path}`: {why}; {step}")
     return WrittenDecision(str(path))
+
+
+def holding_file(result: TunedResult, target_path: str) -> WrittenDecision | None:
+    """The project's tuned file if it has this result; None if it has another one, or cannot be read."""
+    path = tuned_path(target_path)
+    try:
+        file = tuned_file.read(path)
+    except tuned_file.TunedFileError:
+        return None
+    mine = located(result, target_path, path.parent)
+    is_there = file is not None and mine in file.results
+    return WrittenDecision(str(path)) if is_there else None

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.configurations import EAGER, MODES
 from fuselight.report import Skip, TuneOutcome
 from fuselight.tuned_code import compile_code
 from fuselight_server.measured import words as measured_words
@@ -17,7 +18,7 @@ from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.page import machine as machine_facts
 from fuselight_server.measured.timing_stats import clock_of, speedup, spread_of, timing_of, varies
 from fuselight_server.tuned import words
-from fuselight_server.tuned.measurements import as_measured, gain
+from fuselight_server.tuned.measurements import as_measured, candidate_of, gain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +67,7 @@ def no_search(uri: str, path: str, target: str, around: Surroundings) -> Json:
         "machine": [],
         "notes": list(around.notes),
         "result": None,
+        "comparison": [],
         "knobs": [],
         "candidates": [],
         "race": [],
@@ -106,6 +108,7 @@ def page(
         ],
         "notes": [*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost],
         "result": _result(tuned.result, tuned, report),
+        "comparison": list(_comparison(tuned, measured)),
         "knobs": [_knob(one) for one in tuned.knobs],
         "candidates": [_candidate(one, tuned, measured) for one in tuned.candidates],
         "race": list(_race(tuned)),
@@ -161,6 +164,17 @@ def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> Json | 
     }
 
 
+def _comparison(tuned: Tuned, measured: Measured) -> Iterator[Json]:
+    """Eager, torch's modes and the winner, each if it was timed: the winner last."""
+    winner = tuned.result.configuration if tuned.result is not None else tuned.winner
+    for name in dict.fromkeys((EAGER, *(one for one in MODES if one != winner), winner)):
+        known = candidate_of(tuned, name)
+        timing = timing_of(known.configuration, clock_of(measured)) if known is not None else None
+        if known is not None and timing is not None:
+            label = words.configuration_label(name, known.knobs)
+            yield {"name": name, "label": label, "us": timing.median_us, "wins": name == winner}
+
+
 def _knob(knob: Knob) -> Json:
     return {
         "name": knob.name,
@@ -169,6 +183,7 @@ def _knob(knob: Knob) -> Json:
         "bound": words.bound_words(knob.bound),
         "bound_us": knob.bound_us,
         "ceiling": knob.ceiling,
+        "applies": words.applies(knob),
         "tried": knob.skipped is None,
         "why": words.why_skipped(knob.skipped, knob.detail) if knob.skipped is not None else knob.detail,
     }

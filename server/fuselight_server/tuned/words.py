@@ -91,6 +91,11 @@ def knob_label(name: str) -> str:
     return LABELS.get(name) or name.replace("_", " ")
 
 
+def applies(knob: Knob) -> bool:
+    """Whether a knob changes something of this target on this device, whatever became of it."""
+    return knob.skipped not in {Skip.WORK, Skip.DEVICE, Skip.ABSENT}
+
+
 def knob_meaning(name: str) -> str:
     """What a knob changes; empty for one that is not known."""
     return _MEANINGS.get(name, "")
@@ -146,11 +151,25 @@ def headline(tuned: Tuned) -> str:
     if result is None:
         return _undecided(tuned)
     if result.configuration == "default":
-        return "default is the fastest: nothing that was tried is faster beyond the noise"
+        return _default_words(tuned)
     winner = candidate_of(tuned, tuned.winner)
     name = configuration_label(result.configuration, winner.knobs if winner is not None else ())
     times = f"{format_time(result.us)} a call instead of {format_time(result.default_us)}"
     return f"{name}: {gain_words(result)}, {times}"
+
+
+def _default_words(tuned: Tuned) -> str:
+    """Why the decision is `default`."""
+    others = [one for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE]
+    if any(one.configuration.wall is not None or one.configuration.device is not None for one in others):
+        return "default is the fastest: nothing that was tried is faster beyond the noise"
+    if any(one.skipped is Skip.BUDGET or one.outcome is TuneOutcome.UNFINISHED for one in others):
+        return (
+            "default: the budget ended before another configuration was measured. Give the search more time"
+        )
+    if others:
+        return "default: no other configuration could be measured"
+    return "default is the fastest: no knob could gain more than the noise"
 
 
 def _undecided(tuned: Tuned) -> str:
@@ -190,22 +209,23 @@ def statements(tuned: Tuned) -> list[str]:
                 f"the confirming race against default: {confirmation.rounds} rounds, gain between "
                 f"{format_ratio(confirmation.low)} and {format_ratio(confirmation.high)} (95%)"
             )
-        if result.accuracy:
+        if result.accuracy and result.configuration != "default":
             said.append(f"results: {result.accuracy}")
         if result.fixes:
             said.append(f"the source must have these fixes: {format_list(result.fixes)}")
     tried = [one for one in tuned.candidates if one.started_s is not None]
     took = f"{format_time(tuned.seconds * 1e6)} of a budget of {format_time(tuned.budget_seconds * 1e6)}"
     said.append(f"{len(tried)} configurations measured or started in {took}, on {device(tuned.machine)}")
-    largest = next((one for one in tuned.knobs if one.ceiling is not None), None)
-    if result is not None and result.configuration == "default" and largest is not None:
-        said.append(
-            f"the largest ceiling was {format_percent(1 - 1 / largest.ceiling)} of a call, for "
-            f"{knob_label(largest.name)}"
-            if largest.ceiling
-            else f"no ceiling is known for {knob_label(largest.name)}"
-        )
+    largest = next((one for one in tuned.knobs if one.ceiling and applies(one)), None)
+    if result is not None and result.configuration == "default" and largest is not None and largest.ceiling:
+        part = format_percent(1 - 1 / largest.ceiling)
+        said.append(f"the largest ceiling was {part} of a call, for {knob_label(largest.name)}")
     return said
+
+
+def with_best(text: str, best: str) -> str:
+    """The text of a progress, and the best so far unless the worker has said it there."""
+    return text if not best or "best so far" in text else f"{text}; {best}"
 
 
 def progress_best(tuned: Tuned) -> str:

@@ -37,6 +37,18 @@ def test_the_headline_says_what_was_gained() -> None:
         "best so far: CUDA graphs and coordinate descent, 1.60× over default, not confirmed"
     )
     assert words.headline(undecided(winner="default")) == "no decision yet"
+    only_default = default_won().candidates[:2]
+    assert words.headline(default_won(candidates=only_default)).endswith(
+        "no knob could gain more than the noise"
+    )
+    skipped = default_won().candidates[-1]
+    assert "the budget ended before another configuration was measured" in words.headline(
+        default_won(candidates=(*only_default, skipped))
+    )
+    failed = default_won().candidates[4]
+    assert words.headline(default_won(candidates=(*only_default, failed))) == (
+        "default: no other configuration could be measured"
+    )
     none = tuned(result=None, candidates=(), winner="default")
     assert words.headline(none) == "no decision: default could not be measured"
 

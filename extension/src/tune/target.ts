@@ -1,0 +1,30 @@
+/**
+ * Parses the messages of a search's page and titles its tab.
+ *
+ * Invariant: nothing of VS Code is imported. Malformed data is no message.
+ */
+
+import type { BenchTarget } from "../bench/messages";
+import { fileOf } from "../bench/target.ts";
+import { fieldsOf } from "../fields.ts";
+import type { TuneMessage } from "./messages";
+
+const kinds: ReadonlySet<unknown> = new Set<TuneMessage["type"]>([
+  "ready",
+  "tune",
+  "cancel",
+  "copy",
+  "openFile",
+  "applyFixes",
+]);
+
+/** A message of the page; null for anything else. */
+export function tuneMessageIn(value: unknown): TuneMessage | null {
+  const { type } = fieldsOf(value);
+  return kinds.has(type) ? { type: type as TuneMessage["type"] } : null;
+}
+
+/** Title of the tab. It names the file, because several files may have a target of that name. */
+export function tuningTitleOf({ uri, target }: BenchTarget): string {
+  return `Tuning: ${target || "__main__"} (${fileOf(uri)})`;
+}

@@ -75,6 +75,21 @@ def folder(one_server: tuple[Client, Path], client: Client) -> Iterator[Path]:
 
 
 @pytest.fixture
+def configure(client: Client) -> Iterator[Callable[..., None]]:
+    """Give the shared server other settings than `SHARED` until the test ends, as keywords."""
+
+    def change(**changes: Any) -> None:
+        client.settings = {**SHARED, **changes}
+        since = client.mark()
+        client.notify("workspace/didChangeConfiguration", {"settings": {}})
+        client.wait(lambda one: one.get("method") == "workspace/configuration", "the question", since=since)
+        client.request("fuselight/reportTree", {"uri": None})  # the server has read the answer before
+
+    yield change
+    change()
+
+
+@pytest.fixture
 def connect() -> Iterator[Start]:
     """Make clients of servers that are not initialized yet. No process of theirs may outlive the test."""
     clients: list[Client] = []

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import SHARED, settings
-from tests.server.programs import write
+from tests.server.programs import run_in, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.server.conftest import Start
@@ -38,11 +38,6 @@ MATMUL, GELU, DOUBLE = 7, 8, 9
 """0-based lines."""
 CLIENT = {"clientCommands": ["fuselight.showDetails", "fuselight.showKernel"]}
 ASKED = "fuselight.server.kernels"
-
-
-def opened(client: Client, folder: Path, text: str = SOURCE) -> str:
-    client.start(folder, options=CLIENT)
-    return client.open(write(folder, text))
 
 
 def lenses_of(client: Client, uri: str) -> list[Json]:
@@ -213,10 +208,9 @@ def test_generated_kernels_are_shown_during_the_run(client: Client, folder: Path
     assert {FIRST, SECOND} <= set(lenses)
 
 
-def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200", kernels={"when": "onSave"}))
-    uri = opened(client, tmp_path, SOURCE.replace("    return", "    print(h.sum())\n    return"))
-    client.save(uri)
+def test_a_new_run_says_what_changed(client: Client, folder: Path, configure: Callable[..., None]) -> None:
+    configure(kernels={"when": "onSave"})
+    uri = run_in(client, folder, SOURCE.replace("    return", "    print(h.sum())\n    return"))
     client.idle(1)
     before = by_line(client, uri)
     assert before[6][-2].startswith("2 graphs, 1 break"), "the capture runs, too"
@@ -237,7 +231,7 @@ def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     assert re.search(r"f \(kernels\): line \d+: \d+( -> \d+)? kernels, ~", report)
 
 
-def test_lenses_as_set(client: Client, folder: Path) -> None:
+def test_lenses_as_set(client: Client, folder: Path, configure: Callable[..., None]) -> None:
     uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
@@ -250,17 +244,14 @@ def test_lenses_as_set(client: Client, folder: Path) -> None:
         return [line for line, title in titles if "%)" in title]
 
     def set_to(chosen: Json, lines: list[int]) -> None:
-        client.settings = chosen
-        client.notify("workspace/didChangeConfiguration", {"settings": None})
+        configure(**chosen)
         client.until(lambda: lens_lines() == lines, f"lenses on lines {lines}")
 
     everywhere = lens_lines()
     assert {GELU, DOUBLE} <= set(everywhere)
-    try:
-        set_to(settings(device="h200", kernels={"lens": "function"}), [6])
-        set_to(settings(device="h200", kernels={"lens": "off"}), [])
-    finally:
-        set_to(SHARED, everywhere)
+    set_to({"kernels": {"lens": "function"}}, [6])
+    set_to({"kernels": {"lens": "off"}}, [])
+    set_to({}, everywhere)
 
 
 def test_a_failed_target_is_reported_and_keeps_the_previous_kernels(client: Client, folder: Path) -> None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import SHARED
 from tests.server.programs import breaks, run_in
 from tests.support.lsp_client import Client, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -166,38 +165,22 @@ def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, 
     assert not any(one.startswith("edit:") for one in client.lenses(uri))
 
 
-@pytest.fixture
-def switch(client: Client) -> Iterator[Callable[..., None]]:
-    """Change the setting `live` of the shared server, or `run`, without a delay before traces."""
-
-    def change(live: str, run: str = "save") -> None:
-        client.settings = {**SHARED, "live": live, "run": run, "liveDelay": 0}
-        since = client.mark()
-        client.notify("workspace/didChangeConfiguration", {"settings": {}})
-        client.wait(lambda one: one.get("method") == "workspace/configuration", "the question", since=since)
-        client.request("fuselight/reportTree", {"uri": None})  # the server has read the answer before
-
-    yield change
-    client.settings = SHARED
-    client.notify("workspace/didChangeConfiguration", {"settings": {}})
-
-
-def test_off_predicts_nothing(client: Client, folder: Path, switch: Callable[..., None]) -> None:
+def test_off_predicts_nothing(client: Client, folder: Path, configure: Callable[..., None]) -> None:
     uri = run_in(client, folder, MODEL)
     client.idle(1)
-    switch("off")
+    configure(live="off", liveDelay=0)
     typist = Typist(client, uri)
     typist.type((FORWARD, 0), (FORWARD, 0), "        print(x)\n")
     typist.lens("(before your edit)")
     logged = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
     assert not [line for line in logged if "live run" in line]
-    switch("on")
+    configure(live="on", liveDelay=0)
     typist.until(bool, "the predicted break after live findings are switched on")
     typist.lens("edit: +1 break")
-    switch("on", run="manual")
+    configure(live="on", run="manual", liveDelay=0)
     typist.lens("edit: not predicted, edits are traced only where a save")
     typist.until(bool, "what the rules say, where nothing is traced any more")
-    switch("off")
+    configure(live="off", liveDelay=0)
     typist.until(lambda found: not found, "the end of predictions")
 
 

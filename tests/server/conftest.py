@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.lsp_client import Client, Json
+from tests.support.lsp_client import CAPABILITIES, Client, Json
 
 Start = Callable[..., Client]
 
@@ -39,7 +39,12 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clien
     """
     workspace = tmp_path_factory.mktemp("workspace")
     client = Client(settings=SHARED)
-    client.start(workspace, options={"clientCommands": ["fuselight.showDetails", "fuselight.showKernel"]})
+    refreshing = {**CAPABILITIES["workspace"], "inlayHint": {"refreshSupport": True}}
+    client.start(
+        workspace,
+        options={"clientCommands": ["fuselight.showDetails", "fuselight.showKernel"]},
+        capabilities={**CAPABILITIES, "workspace": refreshing},
+    )
     client.idle(0)
     yield client, workspace
     children = psutil.Process(client.process.pid).children(recursive=True)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import settings
 from tests.server.programs import run_in
-from tests.support.lsp_client import CAPABILITIES, Client, Json
+from tests.support.lsp_client import Client, Json
 
 if TYPE_CHECKING:
-    from tests.server.conftest import Start
+    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.torch,
@@ -46,12 +45,12 @@ def faded(client: Client, uri: str) -> list[Json]:
     return [one for one in client.diagnostics(uri) if one.get("tags") == [1]]
 
 
-def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(fadeUntraced=True))
-    workspace = {**CAPABILITIES["workspace"], "inlayHint": {"refreshSupport": True}}
-    client.start(tmp_path, capabilities={**CAPABILITIES, "workspace": workspace})
+def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(
+    client: Client, folder: Path, configure: Callable[..., None]
+) -> None:
+    configure(fadeUntraced=True)
     assert client.capabilities["inlayHintProvider"]
-    uri = run_in(client, tmp_path, MODEL)
+    uri = run_in(client, folder, MODEL)
     client.idle(1)
     client.wait(lambda one: one.get("method") == "workspace/inlayHint/refresh", "a refresh of the hints")
     assert hints(client, uri) == [(6, ": 4"), (7, ": f32[4, 8]")]
@@ -69,8 +68,7 @@ def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(connect: Star
     at["position"]["line"] = 8
     assert "before your last edit" in client.request("textDocument/hover", at)["contents"]["value"]
     since = client.mark()
-    client.settings = settings(inlayHints="all")
-    client.notify("workspace/didChangeConfiguration", {"settings": {}})
+    configure(inlayHints="all")
     client.wait(
         lambda one: one.get("method") == "workspace/inlayHint/refresh", "a refresh of the hints", since=since
     )

@@ -1,4 +1,4 @@
-"""`make package`: the extension with the server's Python libraries in it, as `fuselight.vsix`.
+"""`make package`: the extension with the server's Python libraries in it, as `fuselight.vsix`, and the runtime's wheel.
 
 Invariant: one folder of libraries serves CPython 3.10 to 3.14 on the platform it is made for. Their Python files are
 the same for all of them, and compiled modules carry their Python's ABI in the name, so the builds lie side by side.
@@ -104,6 +104,16 @@ def package(platform: str | None = None) -> Path:
     return vsix
 
 
+def runtime_wheel() -> Path:
+    """Build the wheel `fuselight-runtime` in `dist/`; returns its path."""
+    folder = ROOT / "dist"
+    command = [*_uv(), "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT / "compiler")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"the wheel of the runtime could not be built:\n{done.stderr.strip()}")
+    return max(folder.glob("fuselight_runtime-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+
+
 def _stage(stage: Path) -> None:
     """Copy what may travel: vsce looks at every file below its folder, and a checkout has a hundred thousand."""
     for name in _TRAVELS:
@@ -189,13 +199,16 @@ def main() -> None:
     parser.add_argument("--platform", help="uv's name of another platform")
     options = parser.parse_args()
     try:
-        made = bundle_libraries(options.platform) if options.libraries_only else package(options.platform)
+        if options.libraries_only:
+            every = [bundle_libraries(options.platform)]
+        else:
+            every = [package(options.platform), runtime_wheel()]
     except Unavailable as why:
         sys.exit(str(why))
-    size = sum(
-        file.stat().st_size for file in ([made] if made.is_file() else made.rglob("*")) if file.is_file()
-    )
-    print(f"{made.relative_to(ROOT)}  {size / 1e6:.1f} MB")
+    for made in every:
+        files = [made] if made.is_file() else made.rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
+        print(f"{made.relative_to(ROOT)}  {size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

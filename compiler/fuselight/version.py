@@ -6,6 +6,7 @@ its metadata.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -56,10 +57,10 @@ def version() -> str:
             return str(data["version"])
     except (OSError, ValueError, KeyError, AttributeError):
         pass
-    try:
-        return importlib.metadata.version("fuselight")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    for wheel in ("fuselight", "fuselight-runtime"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(wheel)
+    return "unknown"
 
 
 @functools.cache

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,3 +104,59 @@ def test_a_kernels_configuration_is_found_by_inductors_runtime() -> None:
     assert cache is not None
     stored = cache._read()
     assert stored == config
+
+
+class Kernel:
+    """Stands for Inductor's autotuner of one kernel; `scaled` is what it compiles besides."""
+
+    def __init__(self, path: Path, *configs: SimpleNamespace, scaled: SimpleNamespace | None = None) -> None:
+        self.filename = str(path)
+        self.launchers = [SimpleNamespace(config=one) for one in configs]
+        self.scaled = scaled
+
+    def scale(self) -> None:
+        if self.scaled is not None:
+            self.launchers.append(SimpleNamespace(config=self.scaled))
+
+
+def configuration(block: int) -> SimpleNamespace:
+    return SimpleNamespace(kwargs={"XBLOCK": 1, "R0_BLOCK": block}, num_warps=4, num_stages=1)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [
+        ({"XBLOCK": 1, "R0_BLOCK": 1024, "num_warps": 4, "num_stages": 1}, 1024),  # the smaller block
+        ({"XBLOCK": 1, "R0_BLOCK": 2048, "num_warps": 4, "num_stages": 1}, 2048),
+        ({"XBLOCK": 1, "R0_BLOCK": 64, "num_warps": 4, "num_stages": 1}, 2048),  # of another torch
+        (None, 2048),
+    ],
+)
+def test_one_configuration_of_a_kernel_is_left(
+    chosen: dict[str, Any] | None, left: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    hooks = kernel_choices._ReplayHooks({} if chosen is None else {"triton": {kernel_key(SOURCE): chosen}})
+    kernel = Kernel(path, configuration(2048), scaled=configuration(1024))
+    hooks.scale_blocks(Kernel.scale, kernel)
+    (launcher,) = kernel.launchers
+    assert launcher.config.kwargs["R0_BLOCK"] == left
+    assert launcher.config.found_by_coordesc  # and none is looked for around it
+
+
+def test_a_choice_after_timed_epilogues_is_recorded() -> None:
+    recorder = ChoiceRecorder()
+    callers = [
+        SimpleNamespace(name=f"triton_mm_{index}", description=f"BLOCK_M={2**index}") for index in (4, 5)
+    ]
+    for caller in callers:
+        caller.output_node = lambda: None
+    node = SimpleNamespace()
+    keyed = [f"mm {node} highest", "triton_mm BLOCK_M=32"]
+    for caller, identity in zip(callers, kernel_choices._identities(callers), strict=True):
+        chosen = functools.partial(recorder._algorithms.__setitem__, keyed[0], identity)
+        kernel_choices._mark(caller, chosen)
+    recorder._finalizing(lambda _buffer, _callers: None, None, {None: callers[0]})
+    recorder._finalizing(lambda _buffer, _callers: None, None, callers[1])
+    assert recorder.found == {"algorithms": {keyed[0]: keyed[1]}}

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,16 +118,36 @@ def kept(folder: Path, *results: TunedResult) -> Path:
     return path
 
 
-def test_a_fresh_process_replays_the_options_and_times_nothing(result: TunedResult, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel `fuselight-runtime` and nothing else."""
+    pytest.importorskip("hatchling", reason="nothing here builds a wheel")
+    made, folder = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(made)]
+    subprocess.run(build, cwd=ROOT / "compiler", check=True, capture_output=True)
+    (wheel,) = made.glob("*.whl")
+    assert wheel.name.startswith("fuselight_runtime-")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    metadata = next(folder.glob("*.dist-info/METADATA")).read_text(encoding="utf-8")
+    assert "Requires-Dist" not in metadata
+    return folder
+
+
+def test_the_runtimes_wheel_replays_in_a_fresh_process(
+    result: TunedResult, installed: Path, tmp_path: Path
+) -> None:
+    """Only torch and the wheel can be imported; the options reach Inductor, and nothing is timed."""
     (tmp_path / "model.py").write_text(MODEL)
     kept(tmp_path, result)
     program = textwrap.dedent("""
-        import json, sys
+        import json, os, sys
+        root, installed = sys.argv[1:]
+        ours = [os.path.join(root, name) for name in ("compiler", "server")]
+        sys.path[:] = [one for one in sys.path if one not in (root, *ours)]
         import torch
         import torch._inductor.compile_fx as compile_fx
         from model import made
-        from fuselight.runtime import backend
-        from fuselight.torch_api.kernel_choices import counting_timings
 
         seen = []
         real = compile_fx.compile_fx_inner
@@ -135,28 +156,40 @@ def test_a_fresh_process_replays_the_options_and_times_nothing(result: TunedResu
             seen.append({name: getattr(config, name) for name in ("epilogue_fusion", "max_fusion_size")})
             return real(*args, **named)
         compile_fx.compile_fx_inner = inner
-        torch._dynamo.register_backend(backend.replay, name="fuselight")
         model, x = made()
         with torch.no_grad():
             expected = model(x)
+            compiled = torch.compile(model, backend="fuselight")
+            import fuselight
+            from fuselight.torch_api.kernel_choices import counting_timings
             with counting_timings() as timed:
-                found = torch.compile(model, backend="fuselight")(x)
-        measuring = [name for name in sys.modules if name.startswith(("fuselight.measure", "fuselight.worker"))]
+                found = compiled(x)
+        of_us = [name for name in sys.modules if name.partition(".")[0].startswith("fuselight")]
+        heavy = ("fuselight.measure", "fuselight.worker", "fuselight.dynamo", "fuselight.inductor", "fuselight_server")
         print(json.dumps({"seen": seen, "timed": timed, "equal": torch.allclose(found, expected),
-                          "measuring": measuring}))
+                          "measuring": [name for name in of_us if name.startswith(heavy)],
+                          "installed": fuselight.__file__.startswith(installed)}))
     """)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "compiler"), "PYTHONWARNINGS": "ignore"}
+    environment = {
+        **os.environ, "PYTHONPATH": str(installed), "PYTHONWARNINGS": "ignore",
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+    }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-c", program, str(ROOT), str(installed)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "fuselight:" not in done.stderr
-    assert json.loads(done.stdout) == {"seen": [OPTIONS], "timed": [], "equal": True, "measuring": []}
+    assert json.loads(done.stdout) == {
+        "seen": [OPTIONS], "timed": [], "equal": True, "measuring": [], "installed": True,
+    }  # fmt: skip
+
+
+def test_both_wheels_register_the_backend() -> None:
+    entry = 'fuselight = "fuselight.runtime.backend:replay"'
+    for file in ("pyproject.toml", "compiler/pyproject.toml"):
+        section = (ROOT / file).read_text(encoding="utf-8").partition("torch_dynamo_backends]")[2]
+        assert entry in section.partition("\n[")[0]
 
 
 def test_a_result_that_holds_is_replayed(result: TunedResult, chosen: Chosen, tmp_path: Path) -> None:

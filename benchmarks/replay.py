@@ -1,0 +1,281 @@
+"""Replays tuned results in fresh processes, and compares them with torch.compile.
+
+    PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--out FILE] [--minutes 9]
+
+FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
+caches, one after the other: torch.compile's default, torch.compile with the options of the result, the backend
+`fuselight`, and that backend with the saved cache artifacts, if there are any. One line of JSON a model has, of each,
+the seconds of the first call, how often Inductor timed a kernel, the time of a steady call, and the backend's warnings.
+The exit code is 0 if each model was replayed without a warning and without timing a kernel. Invariant: a process knows
+nothing of the search but the tuned file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fuselight import tuned_file
+from fuselight.report import TunedResult, Work
+
+ROOT = Path(__file__).resolve().parents[1]
+_LIMIT = 300.0
+"""Seconds of one process."""
+_ROUND_SECONDS = 0.15
+_ROUNDS = 9
+_WARM = 8
+_TOLERANCE = 0.05
+"""Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
+_BEGAN = time.monotonic()
+DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
+
+
+def main() -> int:
+    """Replay every model; the exit code is 0 if each could be replayed without timing a kernel."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--models", default="", help="names with commas; all of the folder if empty")
+    parser.add_argument("--out", type=Path, help="also append the lines to this file")
+    parser.add_argument("--minutes", type=float, help="start no model after so many minutes")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child is not None:
+        print(json.dumps(_child(asked.child, asked.folder)))
+        return 0
+    passed = True
+    for result in _results(asked.folder):
+        name = Path(result.file).stem
+        if asked.models and name not in asked.models.split(","):
+            continue
+        if asked.minutes is not None and time.monotonic() - _BEGAN > 60 * asked.minutes:
+            break
+        row = _model(asked.folder.resolve(), name, result)
+        text = json.dumps(row)
+        print(text, flush=True)
+        if asked.out is not None:
+            with asked.out.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+        replayed = row[REPLAY]
+        passed = passed and replayed.get("timed") == 0 and not replayed.get("warnings")
+    return 0 if passed else 1
+
+
+def _results(folder: Path) -> tuple[TunedResult, ...]:
+    file = tuned_file.read(folder / tuned_file.NAME)
+    if file is None:
+        raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
+    return file.results
+
+
+def _model(folder: Path, name: str, result: TunedResult) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "model": name, "work": result.work.value, "configuration": result.configuration, "gain": result.gain,
+        "tuned_us": result.us, "default_us": result.default_us,
+    }  # fmt: skip
+    for kind in (DEFAULT, SAME, REPLAY, *[LOADED] * bool(result.artifacts)):
+        row[kind] = _process(f"{kind}:{name}", folder)
+    row["replayed_over_tuned"] = _ratio(row[REPLAY].get("us"), result.us)
+    row["replayed_over_same_options"] = _ratio(row[REPLAY].get("us"), row[SAME].get("us"))
+    row["replayed_gain"] = _ratio(row[DEFAULT].get("us"), row[REPLAY].get("us"))
+    row["cold_start_over_same_options"] = _ratio(row[REPLAY].get("first"), row[SAME].get("first"))
+    if LOADED in row:
+        row["loaded_start_over_same_options"] = _ratio(row[LOADED].get("first"), row[SAME].get("first"))
+    return row
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return round(one / other, 3) if one and other else None
+
+
+def _process(what: str, folder: Path) -> dict[str, Any]:
+    """One process with empty caches."""
+    with tempfile.TemporaryDirectory() as caches:
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+            "TRITON_CACHE_DIR": f"{caches}/triton",
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")]
+            ),
+        }
+        command = [sys.executable, "-m", "benchmarks.replay", str(folder), "--child", what]
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT,
+                check=False,
+                cwd=ROOT,
+            )
+        except subprocess.TimeoutExpired:
+            return {"failure": f"it took longer than {_LIMIT:.0f} s"}
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"failure": (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]}
+    return found
+
+
+@dataclass
+class _Program:
+    """The user's program of one model, compiled or not."""
+
+    module: Any
+    result: TunedResult
+    args: Any
+    named: Any
+    device: Any
+    function: Callable[..., Any]
+    optimizer: Any = None
+
+    def call(self) -> Any:
+        """Make one call with its work."""
+        import torch  # noqa: PLC0415 - the coordinator needs none
+
+        from fuselight.target.tensors import tensors_in  # noqa: PLC0415 - imports torch
+
+        if self.result.work is Work.INFERENCE:
+            with torch.no_grad():
+                return self.function(*self.args, **self.named)
+        for parameter in self.module.model.parameters():
+            parameter.grad = None
+        found = self.function(*self.args, **self.named)
+        losses = [one.sum() for one in tensors_in(found) if one.requires_grad]
+        torch.autograd.backward(losses)
+        if self.optimizer is not None:
+            self.optimizer.step()
+        return found
+
+    def wait(self) -> None:
+        """Wait for the device."""
+        import torch  # noqa: PLC0415 - as above
+
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self, calls: int) -> float:
+        """Seconds of one of several calls."""
+        self.wait()
+        began = time.perf_counter()
+        for _ in range(calls):
+            self.call()
+        self.wait()
+        return (time.perf_counter() - began) / calls
+
+    def compile(self, arguments: dict[str, Any]) -> None:
+        """Compile what the result compiles."""
+        import torch  # noqa: PLC0415 - as above
+
+        if self.result.blocks:
+            for name in self.result.blocks:
+                self.module.model.get_submodule(name).compile(**arguments)
+        else:
+            self.function = torch.compile(self.module.call, **arguments)
+        if self.result.optimizer and self.optimizer is not None:
+            self.optimizer.step = torch.compile(self.optimizer.step)
+
+
+def _program(folder: Path, name: str, result: TunedResult) -> _Program:
+    """Import the source of a model, and put it on the device of the result."""
+    import torch  # noqa: PLC0415 - the coordinator needs none
+
+    from fuselight.target.tensors import with_tensors  # noqa: PLC0415 - imports torch
+
+    spec = importlib.util.spec_from_file_location(name, folder / "sources" / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"there is no source of {name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    device = torch.device("cuda" if result.capability else "cpu")
+    module.model.to(device)
+    args, named = with_tensors(module.example_inputs(), lambda tensor: tensor.to(device))
+    made = _Program(module, result, args, named, device, module.call)
+    if result.work is Work.TRAINING_STEP:
+        made.optimizer = torch.optim.SGD(module.model.parameters(), lr=0.0)
+    return made
+
+
+def _child(what: str, folder: Path) -> dict[str, Any]:
+    """Compile and call one model in this process."""
+    import torch  # noqa: PLC0415 - the coordinator needs none
+
+    from fuselight.runtime.backend import replay  # noqa: PLC0415 - imports torch
+    from fuselight.runtime.preparation import prepared_inductor  # noqa: PLC0415 - imports torch
+    from fuselight.torch_api.kernel_choices import counting_timings  # noqa: PLC0415 - imports torch
+
+    kind, _, name = what.partition(":")
+    result = next(one for one in _results(folder) if Path(one.file).stem == name)
+    if kind == DEFAULT:
+        result = replace(result, blocks=(), optimizer=False, dynamic=None)
+    warnings: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("fuselight").addHandler(handler)
+    program = _program(folder, name, result)
+    torch.manual_seed(0)
+    expected = program.call()
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments: dict[str, Any] = {"dynamic": result.dynamic}
+        if kind == SAME:
+            arguments["backend"] = prepared_inductor(result.preparation, None, result.options)
+        elif kind != DEFAULT:
+            arguments.update(backend=replay, options={"file": _file(folder, result, kind, scratch)})
+        program.compile(arguments)
+        torch.manual_seed(0)
+        with counting_timings() as timed:
+            program.wait()
+            began = time.perf_counter()
+            found = program.call()
+            program.wait()
+            first = time.perf_counter() - began
+    for _ in range(_WARM):
+        program.call()
+    calls = max(1, int(_ROUND_SECONDS / max(program.seconds(1), 1e-5)))
+    rounds = [program.seconds(calls) for _ in range(_ROUNDS)]
+    return {
+        "first": round(first, 3),
+        "timed": len(timed),
+        "us": round(statistics.median(rounds) * 1e6, 2),
+        "warnings": warnings,
+        "close": _is_close(found, expected),
+    }
+
+
+def _file(folder: Path, result: TunedResult, kind: str, scratch: str) -> str:
+    """A tuned file with this result alone; without its artifacts unless they are to be loaded."""
+    if kind == LOADED:
+        return str(folder / tuned_file.NAME)
+    path = Path(scratch) / tuned_file.NAME
+    tuned_file.keep(path, [replace(result, artifacts="")])
+    return str(path)
+
+
+def _is_close(found: Any, expected: Any) -> bool:
+    """Whether results are those of eager mode but for rounding."""
+    from fuselight.target.tensors import tensors_in  # noqa: PLC0415 - imports torch
+
+    pairs = zip(tensors_in(found), tensors_in(expected), strict=True)
+    return all(
+        float((one.detach().float() - other.detach().float()).abs().max())
+        <= _TOLERANCE * max(1.0, float(other.detach().float().abs().max()))
+        for one, other in pairs
+        if other.numel()
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""On a GPU: what Inductor chose by timing kernels is replayed in a fresh process that times none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuselight import tuned_file
+from fuselight.configurations import parse_configuration
+from fuselight.measure.compile_configuration import configured
+from fuselight.report import Numerics, TunedResult, Work
+from fuselight.runtime.machine_key import machine_key
+from fuselight.target.present_device import present_device
+
+pytestmark = [pytest.mark.torch, pytest.mark.gpu]
+ROOT = Path(__file__).parents[2]
+MODEL = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Linear(511, 1024), torch.nn.GELU(), torch.nn.LayerNorm(1024),
+    torch.nn.Linear(1024, 509), torch.nn.Softmax(-1),
+).cuda().half()
+x = torch.randn(2048, 511, device="cuda", dtype=torch.float16)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default",
+        "default+coordinate_descent_tuning=True",
+        "default+max_autotune=True+triton.cudagraphs=True",
+    ],
+)
+def test_a_fresh_process_times_no_kernel(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "first"))
+    torch._dynamo.reset()
+    namespace: dict[str, object] = {}
+    exec(MODEL, namespace)  # noqa: S102 - the source above
+    model, x = namespace["model"], namespace["x"]
+    assert isinstance(model, torch.nn.Module)
+    configuration = parse_configuration(name)
+    device = present_device(0)
+    assert device is not None
+    with configured(configuration, device) as made, torch.no_grad():
+        compiled = torch.compile(model)
+        for _ in range(3):
+            compiled(x)
+    torch.cuda.synchronize()
+    key = machine_key(torch.device("cuda", 0))
+    result = TunedResult(
+        file="model.py", target="model", work=Work.INFERENCE, numerics=Numerics.EXACT,
+        device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
+        graphs=tuple(made.captured.values()), configuration=name, options=made.options, kernels=made.choices.found,
+    )  # fmt: skip
+    torch._dynamo.reset()
+    if name != "default":
+        assert result.kernels
+    tuned_file.keep(tmp_path / tuned_file.NAME, [result])
+    (tmp_path / "model.py").write_text(MODEL)
+    program = textwrap.dedent("""
+        import json
+        from model import model, x
+        import torch
+        from fuselight.runtime.backend import replay
+        from fuselight.torch_api.kernel_choices import counting_timings
+        with torch.no_grad(), counting_timings() as timed:
+            expected = model(x)
+            compiled = torch.compile(model, backend=replay)
+            for _ in range(3):
+                found = compiled(x)
+            torch.cuda.synchronize()
+        print(json.dumps({"timed": timed, "close": torch.allclose(found, expected, atol=1e-3)}))
+    """)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "compiler"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "second"),
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "fuselight:" not in done.stderr, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"timed": [], "close": True}

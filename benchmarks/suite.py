@@ -147,13 +147,14 @@ def captured_row(report: Report, folder: Path) -> dict[str, Any]:
 
 
 def kernels_row(report: Report) -> dict[str, Any]:
-    """How many kernels one call of a row launches on the device."""
+    """How many kernels one call of a row launches on the device, or why that is not known."""
+    if report.failures:
+        return {"kernels_failure": _failure(report)}
     lost = [graph.failure for graph in report.generated if graph.failure is not None]
     return {
         "kernels": sum(len(graph.kernels) for graph in one_call(report).generated),
         "graphs_without_kernels": len(lost),
-        "kernels_failure": _failure(report)
-        or (str(getattr(lost[0], "message", lost[0]))[:_WHY] if lost else ""),
+        "kernels_failure": str(getattr(lost[0], "message", lost[0]))[:_WHY] if lost else "",
     }
 
 
@@ -301,7 +302,7 @@ def _line(row: dict[str, Any]) -> str:
     if row["absent"]:
         return f"{row['name']:<40} absent: {row['absent']}"
     if "kernels_seconds" in row:
-        numbers = f"{row['kernels']:>5} kernels {row['kernels_seconds']:>6} s"
+        numbers = f"{row.get('kernels', '-'):>5} kernels {row['kernels_seconds']:>6} s"
         return f"{row['name']:<40} {numbers} {row['kernels_failure']}".rstrip()
     numbers = " ".join(f"{row[name]:>5}" for name in ("graphs", "breaks", "recompilations", "operators"))
     agrees = {True: "agrees", None: "not run"}.get(row["agrees"]) or f"DIFFERS {row['differs']}"

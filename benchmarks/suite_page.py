@@ -161,5 +161,7 @@ def _has_run(row: Row) -> bool:
 
 
 def _remark(row: Row) -> str:
-    reasons = (row["absent"], row.get("failure", ""), row.get("kernels_failure", ""), row["note"])
+    is_partial = not row.get("kernels") or row.get("graphs_without_kernels")
+    lost = row.get("kernels_failure", "") if is_partial else ""
+    reasons = (row["absent"], row.get("failure", ""), lost, row["note"])
     return "; ".join(one.replace("|", "\\|") for one in reasons if one)

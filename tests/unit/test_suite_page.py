@@ -64,6 +64,12 @@ def test_a_model_that_did_not_run_has_no_numbers_and_its_reason() -> None:
     assert "1 that did not run here" in " ".join(page.split())
 
 
+def test_the_reason_why_kernels_are_missing_is_shown_until_there_are_some() -> None:
+    reason = "no module `effdet`"
+    assert line(suite_page([row("a", kernels_failure=reason)], [], []), "a")[-1] == reason
+    assert line(suite_page([row("a", kernels_failure=reason, kernels=3)], [], []), "a")[-1] == ""
+
+
 def test_sweeps_add_kernels_and_times() -> None:
     configurations = [
         {"name": "eager", "us": 2000.0},

@@ -7,7 +7,7 @@ One line of JSON a model goes to FOLDER/models.jsonl as it ends; a model with a 
 so that an interrupted run goes on where it was. FOLDER/fuselight-tuned.json has the results for a replay,
 FOLDER/tuning.md the table; `--only-page` writes the table again. Needs torch, Triton on a GPU, and the models'
 libraries; nothing of the server. With `--tiny --device cpu` it shows on a machine without a GPU that it works.
-Invariant: one search at a time, each in a worker of its own with empty caches.
+Invariant: one search at a time; each of its processes has empty caches.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from fuselight.protocol import (
     Hello,
     InputsPlan,
     Limits,
-    Log,
     Message,
     Progress,
     Refused,
@@ -61,15 +61,15 @@ def main() -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     lines = asked.out / _LINES
     if not asked.only_page:
-        known = {row["model"] for row in _rows(lines) if "failure" not in row}
-        for name in asked.models:
-            if name in known or _is_late(asked):
-                continue
-            row = _model(name, asked)
-            with lines.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            _say(f"{name}: {row.get('failure') or tuned_table.summary(tuned_table.read_row(row))}")
-            _page(asked)
+        with _Worker() as worker, tempfile.TemporaryDirectory() as folder:
+            for name in _open_models(asked):
+                began = time.monotonic()
+                row = _model(name, Path(folder), worker, asked)
+                with lines.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+                asked.longest = max(asked.longest, time.monotonic() - began)
+                _say(f"{name}: {row.get('failure') or tuned_table.summary(tuned_table.read_row(row))}")
+                _page(asked)
     print(_page(asked))
     decided = {row["model"] for row in _rows(lines) if "failure" not in row}
     return 0 if decided.issuperset(asked.models) else 1
@@ -77,7 +77,9 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--models", default="all", help="building, held_out, all, or names with commas")
+    parser.add_argument(
+        "--models", default="all", help="building, held_out, all, main (all, mixed), or names"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of each search")
     parser.add_argument("--seconds", type=float, default=1.0, help="timed calls of the confirming race")
@@ -85,30 +87,36 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--modes", action="store_true", help="measure torch's other modes too")
     parser.add_argument("--try", dest="candidates", type=lambda text: tuple(text.split(";")), default=())
     parser.add_argument("--jobs", type=int, default=0, help="compiles side by side; 0: by cores and memory")
-    parser.add_argument("--mode-limit", type=float, default=180.0, help="seconds for each configuration")
+    parser.add_argument("--mode-limit", type=float, default=100.0, help="seconds for each configuration")
     parser.add_argument("--artifacts", action="store_true", help="save the winners' cache artifacts")
     parser.add_argument("--tiny", action="store_true", help="small models in float32, for a CPU")
-    parser.add_argument("--minutes", type=float, help="start no search after so many minutes")
+    parser.add_argument("--minutes", type=float, help="start no search that may take longer than that in all")
     parser.add_argument("--out", type=Path, default=Path("artifacts/tuning"))
     parser.add_argument("--only-page", action="store_true", help="search nothing")
     asked = parser.parse_args()
     asked.models = list(_names(asked.models))
     asked.out = asked.out.resolve()
+    asked.longest = 0.0
     return asked
 
 
 def _names(text: str) -> Iterator[str]:
-    from benchmarks.tuned_models import BUILDING, HELD_OUT, MODELS  # noqa: PLC0415 - imports torch
+    from benchmarks.tuned_models import BUILDING, HELD_OUT, MAIN, MODELS  # noqa: PLC0415 - imports torch
 
-    groups = {"building": BUILDING, "held_out": HELD_OUT, "all": MODELS}
+    groups = {"building": tuple(BUILDING), "held_out": tuple(HELD_OUT), "all": tuple(MODELS), "main": MAIN}
     for name in text.split(","):
         if name not in groups and name not in MODELS:
             raise SystemExit(f"there is no model {name!r}: {', '.join([*groups, *MODELS])}")
         yield from groups.get(name, [name])
 
 
-def _is_late(asked: argparse.Namespace) -> bool:
-    return asked.minutes is not None and time.monotonic() - _BEGAN > 60 * asked.minutes
+def _open_models(asked: argparse.Namespace) -> Iterator[str]:
+    """The models without a decision, while another one may end in time if it takes as long as the longest so far."""
+    known = {row["model"] for row in _rows(asked.out / _LINES) if "failure" not in row}
+    for name in asked.models:
+        ends = time.monotonic() - _BEGAN + asked.longest
+        if name not in known and (asked.minutes is None or ends < 60 * asked.minutes):
+            yield name
 
 
 def _rows(lines: Path) -> list[dict[str, Any]]:
@@ -127,13 +135,11 @@ def _page(asked: argparse.Namespace) -> str:
     return text
 
 
-def _model(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+def _model(name: str, folder: Path, worker: _Worker, asked: argparse.Namespace) -> dict[str, Any]:
     """Search for one model; stores its result for replay."""
     from benchmarks.tuned_models import BUILDING, MODELS, source  # noqa: PLC0415 - imports torch
 
     model = MODELS[name]
-    folder = asked.out / "sources"
-    folder.mkdir(exist_ok=True)
     path = folder / f"{name}.py"
     path.write_text(source(name, tiny=asked.tiny), encoding="utf-8")
     plan = TunePlan(
@@ -149,7 +155,8 @@ def _model(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         "rows": model.sizes(tiny=asked.tiny).rows,
         "made": _made(asked),
     }
-    report, why = _search(path, plan, asked.budget + _SPARE_SECONDS + 4 * asked.mode_limit * asked.modes)
+    seconds = asked.budget + _SPARE_SECONDS + 4 * asked.mode_limit * asked.modes
+    report, why = worker.answer(_request(path, plan), time.monotonic() + seconds)
     row["seconds"] = round(time.monotonic() - began, 1)
     if report is None or report.tuned is None or report.tuned.result is None:
         failures = [failure.message for failure in report.failures] if report is not None else [why]
@@ -161,11 +168,10 @@ def _model(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def _search(path: Path, plan: TunePlan, seconds: float) -> tuple[Report | None, str]:
-    """The report of a search in a worker of its own, or why there is none."""
+def _request(path: Path, plan: TunePlan) -> TuneRequest:
     text = path.read_text(encoding="utf-8").splitlines()
     line = next(number for number, code in enumerate(text, 1) if code.startswith("def call("))
-    request = TuneRequest(
+    return TuneRequest(
         id=1,
         generation=1,
         target=Target(str(path), "call", "function", line, compiled=False),
@@ -175,61 +181,44 @@ def _search(path: Path, plan: TunePlan, seconds: float) -> tuple[Report | None, 
         preload=False,  # a library that initializes CUDA in the host would break each fork
         plan=plan,
     )
-    with tempfile.TemporaryDirectory() as caches, contextlib.closing(_Worker(Path(caches))) as worker:
-        return worker.answer(request, time.monotonic() + seconds)
 
 
-class _Worker:
-    """A worker of this interpreter, with empty caches."""
+class _Worker(contextlib.AbstractContextManager["_Worker"]):
+    """A worker of this interpreter, started for the first request and again after one that it did not answer."""
 
-    def __init__(self, caches: Path) -> None:
-        folders = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-        environment = {
-            **os.environ,
-            **{name: str(caches / folder) for name, folder in folders.items()},
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-        launch = ROOT / "compiler" / "fuselight" / "worker" / "launch.py"
-        self._process = subprocess.Popen(
-            [sys.executable, "-X", "utf8", str(launch)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT,
-        )  # fmt: skip
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
         self._reader = wire.FrameReader()
+        self._requests = 0
 
-    def close(self) -> None:
-        """End the worker and everything that it has started."""
-        try:
-            self._send(Shutdown())
-            self._process.wait(20)
-        except (OSError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
-
-    def _send(self, message: Message) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.write(wire.frame(wire.dump(to_json(message))))
-            self._process.stdin.flush()
+    def __exit__(self, *_: object) -> None:
+        self._end()
 
     def answer(self, request: TuneRequest, until: float) -> tuple[Report | None, str]:
         """The report of a request, or why there is none; gives up after `until`."""
-        for message in self._messages(until):
+        self._requests += 1
+        request = replace(request, id=self._requests, generation=self._requests)
+        is_new = self._process is None
+        process = self._process = self._process or _start()
+        if not is_new:
+            _send(process, request)
+        for message in self._messages(process, until):
             if isinstance(message, Hello):
                 if message.problem is not None:
+                    self._end()
                     return None, message.problem.message
-                self._send(request)
+                _send(process, request)
             elif isinstance(message, Answer):
                 return message.report, ""
             elif isinstance(message, Refused):
                 return None, message.failure.message if message.failure is not None else message.reason
-            elif isinstance(message, Progress):
-                _say(f"  {message.phase} {message.detail}")
-            elif isinstance(message, Log):
-                _say(f"  {message.level}: {message.text}")
+            elif isinstance(message, Progress) and _is_step(message):
+                _say(f"  {message.detail}")
+        self._end()
         return None, "the worker ended, or took too long"
 
-    def _messages(self, until: float) -> Iterator[Message]:
-        stream = self._process.stdout
+    def _messages(self, process: subprocess.Popen[bytes], until: float) -> Iterator[Message]:
+        stream = process.stdout
         if stream is None:
             return
         os.set_blocking(stream.fileno(), False)
@@ -244,6 +233,42 @@ class _Worker:
                 message = from_json(wire.load(payload))
                 if message is not None:
                     yield message
+
+    def _end(self) -> None:
+        """End the worker and everything that it has started."""
+        process, self._process, self._reader = self._process, None, wire.FrameReader()
+        if process is None:
+            return
+        try:
+            _send(process, Shutdown())
+            process.wait(20)
+        except (OSError, subprocess.TimeoutExpired):
+            process.kill()
+            process.wait()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    launch = ROOT / "compiler" / "fuselight" / "worker" / "launch.py"
+    return subprocess.Popen(
+        [sys.executable, "-X", "utf8", str(launch)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT,
+    )  # fmt: skip
+
+
+def _send(process: subprocess.Popen[bytes], message: Message) -> None:
+    if process.stdin is not None:
+        process.stdin.write(wire.frame(wire.dump(to_json(message))))
+        process.stdin.flush()
+
+
+def _is_step(progress: Progress) -> bool:
+    """Whether it is a step of the search itself, not of one of its processes."""
+    return progress.phase in {"measure", "measured"} and ": " not in progress.detail
 
 
 def _made(asked: argparse.Namespace) -> dict[str, str]:

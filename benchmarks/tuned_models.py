@@ -220,6 +220,14 @@ HELD_OUT: dict[str, TunedModel] = {
 MODELS = {**BUILDING, **HELD_OUT}
 
 
+MAIN = (
+    "llama_b1", "bert_b16_step", "regnet_b1", "gpt2_b1", "swin_b16", "resnet18_b1", "llama_b4_training", "vit_b64",
+    "electra_b32", "convnext_b32", "t5_b8", "unet_b8_training", "squeezenet_b64_step", "bert_b1", "whisper_b1",
+    "mobilenetv3_b1", "mixer_b64_training", "gpt2_b8_training", "distilbert_b1", "resnet18_b64_step",
+)  # fmt: skip
+"""All models, held-out ones alternating with the others and the most different kinds first, for a limited time."""
+
+
 def made(name: str, *, tiny: bool = False) -> Made:
     """The model of that name and the arguments of one call, in its dtype; float32 if `tiny`."""
     model = MODELS[name]

@@ -14,12 +14,14 @@ from benchmarks.gpu.kept_profiles import FOLDER, read
 from fuselight.measure.profile.join import read_profile
 from fuselight.report import (
     Clock,
+    FusedOperator,
     Gap,
     GapKind,
     GeneratedGraph,
     Kernel,
     KernelKind,
     LaunchKind,
+    Location,
     MeasuredConfiguration,
     MeasuredLaunch,
     Phase,
@@ -151,6 +153,27 @@ def test_parts_of_a_made_call_have_their_bounds() -> None:
             "call": 100,
         }
     )
+
+
+def test_attention_that_torch_composed_of_other_operators_is_attention() -> None:
+    """Its kernels come from one line: two multiplications, and a softmax that other code is fused into."""
+    line = (Location("attention.py", 158),)
+    made = _made(matmul=30.0, generated=20.0, convolution=40.0, idle=10.0)
+    softmax = FusedOperator("prims.exp.default", "aten._safe_softmax.default", line)
+    other = FusedOperator("aten.add.Tensor", "", (Location("model.py", 3),))
+    operators = {"matmul": (FusedOperator("aten.bmm.default", "", line),), "generated": (other, softmax)}
+    kinds = list(operators)
+    (graph,) = made.generated
+    kernels = [
+        replace(kernel, operators=operators.get(kinds[place], ()) if place < len(kinds) else (other,))
+        for place, kernel in enumerate(graph.kernels)
+    ]
+    knobs = _by_name(
+        ceilings(replace(made, generated=(replace(graph, kernels=tuple(kernels)),)), noise=NOISE)
+    )
+    assert knobs["attention_flash"].bound_us == 50
+    assert knobs["attention_flash"].detail == "attention kernels: 2"
+    assert knobs["gemm_autotune"].bound_us == 70, "they are what they are as well"
 
 
 def test_the_optimizers_kernels_bound_its_compile_and_nothing_else() -> None:

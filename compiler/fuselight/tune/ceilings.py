@@ -16,6 +16,8 @@ from fuselight.report.tuned import Knob, KnobBound, Skip
 from fuselight.tune.knobs import KNOBS, KnobSetting, Trait, Unsuitable
 
 _ATTENTION = re.compile(r"scaled_dot_product|(flash|efficient|flex|cudnn)_attention|fmha|flash_fwd|flash_bwd")
+_DECOMPOSED_ATTENTION = "_safe_softmax"
+"""The operator of which torch composes attention, with matrix multiplications, where no attention kernel fits."""
 _CONVOLUTION = re.compile(r"conv(?!ert)|implicit_gemm|fprop|dgrad|wgrad")
 _MATMUL = re.compile(r"(^|[._:])(addmm|mm|bmm|baddbmm)([._]|$)|linear|matmul|gemm|nvjet|cutlass|splitk")
 _LIBRARY = (
@@ -121,8 +123,13 @@ def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> C
     launched = sum(launch.us for launch in profile.launches)
     parts: defaultdict[KnobBound, float] = defaultdict(float)
     counts: Counter[KnobBound] = Counter()
+    attention = _decomposed_attention(measured)
     for launch in profile.launches:
-        for bound in _bounds_of(launch, _kernel_of(launch, measured)):
+        kernel = _kernel_of(launch, measured)
+        bounds = set(_bounds_of(launch, kernel))
+        if kernel is not None and _lines_of(kernel) & attention:
+            bounds.add(KnobBound.ATTENTION)
+        for bound in bounds:
             parts[bound] += launch.us * busy / launched if launched else 0.0
             counts[bound] += 1 if launch.kind is LaunchKind.KERNEL else max(1, round(launch.count))
     idle = max(0.0, us - busy)
@@ -136,6 +143,23 @@ def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> C
     else:
         parts.pop(KnobBound.BREAKS, None)
     return CallParts(us, {bound: min(part, us) for bound, part in parts.items()}, dict(counts))
+
+
+def _decomposed_attention(measured: MeasuredConfiguration) -> set[tuple[str, int]]:
+    """Lines that call attention which torch composed of other operators: their kernels are attention's."""
+    return {
+        (operator.stack[-1].path, operator.stack[-1].line)
+        for graph in measured.generated
+        for kernel in graph.kernels
+        for operator in kernel.operators
+        if operator.stack and _DECOMPOSED_ATTENTION in f"{operator.name} {operator.original}"
+    }
+
+
+def _lines_of(kernel: Kernel) -> set[tuple[str, int]]:
+    return {
+        (operator.stack[-1].path, operator.stack[-1].line) for operator in kernel.operators if operator.stack
+    }
 
 
 def _kernel_of(launch: MeasuredLaunch, measured: MeasuredConfiguration) -> Kernel | None:

@@ -11,15 +11,10 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Culprit, Failure, Work
-from fuselight_server.cli.options import (
-    CommandError,
-    CommandOptions,
-    add_command_options,
-    at_least,
-)
+from fuselight.report import Culprit, Failure
+from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
+from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import TargetBenchmark, report_problems
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, report_each
@@ -60,30 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         memory_mb=16384,
         limited="configuration",
     )
-    parser.add_argument(
-        "--compare",
-        metavar="NAME,NAME",
-        action="append",
-        type=_configurations,
-        help="configurations: eager, written (as in source), dynamic, the modes of torch.compile, backend:NAME, each "
-        "with +dynamic, +fullgraph, +OPTION=VALUE after it, a VALUE with a comma in quotes; repeatable "
-        "(default: eager and written)",
-    )
-    add_work_options(parser, verb="measure")
-    parser.add_argument(
-        "--rounds",
-        metavar="N",
-        type=at_least(2),
-        default=10,
-        help="number of interleaved rounds (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
-        type=at_least(0.01),
-        default=2.0,
-        help="seconds of timed calls for each configuration (default: %(default)g)",
-    )
+    add_measure_options(parser)
     parser.add_argument(
         "--device", default="", help="cpu, cuda or cuda:1 (default: this machine's GPU, or the CPU if none)"
     )
@@ -91,12 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cold-cache", action="store_true", help="clear the device's L2 cache before each timed call"
     )
     parser.add_argument("--isolated", action="store_true", help="also time each generated kernel by itself")
-    parser.add_argument(
-        "--accuracy",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="compare results with eager's",
-    )
     parser.add_argument(
         "--profile",
         action=argparse.BooleanOptionalAction,
@@ -108,20 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN|FILE",
         help="compare with an earlier run (`last`, or its id), an exported JSON, or the last run of another .py file",
     )
-
-
-def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
-    """Declare `--train` and `--step`, which `work_of` reads."""
-    work = parser.add_mutually_exclusive_group()
-    work.add_argument("--train", action="store_true", help=f"{verb} forward and backward")
-    work.add_argument(
-        "--step", action="store_true", help=f"{verb} a training step: forward, backward and SGD"
-    )
-
-
-def work_of(options: argparse.Namespace) -> Work | None:
-    """The work of one call that the options name; None: what the target's inputs say."""
-    return Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -137,7 +89,7 @@ def execute(options: argparse.Namespace) -> int:
         isolated=options.isolated,
         device=options.device.strip(),
     )
-    names = tuple(name for group in options.compare or () for name in group)
+    names = asked_configurations(options)
     try:
         if options.format == "html":
             page_parts()
@@ -251,15 +203,6 @@ def _before(against: str | None, exported: str | None, path: str, target: str) -
         offer = f"Its runs are {known}" if known else "It has no runs yet"
         raise CommandError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
     return run
-
-
-def _configurations(text: str) -> tuple[str, ...]:
-    try:
-        names = names_in(text)
-        configurations(names, compiled=False)
-    except ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return tuple(names)
 
 
 def _print(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], options: argparse.Namespace) -> None:

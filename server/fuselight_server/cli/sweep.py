@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight import tuned_file
 from fuselight.codec import encode
-from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import MeasurePlan, TunePlan
-from fuselight.report import Work
 from fuselight.report.tuned import Numerics
 from fuselight.suites import SIZES, SUITES
 from fuselight.version import version
+from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
 from fuselight_server.cli.options import CommandError, add_python_option, at_least, suggestion
 from fuselight_server.cli.terminal import Color, print_error, progress_line, standard_output
 from fuselight_server.formatting import format_count
 from fuselight_server.interpreters import choose
-from fuselight_server.measured.planning import configurations
 from fuselight_server.store import Store, project_root
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus
@@ -75,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--size",
         choices=SIZES,
         default=SIZES[0],
-        help="size of the models of a built-in suite (default: %(default)s)",
+        help="size of the models of a built-in suite (default: %(default)s); with --train they are trained",
     )
     parser.add_argument(
         "--do",
@@ -93,7 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_engine_options(parser)
     _add_folder_options(parser)
     _add_limits(parser)
-    _add_measure_options(parser)
+    add_measure_options(parser)
+    _add_search_options(parser)
     parser.add_argument(
         "--against", metavar="DIR|FILE", help="compare with the results of another sweep, regressions first"
     )
@@ -169,39 +168,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_measure_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--compare",
-        metavar="NAME,NAME",
-        action="append",
-        type=_configurations,
-        help="configurations for bench, as in `fuselight bench`; repeatable (default: eager and written)",
-    )
-    work = parser.add_mutually_exclusive_group()
-    work.add_argument(
-        "--train", action="store_true", help="time forward and backward; a built-in suite is then of training"
-    )
-    work.add_argument("--step", action="store_true", help="time a training step")
-    parser.add_argument(
-        "--rounds",
-        metavar="N",
-        type=at_least(2),
-        default=10,
-        help="interleaved rounds (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
-        type=at_least(0.01),
-        default=2.0,
-        help="seconds of timed calls for each configuration (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--accuracy",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="compare results with eager's",
-    )
+def _add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SECONDS",
@@ -455,13 +422,13 @@ def _folder(options: argparse.Namespace, suite: str) -> ResultsFolder:
 
 
 def _sweep_options(options: argparse.Namespace) -> SweepOptions:
-    work = Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None
+    work = work_of(options)
     return SweepOptions(
         jobs=options.do,
         devices=tuple(name.strip() for group in options.device or () for name in group.split(",")),
         time_limit=options.time_limit,
         memory_limit=options.memory_limit,
-        compare=tuple(name for group in options.compare or () for name in group),
+        compare=asked_configurations(options),
         search=TunePlan(
             work=work,
             budget_seconds=options.budget,
@@ -490,15 +457,6 @@ def _jobs(text: str) -> tuple[SweepJob, ...]:
     if not names:
         raise argparse.ArgumentTypeError(f"name one of {', '.join(known)}")
     return tuple(SweepJob(name) for name in dict.fromkeys(names))
-
-
-def _configurations(text: str) -> tuple[str, ...]:
-    try:
-        names = names_in(text)
-        configurations(names, compiled=False)
-    except ConfigurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return tuple(names)
 
 
 def _budget(text: str) -> float:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics
-from fuselight_server.cli.bench import add_work_options, work_of
 from fuselight_server.cli.fix import FixedFiles
+from fuselight_server.cli.measure_options import add_work_options, work_of
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.targets import complete, report_each

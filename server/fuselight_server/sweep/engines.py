@@ -46,19 +46,23 @@ class Engine(Protocol):
     @property
     def description(self) -> str:
         """Where, in words: `4 processes on this machine`."""
+        ...
 
     @property
     def gpus(self) -> int:
         """How many GPUs tasks can have."""
+        ...
 
     def parallel(self, task: SweepTask) -> int:
         """How many tasks like this one run at the same time."""
+        ...
 
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         """Get ready for these tasks, once. Raises EngineError."""
 
     def outcomes(self, tasks: Sequence[SweepTask]) -> Iterator[TaskOutcome]:
         """Run the tasks, all of them timed or none, and yield what came of each. Raises EngineError."""
+        ...
 
     def close(self) -> None:
         """End what was started."""

@@ -261,7 +261,7 @@ def _ask(address: str) -> tuple[NodeResources, ...]:
             f"--address {address}: no Ray answered within {_ASK_SECONDS:g} s. See `ray status` on the head node"
         ) from None
     try:
-        found = json.loads(asked.stdout.strip().splitlines()[-1])
+        found: dict[str, Any] = json.loads(asked.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         found = {"error": (asked.stderr.strip().splitlines() or ["Ray ended without an answer"])[-1]}
     if "error" in found:

@@ -215,4 +215,4 @@ def _about_of(path: Path) -> dict[str, Any]:
 
 def is_settled(row: SweepRow, *, retry_failed: bool) -> bool:
     """Whether a resumed sweep leaves the task of a row as it is."""
-    return row.status is RowStatus.DONE or not retry_failed
+    return row.status in {RowStatus.DONE, RowStatus.ABSENT} or not retry_failed

@@ -1,0 +1,75 @@
+"""Options of the commands that time a target: configurations, the work of a call, and the duration.
+
+Invariant: a configuration that cannot be read is an error of the command line, before anything runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from fuselight.configurations import ConfigurationError, names_in
+from fuselight.report import Work
+from fuselight_server.cli.options import at_least
+from fuselight_server.measured.planning import configurations
+
+
+def add_measure_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that `work_of` and `asked_configurations` read, `--rounds`, `--seconds`, `--accuracy`."""
+    parser.add_argument(
+        "--compare",
+        metavar="NAME,NAME",
+        action="append",
+        type=_configurations,
+        help="configurations: eager, written (as in source), dynamic, the modes of torch.compile, backend:NAME, each "
+        "with +dynamic, +fullgraph, +OPTION=VALUE after it, a VALUE with a comma in quotes; repeatable "
+        "(default: eager and written)",
+    )
+    add_work_options(parser, verb="measure")
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=at_least(2),
+        default=10,
+        help="number of interleaved rounds (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=at_least(0.01),
+        default=2.0,
+        help="seconds of timed calls for each configuration (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--accuracy",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare results with eager's",
+    )
+
+
+def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
+    """Declare `--train` and `--step`, which `work_of` reads."""
+    work = parser.add_mutually_exclusive_group()
+    work.add_argument("--train", action="store_true", help=f"{verb} forward and backward")
+    work.add_argument(
+        "--step", action="store_true", help=f"{verb} a training step: forward, backward and SGD"
+    )
+
+
+def work_of(options: argparse.Namespace) -> Work | None:
+    """The work of one call that the options name; None: what the target's inputs say."""
+    return Work.TRAINING_STEP if options.step else Work.FORWARD_BACKWARD if options.train else None
+
+
+def asked_configurations(options: argparse.Namespace) -> tuple[str, ...]:
+    """The configurations to compare; none: the default."""
+    return tuple(name for group in options.compare or () for name in group)
+
+
+def _configurations(text: str) -> tuple[str, ...]:
+    try:
+        names = names_in(text)
+        configurations(names, compiled=False)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return tuple(names)

@@ -38,6 +38,7 @@ def main() -> int:
             str(tools / "biome"),
             "ci",
             "extension",
+            "server/fuselight_server/sweep",
             "tests/editor",
             "package.json",
             "tsconfig.json",

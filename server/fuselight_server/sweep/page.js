@@ -1,10 +1,9 @@
 // Search and sort of the table of rows. Everything that it shows is in the page already.
-"use strict";
 
 const table = document.getElementById("rows");
 const search = document.getElementById("search");
-const job = document.getElementById("job");
-const status = document.getElementById("status");
+const jobChoice = document.getElementById("job");
+const statusChoice = document.getElementById("status");
 const shown = document.getElementById("shown");
 
 function filter() {
@@ -14,8 +13,8 @@ function filter() {
     const text = row.textContent.toLowerCase();
     const fits =
       words.every((word) => text.includes(word)) &&
-      (job.value === "" || row.dataset.job === job.value) &&
-      (status.value === "" || row.dataset.status === status.value);
+      (jobChoice.value === "" || row.dataset.job === jobChoice.value) &&
+      (statusChoice.value === "" || row.dataset.status === statusChoice.value);
     row.hidden = !fits;
     count += fits ? 1 : 0;
   }
@@ -45,7 +44,7 @@ function sort(column, heading) {
 }
 
 if (table !== null) {
-  for (const control of [search, job, status]) {
+  for (const control of [search, jobChoice, statusChoice]) {
     control.addEventListener("input", filter);
   }
   for (const [column, heading] of [...table.tHead.rows[0].cells].entries()) {

@@ -112,17 +112,27 @@ def test_a_budget_too_short_for_one_compile_measures_default() -> None:
 
 
 def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
-    target = FakeTarget(
-        us={GRAPHS: 500}, compile_s={"default": 20.0, GRAPHS: 20.0, TUNED: 22.0, FROZEN: 20.0}
-    )
+    target = FakeTarget(us={GRAPHS: 500}, compile_s={"default": 20.0, GRAPHS: 20.0, GEMM: math.inf})
     machine = FakeMachine(target)
-    tuned = machine.search(budget_seconds=50.0)
+    tuned = machine.search(budget_seconds=30.0)
     assert tuned.winner == GRAPHS
-    assert rows(tuned)[GEMM].skipped is Skip.BUDGET
-    assert GEMM not in machine.names()
-    assert any("not compiled: the budget of 50 s" in note for note in tuned.notes)
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
-    assert tuned.seconds <= 50.0
+    assert tuned.seconds <= 30.0
+    assert rows(tuned)[GEMM].outcome is TuneOutcome.UNFINISHED
+    skipped = {name for name, one in rows(tuned).items() if one.skipped is Skip.BUDGET}
+    assert skipped
+    assert not skipped & set(machine.names())
+    assert any("not compiled: the budget of 30 s" in note for note in tuned.notes)
+    why = {one.name: one.skipped for one in tuned.knobs}
+    assert why["gemm_autotune"] is why["combo_kernels"] is Skip.BUDGET
+
+
+def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:
+    slow = {"default": 5.0, GRAPHS: 8.0, GEMM: 60.0, FROZEN: 60.0, TUNED: 60.0}
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 150}, compile_s=slow, idle=0.9, jitter=0.05))
+    tuned = machine.search(jobs=5)
+    assert tuned.winner.startswith(GRAPHS)
+    assert all("triton.cudagraphs=True" in name for name in machine.names()[3:]), machine.names()
+    assert {one.name: one.skipped for one in tuned.knobs}["combo_kernels"] is None
 
 
 def test_a_default_that_fails_ends_the_search() -> None:

@@ -7,6 +7,7 @@ far.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from fuselight.report import (
     Accuracy,
     Confirmation,
     Knob,
+    KnobBound,
     Skip,
     Tuned,
     TunedResult,
@@ -46,6 +48,7 @@ from fuselight.tune.trial import SearchProcess, Trial
 _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     GPU: (
         Knobs({"cuda_graphs"}),
+        Knobs({"cuda_graphs", "gemm_autotune"}),
         Knobs({"cuda_graphs", "coordinate_descent"}),
         Knobs({"cuda_graphs", "freezing"}),
     ),
@@ -57,6 +60,8 @@ _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 _NOISE = {GPU: 0.01, CPU: 0.02}
 """The least difference that counts, whatever the spread of `default`'s rounds."""
 _MOST_NOISE = 0.1
+_HOPE = 0.6
+"""A compile starts if this part of its predicted time is left: at worst the budget ends it."""
 _FINALISTS = 3
 """Candidates that stay alive between races, besides `default`."""
 _RESERVED = 3.0
@@ -92,6 +97,8 @@ class Search:
     _ranked_for: tuple[str, float | None] | None = None
     """The candidate, and its gain, on top of which the planner ranks knobs; None: `default`."""
     _compile: CompileTime | None = None
+    _default_noise: float = 0.0
+    """The least relative difference from `default` that counts; `TimedRounds.noise` is that between candidates."""
     _refused: set[Knobs] = field(default_factory=set)
     """Sets of knobs for which there was no time."""
     _confirmation: Confirmation | None = None
@@ -185,6 +192,8 @@ class Search:
             self._start_more()
             if not pool.working and not pool.compiled:
                 return
+            if self._planner is None and self._budget.left() <= 0:
+                self._end_candidates()  # they would only slow down `default`
             if self._planner is not None and self._left() <= 0:
                 self._notes["the budget ended before every candidate was measured"] = None
                 return
@@ -257,12 +266,18 @@ class Search:
         """The next set of knobs to compile, None if there is none now."""
         if self._planner is not None:
             best = self._best()
-            base = best.knobs if best is not None and best.knobs is not None else Knobs()
+            expected = self._expected_base() if best is None else Knobs()
+            base = best.knobs if best is not None and best.knobs is not None else expected
             ranked_for = (best.name, best.gain) if best is not None else None
             if self._ranked_for != ranked_for:
                 self._planner = Planner(self._promising(best), self._rounds.noise)
                 self._ranked_for = ranked_for
-            return self._planner.next(base, self._gains(), self._pending(), self._may_start)
+            return self._planner.next(
+                base,
+                self._gains(),
+                self._pending(),
+                lambda knobs: knobs >= expected and self._may_start(knobs),
+            )
         if self.plan.work is None and not any(trial.ready_s for trial in self._pool.trials.values()):
             return None  # what a call does is not known yet
         while self._speculative:
@@ -271,6 +286,18 @@ class Search:
                 return knobs
         return None
 
+    def _expected_base(self) -> Knobs:
+        """The set of structural knobs that is expected to win, while it is being compiled and nothing has won yet."""
+        ceiling = {knob.name: knob for knob in self._knobs if knob.skipped is None}
+        promises = {
+            trial.knobs: math.prod(ceilings.promise(BY_NAME[name], ceiling[name]) for name in trial.knobs)
+            for trial in self._pool.trials.values()
+            if trial.knobs and trial.is_alive and trial.gain is None and trial.knobs <= set(ceiling)
+            if all(BY_NAME[name].structural for name in trial.knobs)
+        }
+        base = max(promises, key=lambda one: (promises[one], -len(one)), default=Knobs())
+        return base if promises.get(base, 1.0) > 1 + self._default_noise else Knobs()
+
     def _may_start(self, knobs: Knobs) -> bool:
         """Whether a compile may start now: those that time kernels disturb each other."""
         running = [trial for trial in self._pool.compiling if _autotunes(trial.knobs or Knobs())]
@@ -278,7 +305,7 @@ class Search:
 
     def _fits(self, name: str, knobs: Knobs) -> bool:
         """Whether there is time for a compile; if not, its row says so."""
-        if self._compile is None or self._compile.of(_settings(knobs)) <= self._left():
+        if self._compile is None or _HOPE * self._compile.of(_settings(knobs)) <= self._left():
             return True
         self._pool.skip(name, knobs, Skip.BUDGET)
         return False
@@ -342,13 +369,17 @@ class Search:
         if any(_SYMBOL.search(size) for graph in said["graphs"] for size in graph.get("inputs", ())):
             pool.traits |= {Trait.SYMBOLIC_SIZES}
         timing = default.row.device or default.row.wall
-        noise = max(self._rounds.noise, timing.spread if timing is not None else 0.0)
-        self._rounds.noise = min(_MOST_NOISE, noise)
+        spread = timing.spread if timing is not None else 0.0
+        self._default_noise = min(_MOST_NOISE, max(self._rounds.noise, spread))
         compiled = (default.row.first_us or 0.0) / 1e6
         before = (default.ready_s or 0.0) - default.started_s - compiled
         self._compile = CompileTime(max(0.0, before), compiled)
         if not self.plan.only:
-            self._knobs = self._ceilings(None)
+            expected = {knob.name: knob for knob in self._ceilings(None)}
+            self._knobs = tuple(
+                replace(knob, skipped=expected[knob.name].skipped, detail=expected[knob.name].detail)
+                for knob in ceilings.ceilings(default.row, noise=0.0, unsuitable=self._unsuitable)
+            )
         default.gain = 1.0
         promising = self._promising(None)
         self._planner = Planner(promising, self._rounds.noise)
@@ -360,14 +391,30 @@ class Search:
         self._known()
 
     def _ceilings(self, best: Trial | None) -> tuple[Knob, ...]:
-        """What each knob could gain on top of the best candidate: its kernels take what those of `default` take."""
-        default = self._pool.default
-        us = _median_us(default)
-        return ceilings.ceilings(
-            default.row,
-            noise=self._rounds.noise,
-            us=us / best.gain if us is not None and best is not None and best.gain else None,
-            unsuitable=self._unsuitable,
+        """What each knob could gain on top of the best candidate: its kernels take what those of `default` take.
+
+        Without one: on top of `default` or, if that is more, of CUDA graphs, which leave only the kernels.
+        """
+        default, noise = self._pool.default, self._rounds.noise
+        us, divided = _median_us(default), ceilings.call_parts(default.row)
+        if us is None or divided is None or (best is not None and not best.gain):
+            return ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
+        if best is not None:
+            base_us = us / (best.gain or 1.0)
+            found = ceilings.ceilings(default.row, noise=noise, us=base_us, unsuitable=self._unsuitable)
+            has_graphs = "cuda_graphs" in (best.knobs or ())  # which leave no idle time for others to remove
+            return tuple(
+                replace(knob, skipped=Skip.NOISE) if has_graphs and knob.bound is KnobBound.IDLE else knob
+                for knob in found
+            )
+        plain = ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
+        kernels_us = us - divided.parts[KnobBound.IDLE]
+        if kernels_us <= 0 or self._unsuitable(BY_NAME["cuda_graphs"]) is not None:
+            return plain
+        replayed = ceilings.ceilings(default.row, noise=noise, us=kernels_us, unsuitable=self._unsuitable)
+        better = {knob.name: knob for knob in replayed if knob.skipped is None}
+        return tuple(
+            better.get(knob.name, knob) if knob.bound is not KnobBound.IDLE else knob for knob in plain
         )
 
     def _promising(self, best: Trial | None) -> tuple[KnobSetting, ...]:
@@ -400,8 +447,16 @@ class Search:
             if new:
                 old = [trial for trial in pool.contenders if trial.is_idle]
                 self._rounds.race([pool.default, *old, *new], self._left())
+                self._measure_noise()
         self._retire_losers()
         self._known()
+
+    def _measure_noise(self) -> None:
+        """Candidates that keep the device busy vary less than `default`, which the host may limit."""
+        best = self._best()
+        if best is not None:
+            spread = self._rounds.spread(best)
+            self._rounds.noise = min(self._default_noise, max(_NOISE[self.device], spread))
 
     def _retire_losers(self) -> None:
         """End candidates that cannot win any more, because they hold memory.
@@ -412,7 +467,7 @@ class Search:
         verified = [trial for trial in contenders if trial.is_verified or not self.plan.accuracy]
         least = (verified[0].gain or 0.0) * (1 - 2 * noise) if verified else 0.0
         for place, trial in enumerate(contenders):
-            if place >= _FINALISTS or (trial.gain or 0.0) < max(least, 1 - noise):
+            if place >= _FINALISTS or (trial.gain or 0.0) < max(least, 1 - self._default_noise):
                 self._retire(trial)
 
     def _retire(self, trial: Trial) -> None:
@@ -420,7 +475,7 @@ class Search:
 
     def _faster(self) -> list[Trial]:
         """Candidates that were faster than `default` beyond the noise, the fastest first."""
-        return [trial for trial in self._pool.contenders if (trial.gain or 0.0) > 1 + self._rounds.noise]
+        return [trial for trial in self._pool.contenders if (trial.gain or 0.0) > 1 + self._default_noise]
 
     def _best(self) -> Trial | None:
         """The candidate that leads: the simplest among those that differ by less than the noise."""
@@ -504,8 +559,7 @@ class Search:
     def _decide(self) -> None:
         """Race the last candidates, and confirm the fastest accurate one against `default`."""
         pool = self._pool
-        for trial in pool.compiling:
-            trial.end(TuneOutcome.UNFINISHED)
+        self._end_candidates()
         finalists = [trial for trial in self._faster() if trial.is_idle]
         if len(finalists) > 1 and self._left() > 0:
             self.tell(f"final race of {len(finalists)} candidates")
@@ -523,6 +577,14 @@ class Search:
             self._retire(trial)
         for trial in pool.compiled:
             trial.end(TuneOutcome.UNFINISHED)
+
+    def _end_candidates(self) -> None:
+        """End candidates that are still being compiled, and start no more of them."""
+        self._wanted.clear()
+        self._speculative.clear()
+        for trial in self._pool.compiling:
+            if trial is not self._pool.default:
+                trial.end(TuneOutcome.UNFINISHED)
 
     def _confirm(self, trial: Trial) -> bool:
         """Race a candidate against `default` with fresh rounds. Whether it is faster."""

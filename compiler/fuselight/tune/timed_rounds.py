@@ -72,6 +72,14 @@ class TimedRounds:
             trial.stage = first + standing.stage
             trial.is_eliminated = standing.eliminated
 
+    def spread(self, trial: Trial) -> float:
+        """Half of the interquartile range of a trial's rounds in its last stage, as a fraction of their median."""
+        rounds = [one.us for one in self.samples if one.name == trial.name and one.stage == trial.stage]
+        if len(rounds) <= 1:
+            return 0.0
+        low, median, high = steady_state.quartiles(rounds)
+        return (high - low) / 2 / median if median else 0.0
+
     def confirm(self, trial: Trial) -> Confirmation | None:
         """Race a trial against `default` with fresh rounds; None if one of them failed."""
         default, budget, seconds = self.pool.default, self.pool.budget, self.plan.seconds

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 import fuselight
 from fuselight import tuned_file
 from fuselight.configurations import parse_configuration
 from fuselight.devices import find
+from fuselight.measure.artifacts import save_artifacts
 from fuselight.measure.compile_configuration import configured
 from fuselight.report import Numerics, Preparation, TunedResult, Work
 from fuselight.runtime import backend
@@ -183,6 +185,29 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
     assert json.loads(done.stdout) == {
         "seen": [OPTIONS], "timed": [], "equal": True, "measuring": [], "installed": True,
     }  # fmt: skip
+
+
+def test_saved_artifacts_are_of_the_compile_that_a_replay_makes(
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "_state", backend.ReplayState())
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "search"))
+    model, x = model_and_input()
+    torch._dynamo.reset()
+    with configured(parse_configuration(NAME), find("cpu")) as made, torch.no_grad():
+        compiled = torch.compile(model)
+        expected = compiled(x)
+        name = save_artifacts(made, lambda: compiled(x), str(tmp_path))
+    path = kept(tmp_path, replace(result, artifacts=name))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "program"))
+    torch._dynamo.reset()
+    counters.clear()
+    with torch.no_grad():
+        found = torch.compile(model, backend=backend.replay, options={"file": str(path)})(x)
+    torch.testing.assert_close(found, expected)
+    assert counters["inductor"]["fxgraph_cache_miss"] == 0
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+    torch._dynamo.reset()
 
 
 def test_both_wheels_register_the_backend() -> None:

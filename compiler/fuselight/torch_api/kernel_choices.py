@@ -95,17 +95,17 @@ class ChoiceRecorder:
         selector: Any,
         name: str,
         choices: Any,
-        nodes: Any,
+        input_nodes: Any,
         *args: Any,
         **named: Any,
     ) -> Any:
         every = list(choices)
-        key = _algorithm_key(name, nodes)
-        if key is None or len(every) <= 1:
-            return real(selector, name, every, nodes, *args, **named)
+        key = _algorithm_key(name, input_nodes) if len(every) > 1 else None
+        if key is None:
+            return real(selector, name, every, input_nodes, *args, **named)
         for choice, identity in zip(every, _identities(every), strict=True):
             _mark(choice, functools.partial(self._algorithms.__setitem__, key, identity))
-        return real(selector, name, every, nodes, *args, **named)
+        return real(selector, name, every, input_nodes, *args, **named)
 
     @staticmethod
     def _finalizing(real: Callable[..., Any], buffer: Any, callers: Any) -> Any:
@@ -145,7 +145,7 @@ class _ReplayHooks:
         selector: Any,
         name: str,
         choices: Any,
-        nodes: Any,
+        input_nodes: Any,
         *args: Any,
         **named: Any,
     ) -> Any:
@@ -153,9 +153,9 @@ class _ReplayHooks:
         every = list(choices)
         if len(every) > 1:
             library = sys.modules["torch._inductor.select_algorithm"].ExternKernelCaller
-            taken = _recorded(every, self._algorithms.get(_algorithm_key(name, nodes) or ""))
+            taken = _recorded(every, self._algorithms.get(_algorithm_key(name, input_nodes) or ""))
             every = [taken or next((one for one in every if isinstance(one, library)), every[0])]
-        return real(selector, name, every, nodes, *args, **named)
+        return real(selector, name, every, input_nodes, *args, **named)
 
     def pad(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Pad a multiplication if it was padded."""

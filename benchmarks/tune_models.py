@@ -19,7 +19,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,6 +51,7 @@ _PROVIDER = "example_inputs"
 _LINES, _RESULTS, _PAGE = "models.jsonl", "fuselight-tuned.json", "tuning.md"
 _SPARE_SECONDS = 240.0
 """Seconds that a worker may take beyond the budget: torch's other modes, and the start."""
+_PATHS = ("--out", "--sources")
 _BEGAN = time.monotonic()
 
 
@@ -61,10 +61,10 @@ def main() -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     lines = asked.out / _LINES
     if not asked.only_page:
-        with _Worker() as worker, tempfile.TemporaryDirectory() as folder:
+        with _Worker() as worker:
             for name in _open_models(asked):
                 began = time.monotonic()
-                row = _model(name, Path(folder), worker, asked)
+                row = _model(name, worker, asked)
                 with lines.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
                 asked.longest = max(asked.longest, time.monotonic() - began)
@@ -92,10 +92,12 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="small models in float32, for a CPU")
     parser.add_argument("--minutes", type=float, help="start no search that may take longer than that in all")
     parser.add_argument("--out", type=Path, default=Path("artifacts/tuning"))
+    parser.add_argument("--sources", type=Path, help="where the files of the targets go; OUT/sources")
     parser.add_argument("--only-page", action="store_true", help="search nothing")
     asked = parser.parse_args()
     asked.models = list(_names(asked.models))
     asked.out = asked.out.resolve()
+    asked.sources = (asked.sources or asked.out / "sources").resolve()
     asked.longest = 0.0
     return asked
 
@@ -135,12 +137,13 @@ def _page(asked: argparse.Namespace) -> str:
     return text
 
 
-def _model(name: str, folder: Path, worker: _Worker, asked: argparse.Namespace) -> dict[str, Any]:
+def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, Any]:
     """Search for one model; stores its result for replay."""
     from benchmarks.tuned_models import BUILDING, MODELS, source  # noqa: PLC0415 - imports torch
 
     model = MODELS[name]
-    path = folder / f"{name}.py"
+    asked.sources.mkdir(parents=True, exist_ok=True)
+    path = asked.sources / f"{name}.py"
     path.write_text(source(name, tiny=asked.tiny), encoding="utf-8")
     plan = TunePlan(
         work=model.work, device=asked.device, budget_seconds=asked.budget, numerics=asked.numerics,
@@ -289,8 +292,7 @@ def _arguments() -> list[str]:
     """The arguments without paths of this machine."""
     given = sys.argv[1:]
     return [
-        "FOLDER" if place and given[place - 1] == "--out" else argument
-        for place, argument in enumerate(given)
+        "FOLDER" if place and given[place - 1] in _PATHS else argument for place, argument in enumerate(given)
     ]
 
 

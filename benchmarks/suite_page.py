@@ -46,7 +46,9 @@ def with_sweeps(rows: Sequence[Row], sweeps: Iterable[Row]) -> list[Row]:
     """The rows, each with what sweeps say of the same model."""
     found: dict[tuple[str, str], Row] = {}
     for row in rows:
-        found[row["group"], row["name"]] = dict(row)
+        kept = found[row["group"], row["name"]] = dict(row)
+        if kept.get("graphs_without_kernels"):  # a count of some of its graphs is no number of kernels
+            kept.pop("kernels", None)
     for line in sweeps:
         key = (str(line.get("group", "")), str(line.get("name", "")).partition(":")[0])
         if key not in found or line.get("status") != "done":
@@ -161,7 +163,6 @@ def _has_run(row: Row) -> bool:
 
 
 def _remark(row: Row) -> str:
-    is_partial = not row.get("kernels") or row.get("graphs_without_kernels")
-    lost = row.get("kernels_failure", "") if is_partial else ""
+    lost = "" if "kernels" in row else row.get("kernels_failure", "")
     reasons = (row["absent"], row.get("failure", ""), lost, row["note"])
     return "; ".join(one.replace("|", "\\|") for one in reasons if one)

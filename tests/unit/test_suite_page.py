@@ -68,6 +68,9 @@ def test_the_reason_why_kernels_are_missing_is_shown_until_there_are_some() -> N
     reason = "no module `effdet`"
     assert line(suite_page([row("a", kernels_failure=reason)], [], []), "a")[-1] == reason
     assert line(suite_page([row("a", kernels_failure=reason, kernels=3)], [], []), "a")[-1] == ""
+    partial = suite_page([row("a", kernels_failure=reason, kernels=3, graphs_without_kernels=1)], [], [])
+    assert (line(partial, "a")[5], line(partial, "a")[-1]) == ("–", reason)
+    assert "Kernels were generated for 0 models" in " ".join(partial.split())
 
 
 def test_sweeps_add_kernels_and_times() -> None:

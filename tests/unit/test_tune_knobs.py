@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,3 +133,9 @@ def test_every_work_and_device_has_knobs(work: Work, device: str) -> None:
 def _skip(name: str, **changed: Any) -> Skip | None:
     found = _unsuitable(name, **changed)
     return found.skip if found is not None else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_about_searches_names_the_knob_or_its_notation(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
+    assert name in page or all(part in page for part in BY_NAME[name].parts)

@@ -44,7 +44,7 @@ export interface CandidateRow {
   readonly label: string;
   readonly outcome: Outcome;
   readonly outcome_words: string;
-  /** Why it has no place in the race; empty if it has. */
+  /** Why it did not win, where its time does not say it; else empty. */
   readonly why: string;
   readonly us: number | null;
   /** 0.01 is ± 1%. */

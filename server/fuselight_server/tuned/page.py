@@ -216,12 +216,12 @@ def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Json:
 
 
 def _why(one: TuneCandidate) -> str:
-    """Why a candidate has no place in the race; empty if it has."""
+    """Why a candidate did not win, where its time does not say it."""
     if one.configuration.failure is not None:
         return measured_words.failed(one.configuration.failure)
     if one.outcome is TuneOutcome.SKIPPED:
         return words.why_skipped(one.skipped or Skip.BUDGET, "")
-    return ""
+    return words.EXPLAINED.get(one.outcome, "")
 
 
 def _race(tuned: Tuned) -> Iterator[Json]:

@@ -27,8 +27,10 @@ _OWN_SECONDS = 60.0
 """Of a search, in addition to its compiles and its budget."""
 FIX_SHARE = 0.25
 """Part of the budget in which fixes are verified before the search, at most."""
-_ALWAYS = 3
-"""Processes of each search besides its candidates: eager, `default`, and the reference in float64."""
+_ALWAYS = 5
+"""Processes of each search besides its compiles: eager, `default`, the reference in float64, and those that race."""
+_MOST_COMPILES = 6
+"""Compiles that a search runs side by side, at most."""
 
 
 def budget_seconds(text: str) -> float:
@@ -68,7 +70,7 @@ def scaled(limits: Limits, plan: TunePlan) -> Limits:
     seconds = (
         plan.budget_seconds + plan.limit_seconds * (2 + modes) + _OWN_SECONDS if plan.limit_seconds else 0.0
     )
-    side_by_side = plan.jobs or max(2, (os.cpu_count() or 2) // 2)
+    side_by_side = plan.jobs or min(_MOST_COMPILES, max(2, (os.cpu_count() or 1) // 3))
     return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * (side_by_side + _ALWAYS))
 
 

@@ -71,13 +71,19 @@ OUTCOMES = {
     TuneOutcome.WINNER: "winner",
     TuneOutcome.BASELINE: "baseline",
     TuneOutcome.SLOWER: "slower",
-    TuneOutcome.ELIMINATED: "eliminated early: too slow to win",
-    TuneOutcome.UNCONFIRMED: "led the race, but the confirming race did not show it to be faster than default",
+    TuneOutcome.ELIMINATED: "eliminated",
+    TuneOutcome.UNCONFIRMED: "not confirmed",
     TuneOutcome.INACCURATE: "wrong results",
     TuneOutcome.FAILED: "failed",
     TuneOutcome.SKIPPED: "not tried",
     TuneOutcome.UNFINISHED: "not measured in time",
 }
+
+EXPLAINED = {
+    TuneOutcome.ELIMINATED: "it left the race early: too slow to win",
+    TuneOutcome.UNCONFIRMED: "it led the race, but the confirming race did not show it to be faster than default",
+}
+"""Outcomes that need a sentence."""
 
 NUMERICS = {
     Numerics.EXACT: "exact: only what torch.compile itself does",

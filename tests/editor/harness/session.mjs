@@ -20,6 +20,8 @@ const viewport = { width: 1400, height: 900 };
 /** Each setting belongs to one test and does not affect the others, so that a start needs no wait for a change. */
 const settings = {
   "fuselight.bench.device": "cpu",
+  "fuselight.tune.device": "cpu",
+  "fuselight.tune.budget": process.env.FUSELIGHT_PICTURES ? 240 : 30,
   "fuselight.devices": { "lab card": { like: "h100", memoryGb: 94 } },
   // The README's picture shows a benchmark of the usual duration.
   ...(process.env.FUSELIGHT_PICTURES ? {} : { "fuselight.bench.seconds": 0.2, "fuselight.bench.rounds": 3 }),

@@ -21,6 +21,7 @@ const pictures = new Set([
   "live",
   "quick-fix",
   "report",
+  "tuning",
   "verified-fix",
 ]);
 

@@ -20,6 +20,7 @@ from fuselight_server.cli.formats.tune import print_searches
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.cli.tune import TargetSearch
 from fuselight_server.fixes import FixClass, fixer
+from fuselight_server.measured import exports
 from fuselight_server.tuned.decisions import WrittenDecision
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, replaced, report_of_text
@@ -151,6 +152,24 @@ def test_json_has_the_page_and_the_result(model: Path, monkeypatch: pytest.Monke
     assert (target["name"], target["result"]["gain"]) == ("Net", 1.6)
     assert target["page"]["file_shown"] == "fuselight-tuned.json"
     assert target["page"]["candidates"]
+
+
+def test_html_is_the_page_by_itself(
+    model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    parts = tmp_path_factory.mktemp("parts")
+    monkeypatch.setattr(exports, "extension_folder", lambda: parts)
+    worker = AnsweringWorker(answer(model))
+    done = tune(monkeypatch, worker, "--format", "html")
+    assert (done.exit_code, worker.requests) == (2, []), "before a search of minutes"
+    assert "build it with `npm ci && npm run build`" in done.stderr
+    for name, text in (("dist/tune.js", "draw()"), ("media/bench.css", "body {}")):
+        (parts / name).parent.mkdir()
+        (parts / name).write_text(text)
+    done = tune(monkeypatch, worker, "--format", "html")
+    assert done.exit_code == 0
+    assert "<title>Tuning: Net</title>" in done.stdout
+    assert '"gain": 1.6' in done.stdout
 
 
 def test_a_result_that_cannot_be_written_is_still_printed(

@@ -59,6 +59,6 @@ def test_a_misspelled_candidate_is_refused_with_an_offer() -> None:
 def test_a_search_has_time_for_its_budget_and_for_default_and_memory_for_its_processes() -> None:
     plan = TunePlan(budget_seconds=100.0, limit_seconds=50.0, jobs=2)
     limits = scaled(Limits(seconds=1.0, memory_mb=10), plan)
-    assert (limits.seconds, limits.memory_mb) == (100 + 2 * 50 + 60, 10 * 5)
+    assert (limits.seconds, limits.memory_mb) == (100 + 2 * 50 + 60, 10 * 7)
     assert scaled(Limits(), TunePlan(limit_seconds=0.0)).seconds == 0, "no limit"
     assert scaled(Limits(), TunePlan(modes=True)).seconds > scaled(Limits(), TunePlan()).seconds

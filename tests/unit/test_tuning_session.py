@@ -136,6 +136,9 @@ async def test_progress_has_the_best_so_far(session: Session) -> None:
     assert describe(running) == f"Tuning f: default: compiling; {BEST}"
     assert session.titles()[2] == "Cancel Tuning"
     assert session.titles()[-1].startswith("best so far CUDA graphs")
+    kept = session.state.tunings[session.key]
+    kept.report = replace(kept.report, tuned=undecided(winner="default"))
+    assert session.titles()[-1] == "nothing faster than default yet (partial: still running)"
     page = await session.page()
     assert (page["running"], page["partial"], page["result"]) == (True, True, None)
     await session.analysis.close()

@@ -162,8 +162,9 @@ def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
     tuned = shown.tuned
     if tuned is None or not shown.has_data:
         return Info(_not_tuned(result), "", SHOW_TUNING)
-    best = progress_best(tuned)
-    text = best if tuned.result is None and best else lens_words(tuned)
+    text = lens_words(tuned)
+    if tuned.result is None and not tuned.finished:
+        text = progress_best(tuned) or "nothing faster than default yet"
     failed = ", failed" if shown is not result and not result.unfinished else ""
     return Info(text + failed, _state(result, is_running=is_running), SHOW_TUNING)
 

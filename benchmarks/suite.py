@@ -294,7 +294,7 @@ def about(python: str, rows: Iterable[SuiteRow]) -> dict[str, Any]:
             (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")),
             processor,
         )
-    machine = f"{os.cpu_count()} cores, {processor}, {platform.system()} {platform.release()}"
+    machine = f"{os.cpu_count()} cores, {processor}, {platform.system()}"
     return {"machine": machine, "versions": json.loads(done.stdout)}
 
 

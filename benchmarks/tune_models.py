@@ -132,7 +132,8 @@ def _rows(lines: Path) -> list[dict[str, Any]]:
 
 
 def _page(asked: argparse.Namespace) -> str:
-    text = tuned_table.page([tuned_table.read_row(row) for row in _rows(asked.out / _LINES)])
+    rows = [tuned_table.read_row(row) for row in _rows(asked.out / _LINES)]
+    text = tuned_table.page(rows, asked.models)
     (asked.out / _PAGE).write_text(text, encoding="utf-8")
     return text
 

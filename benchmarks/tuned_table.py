@@ -122,8 +122,8 @@ def summary(row: TunedRow) -> str:
     return f"{row.winner}, {_ratio(row.gain)} over default in {_number(row.seconds)} s"
 
 
-def page(rows: Sequence[TunedRow]) -> str:
-    """The table, the means, and each miss."""
+def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
+    """The table, the means, and each miss. `models`: those that are to be searched; without a row they are listed."""
     ordered = sorted(rows, key=lambda row: row.half != "building")
     head = (
         "| model | half | work | rows | eager | default | "
@@ -135,6 +135,9 @@ def page(rows: Sequence[TunedRow]) -> str:
     text = "\n".join(lines)
     notes = [f"- {row.model}: {name}: {why}" for row in ordered for name, why in row.failures.items()]
     notes += [f"- {row.model}: {row.failure}" for row in ordered if row.failure]
+    known = {row.model for row in rows}
+    if missing := [name for name in models if name not in known]:
+        notes.append(f"- no search was run yet: {', '.join(missing)}")
     means = "\n".join(f"- {line}" for line in _means(ordered))
     made = "\n".join(f"- {key}: {value}" for key, value in _made(ordered).items())
     missed = ("\n\n## Not measured\n\n" + "\n".join(notes)) if notes else ""
@@ -166,11 +169,11 @@ def _means(rows: Sequence[TunedRow]) -> Iterable[str]:
         if not gains:
             continue
         name = half or "all"
-        yield f"{name}: {_ratio(_mean(gains))} over `default` (goal {GAIN:.2f}×), {len(gains)} models"
+        yield f"{name}: {_ratio(_mean(gains))} over `default` (goal {GAIN:.2f}×), models: {len(gains)}"
         if over:
             yield (
                 f"{name}: {_ratio(_mean(over))} over the best of torch's modes (goal {OVER_MODES:.2f}×), "
-                f"{len(over)} models"
+                f"models: {len(over)}"
             )
     slower = [row.model for row in rows if row.gain is not None and row.gain < 1]
     yield f"slower than `default`: {', '.join(slower) or 'none'}"

@@ -149,7 +149,8 @@ class TunePlan:
     fixes: tuple[str, ...] = ()
     """Titles of those fixes."""
     artifacts: str = ""
-    """A folder for the winner's saved cache artifacts; empty: none are saved."""
+    """A folder for the winner's saved cache artifacts, which takes one more compile after the budget; empty: none are
+    saved."""
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,16 @@ def test_the_page_has_means_by_half_and_overall() -> None:
         read("b", "held out", *both, candidate(WINNER, 60), gain=1.0),
     ]
     text = tuned_table.page(rows)
-    assert "- building: 4.00× over `default` (goal 1.20×), 1 models" in text
-    assert "- all: 2.00× over `default` (goal 1.20×), 2 models" in text
-    assert "- all: 1.10× over the best of torch's modes (goal 1.05×), 2 models" in text
+    assert "- building: 4.00× over `default` (goal 1.20×), models: 1" in text
+    assert "- all: 2.00× over `default` (goal 1.20×), models: 2" in text
+    assert "- all: 1.10× over the best of torch's modes (goal 1.05×), models: 2" in text
     assert "- slower than `default`: none" in text
     assert "- searches that took longer than one `max-autotune` compile: a, b" in text, "30 s against 20 s"
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 1
     assert "- command: `python -m benchmarks.tune_models`" in text
+
+
+def test_models_without_a_search_are_named() -> None:
+    text = tuned_table.page([], ["bert_b1", "gpt2_b1"])
+    assert "no search was run yet: bert_b1, gpt2_b1" in text

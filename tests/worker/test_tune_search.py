@@ -169,6 +169,17 @@ def test_torchs_modes_are_measured_after_the_search() -> None:
     assert accuracy is not None
 
 
+def test_saving_artifacts_is_not_part_of_the_search() -> None:
+    target = FakeTarget(us={GRAPHS: 500}, compile_s={GRAPHS: 30.0})
+    without, machine = FakeMachine(target).search(), FakeMachine(target)
+    tuned = machine.search(artifacts="folder")
+    assert tuned.seconds == pytest.approx(without.seconds)
+    assert machine.now > tuned.seconds + 29
+    assert tuned.result is not None
+    assert without.result is not None
+    assert tuned.result.graphs == without.result.graphs
+
+
 @pytest.mark.parametrize("is_wrong", [False, True])
 def test_random_results_are_compared_at_the_end(is_wrong: bool) -> None:  # noqa: FBT001 - both cases
     wrong = frozenset({GRAPHS} if is_wrong else ())

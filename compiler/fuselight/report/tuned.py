@@ -248,7 +248,7 @@ class Tuned:
     notes: tuple[str, ...] = ()
     """Remarks that a reader needs: the budget was too short, other processes on the device, no GPU."""
     seconds: float = 0.0
-    """Duration of the search, without `modes_seconds`."""
+    """Duration of the search, without `modes_seconds` and without the compile that saves artifacts."""
     modes_seconds: float = 0.0
     """Duration of measuring torch's other modes, if requested."""
     finished: bool = False

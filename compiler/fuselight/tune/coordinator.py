@@ -140,6 +140,8 @@ class Search:
                 self._decide()
                 self._describe()
             self._seconds = self._budget.elapsed
+            if self.plan.artifacts and self._result is not None:
+                self._save_artifacts()
             if self.plan.modes and self._planner is not None:
                 self._measure_modes()
             self._compare_with_eagers_numbers()
@@ -611,11 +613,19 @@ class Search:
         if self.plan.accuracy and pool.has_reference and not pool.default.judged:
             pool.default.judged = True
             pool.order(pool.default, "judge", **pool.compared, varies=pool.varies)
-        said = pool.order(winner, "replay", artifacts=self.plan.artifacts)
+        said = pool.order(winner, "replay", artifacts="")
         self._result = self.result_of(self._summary(winner), said) if said is not None else None
         for trial in pool.baselines:
             pool.refresh(trial)
         self._known()
+
+    def _save_artifacts(self) -> None:
+        """Save the caches of the winner's compile, which takes one more compile."""
+        self.tell("saving the compiled code of the winner")
+        winner = self._pool.trials[self._winner]
+        said = self._pool.order(winner, "replay", artifacts=self.plan.artifacts)
+        if said is not None:
+            self._result = self.result_of(self._summary(winner), said)
 
     def _summary(self, trial: Trial) -> TunedResult:
         """The numbers of a result."""

@@ -27,12 +27,21 @@ def variables() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
+INTERRUPTIBLE = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from fuselight_server import main
+sys.exit(main())
+"""
+"""The command. A shell that runs the tests in the background has them ignore Ctrl-C, which processes inherit."""
+
+
 def sweep(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
-            "-m",
-            "fuselight_server",
+            "-c",
+            INTERRUPTIBLE,
             "sweep",
             "models",
             "--engine",

@@ -432,7 +432,7 @@ def test_an_invalid_answer_of_a_worker_ends_only_the_run(connect: Start, tmp_pat
     uri = saved(client, tmp_path)
     client.idle(1)
     assert any(code in {"FL403", "FL409", "FL504"} for code in codes(client, uri)), client.diagnostics(uri)
-    assert client.lenses(uri)[3] == "Details"
+    assert client.lenses(uri)[3:5] == ["Tune", "Details"]
 
 
 def test_deleting_a_file_removes_its_findings(client: Client, folder: Path) -> None:

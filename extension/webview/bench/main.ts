@@ -16,8 +16,7 @@ import type {
 } from "../../src/bench/messages";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";
-import { keepReading } from "../reading";
-import type { Chart } from "./chart";
+import { createPageFrame } from "../page_frame";
 import { choice } from "./choice";
 import { pictureOf } from "./picture";
 import { profileOf } from "./profiles";
@@ -30,7 +29,6 @@ import {
   verdictSection,
   waitingSection,
 } from "./sections";
-import { onThemeChange } from "./theme";
 import { configurationName, moment, pictureName, summary } from "./words";
 
 /** An option's id in place of a run's id. */
@@ -42,21 +40,12 @@ let of: BenchShown | null = host?.getState() ?? null;
 /** The choice of the user; null without one. */
 let profile: string | null = host?.getState()?.profile ?? null;
 let page: MeasuredPage | null = null;
-let charts: readonly Chart[] = [];
 
-const title = element("h1");
-const description = element("p");
-const status = element("p", { class: "status", role: "status" });
+const frame = createPageFrame();
 const again = button("Benchmark", "Benchmark this target again", () =>
   host?.postMessage({ type: "benchmark" }),
 );
 const cancel = button("Cancel", "Cancel the benchmark", () => host?.postMessage({ type: "cancel" }));
-const toolbar = element("div", { class: "bar" });
-const main = element("main");
-document.body.append(
-  element("header", {}, element("div", { class: "words" }, title, description), status, toolbar),
-  main,
-);
 
 function draw(next: MeasuredPage): void {
   const before = page;
@@ -68,13 +57,7 @@ function draw(next: MeasuredPage): void {
 }
 
 function drawHead(shown: MeasuredPage): void {
-  title.textContent = `Benchmark of ${shown.title}`;
-  document.title = title.textContent;
-  description.textContent = shown.found ? summary(shown) : "";
-  const stale = "The code has changed since this was measured.";
-  status.textContent = shown.running || !shown.found ? shown.message : shown.stale ? stale : "";
-  status.classList.toggle("running", shown.running);
-  status.classList.toggle("doubt", !shown.running && shown.found && shown.stale);
+  frame.drawHead(`Benchmark of ${shown.title}`, shown.found ? summary(shown) : "", shown);
   again.textContent = shown.found ? "Benchmark again" : "Benchmark";
   again.hidden = shown.running;
   cancel.hidden = !shown.running;
@@ -89,34 +72,18 @@ function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
 }
 
 function drawBody(shown: MeasuredPage): void {
-  const kept = keepReading(main);
-  const readings = new Map(charts.map((chart) => [chart.key, chart.reading()]));
-  for (const chart of charts) {
-    chart.dispose();
-  }
-  toolbar.replaceChildren(...tools(shown));
+  frame.drawTools(tools(shown));
   const names = Object.keys(shown.profiles);
   const current = profileOf(shown.profiles, profile);
   const details = current === null ? undefined : shown.profiles[current];
-  const sections: readonly (Section | null)[] = [
+  frame.drawSections([
     waitingSection(shown),
     verdictSection(shown, open),
     configurationsSection(shown, open),
     notesSection(shown),
     comparisonSection(shown, open),
     ...(details === undefined ? [] : [chooseProfile(names, current), ...profileSections(details, open)]),
-  ];
-  const there = sections.filter((section) => section !== null);
-  main.replaceChildren(...there.map(({ root }) => root));
-  charts = there.flatMap((section) => section.charts);
-  for (const chart of charts) {
-    const reading = readings.get(chart.key);
-    if (reading !== undefined) {
-      chart.resume(reading);
-    }
-    chart.draw();
-  }
-  kept();
+  ]);
   remember();
 }
 
@@ -138,7 +105,7 @@ function chooseProfile(names: readonly string[], current: string | null): Sectio
 
 function redrawTools(): void {
   if (page !== null) {
-    toolbar.replaceChildren(...tools(page));
+    frame.drawTools(tools(page));
   }
 }
 
@@ -212,7 +179,7 @@ function exports(formats: readonly ExportFormat[]): HTMLElement {
 
 function exportPicture(): void {
   const name = page === null ? "benchmark.png" : pictureName(page);
-  const data = pictureOf(title.textContent, description.textContent, charts);
+  const data = pictureOf(frame.title(), frame.description(), frame.charts());
   if (host !== null) {
     host.postMessage({ type: "picture", name, data });
   } else if (data !== "") {
@@ -231,11 +198,6 @@ window.addEventListener("message", ({ data }: MessageEvent<DrawPage>) => {
     of = data.of;
     draw(data.page);
     remember();
-  }
-});
-onThemeChange(() => {
-  for (const chart of charts) {
-    chart.draw();
   }
 });
 

@@ -6,13 +6,10 @@
 
 import type { BenchTarget } from "../../src/bench/messages";
 import type { DrawTuning, TunedPage, TuneMessage } from "../../src/tune/messages";
-import type { Chart } from "../bench/chart";
-import type { Section } from "../bench/sections";
-import { onThemeChange } from "../bench/theme";
 import { moment } from "../bench/words";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";
-import { keepReading } from "../reading";
+import { createPageFrame } from "../page_frame";
 import {
   candidatesSection,
   decisionSection,
@@ -25,17 +22,7 @@ import {
 
 const host = acquireHost<TuneMessage, BenchTarget>();
 let page: TunedPage | null = null;
-let charts: readonly Chart[] = [];
-
-const title = element("h1");
-const description = element("p");
-const status = element("p", { class: "status", role: "status" });
-const toolbar = element("div", { class: "bar" });
-const main = element("main");
-document.body.append(
-  element("header", {}, element("div", { class: "words" }, title, description), status, toolbar),
-  main,
-);
+const frame = createPageFrame();
 
 function draw(next: TunedPage): void {
   const before = page;
@@ -47,13 +34,7 @@ function draw(next: TunedPage): void {
 }
 
 function drawHead(shown: TunedPage): void {
-  title.textContent = `Tuning of ${shown.title}`;
-  document.title = title.textContent;
-  description.textContent = shown.found ? summary(shown) : "";
-  const stale = "The code has changed since this was measured.";
-  status.textContent = shown.running || !shown.found ? shown.message : shown.stale ? stale : "";
-  status.classList.toggle("running", shown.running);
-  status.classList.toggle("doubt", !shown.running && shown.found && shown.stale);
+  frame.drawHead(`Tuning of ${shown.title}`, shown.found ? summary(shown) : "", shown);
 }
 
 /** While a search runs, often only the text of its progress changes. */
@@ -63,13 +44,8 @@ function sameBody(left: TunedPage, right: TunedPage): boolean {
 }
 
 function drawBody(shown: TunedPage): void {
-  const kept = keepReading(main);
-  const readings = new Map(charts.map((chart) => [chart.key, chart.reading()]));
-  for (const chart of charts) {
-    chart.dispose();
-  }
-  toolbar.replaceChildren(...tools(shown));
-  const sections: readonly (Section | null)[] = [
+  frame.drawTools(tools(shown));
+  frame.drawSections([
     waitingSection(shown),
     decisionSection(shown),
     replaySection(shown),
@@ -77,18 +53,7 @@ function drawBody(shown: TunedPage): void {
     raceSection(shown),
     knobsSection(shown),
     notesSection(shown),
-  ];
-  const there = sections.filter((section) => section !== null);
-  main.replaceChildren(...there.map(({ root }) => root));
-  charts = there.flatMap((section) => section.charts);
-  for (const chart of charts) {
-    const reading = readings.get(chart.key);
-    if (reading !== undefined) {
-      chart.resume(reading);
-    }
-    chart.draw();
-  }
-  kept();
+  ]);
 }
 
 function tools(shown: TunedPage): readonly HTMLElement[] {
@@ -135,11 +100,6 @@ window.addEventListener("message", ({ data }: MessageEvent<DrawTuning>) => {
   if (host !== null && data.type === "draw") {
     draw(data.page);
     host.setState({ uri: data.of.uri, target: data.of.target });
-  }
-});
-onThemeChange(() => {
-  for (const chart of charts) {
-    chart.draw();
   }
 });
 

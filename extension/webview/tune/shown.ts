@@ -22,7 +22,7 @@ export function roundsOf({ points }: RaceSeries): readonly Round[] {
   return points.flatMap(([at, us, stage]) => (at === null || us === null ? [] : [{ at, us, stage }]));
 }
 
-/** A name for each series: two candidates with the same label are told apart by their notation. */
+/** The name of each series: its label, or its notation if another candidate has the same label. */
 export function namesOf(race: readonly RaceSeries[]): readonly string[] {
   return race.map(({ name, label }) => (race.filter((one) => one.label === label).length > 1 ? name : label));
 }

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.configurations import EAGER, MODES
+from fuselight.configurations import EAGER
 from fuselight.measure.accuracy import RANDOM
 from fuselight.protocol import TunePlan
 from fuselight.report import (
-    Accuracy,
     Confirmation,
     Knob,
     KnobBound,
@@ -40,8 +39,10 @@ from fuselight.tune.knobs import (
     configuration_of,
     unsuitable,
 )
+from fuselight.tune.modes import measure_modes
 from fuselight.tune.pool import DEFAULT, TrialPool
 from fuselight.tune.schedule import MOST_AUTOTUNES, Budget, CompileTime, Knobs, Planner, named_knobs
+from fuselight.tune.summary import accuracy_words, median_us, summary
 from fuselight.tune.timed_rounds import TimedRounds, complexity
 from fuselight.tune.trial import SearchProcess, Trial
 
@@ -143,7 +144,17 @@ class Search:
             if self.plan.artifacts and self._result is not None:
                 self._save_artifacts()
             if self.plan.modes and self._planner is not None:
-                self._measure_modes()
+                began, winner = self.clock(), self._pool.trials[self._winner]
+                measure_modes(
+                    self._pool,
+                    self._rounds,
+                    winner,
+                    jobs=self.jobs,
+                    accuracy=self.plan.accuracy,
+                    tell=self.tell,
+                )
+                self._modes_seconds = self.clock() - began
+                self._known()
             self._compare_with_eagers_numbers()
         finally:
             self._pool.end()
@@ -398,7 +409,7 @@ class Search:
         Without one: on top of `default` or, if that is more, of CUDA graphs, which leave only the kernels.
         """
         default, noise = self._pool.default, self._rounds.noise
-        us, divided = _median_us(default), ceilings.call_parts(default.row)
+        us, divided = median_us(default), ceilings.call_parts(default.row)
         if us is None or divided is None or (best is not None and not best.gain):
             return ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
         if best is not None:
@@ -550,7 +561,7 @@ class Search:
         pool.order(winner, "judge_random", **pool.compared)
         if winner.is_accurate:
             if self._result is not None:
-                self._result = replace(self._result, accuracy=_accuracy_words(winner.row.accuracy))
+                self._result = replace(self._result, accuracy=accuracy_words(winner.row.accuracy))
             return
         winner.outcome = TuneOutcome.INACCURATE
         self._winner, self._confirmation = DEFAULT, None
@@ -628,59 +639,10 @@ class Search:
             self._result = self.result_of(self._summary(winner), said)
 
     def _summary(self, trial: Trial) -> TunedResult:
-        """The numbers of a result."""
-        pool, confirmed = self._pool, self._confirmation
-        made = TunedResult(
-            file="",
-            target="",
-            work=pool.work,
-            numerics=self.plan.numerics,
-            device=pool.machine.device,
-            configuration=trial.name,
-            us=_median_us(trial) or 0.0,
-            default_us=_median_us(pool.default) or 0.0,
-            eager_us=_median_us(pool.trials.get(EAGER)),
-            gain=trial.gain or 1.0,
-            accuracy=_accuracy_words(trial.row.accuracy),
-            when=self._when,
-        )
-        if trial is pool.default or confirmed is None:
-            return made
-        return replace(
-            made,
-            us=confirmed.us,
-            default_us=confirmed.default_us,
-            gain=confirmed.gain,
-            gain_low=confirmed.low,
-        )
-
-    def _measure_modes(self) -> None:
-        """Measure torch's other modes beside the winner, for comparison."""
-        began, pool = self.clock(), self._pool
-        names = [name for name in MODES if name not in pool.trials]
-        for name in names:
-            self.tell(f"compiling torch's mode {name}")
-            while len(pool.compiling) >= self.jobs:
-                pool.collect()
-            if (started := pool.start(name)) is not None:
-                started.outcome = TuneOutcome.BASELINE
-        while pool.working:
-            pool.collect()
-        modes = [trial for name in names if (trial := pool.trials.get(name)) is not None and trial.is_idle]
-        self.tell("timing torch's modes")
-        with pool.quiet():
-            modes = [trial for trial in modes if self._rounds.warm(trial)]
-            others = [trial for trial in (*pool.baselines, pool.trials[self._winner]) if trial.is_idle]
-            racing = list(dict.fromkeys([*others, *modes]))
-            self._rounds.take_turns(racing)
-            for trial in modes:
-                pool.order(trial, "weigh")
-        for trial in racing:
-            if self.plan.accuracy and trial in modes:
-                pool.order(trial, "judge", **pool.compared, varies=pool.varies)
-            pool.refresh(trial)
-        self._modes_seconds = self.clock() - began
-        self._known()
+        """The numbers of a result; those of the confirming race where `trial` won it."""
+        confirmed = self._confirmation if trial is not self._pool.default else None
+        made = summary(trial, self._pool, confirmed)
+        return replace(made, numerics=self.plan.numerics, when=self._when)
 
 
 def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
@@ -690,14 +652,3 @@ def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
 def _autotunes(knobs: Knobs) -> bool:
     """Whether a compile times kernels on the device."""
     return any(BY_NAME[name].autotunes for name in knobs)
-
-
-def _median_us(trial: Trial | None) -> float | None:
-    timing = (trial.row.device or trial.row.wall) if trial is not None else None
-    return None if timing is None else timing.median_us
-
-
-def _accuracy_words(accuracy: Accuracy | None) -> str:
-    if accuracy is None or accuracy.passed is None:
-        return f"not compared: {accuracy.why}" if accuracy is not None and accuracy.why else "not compared"
-    return f"{'passed' if accuracy.passed else 'failed'} against {accuracy.against or 'eager'}"

@@ -1,0 +1,45 @@
+"""Measures torch's other modes beside the winner of a search, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuselight.configurations import MODES
+from fuselight.report import TuneOutcome
+from fuselight.tune.pool import TrialPool
+from fuselight.tune.timed_rounds import TimedRounds
+from fuselight.tune.trial import Trial
+
+
+def measure_modes(
+    pool: TrialPool,
+    rounds: TimedRounds,
+    winner: Trial,
+    *,
+    jobs: int,
+    accuracy: bool,
+    tell: Callable[[str], None],
+) -> None:
+    """Compile the modes that were not measured, `jobs` side by side, and time them in one race with the winner."""
+    names = [name for name in MODES if name not in pool.trials]
+    for name in names:
+        tell(f"compiling torch's mode {name}")
+        while len(pool.compiling) >= jobs:
+            pool.collect()
+        if (started := pool.start(name)) is not None:
+            started.outcome = TuneOutcome.BASELINE
+    while pool.working:
+        pool.collect()
+    modes = [trial for name in names if (trial := pool.trials.get(name)) is not None and trial.is_idle]
+    tell("timing torch's modes")
+    with pool.quiet():
+        modes = [trial for trial in modes if rounds.warm(trial)]
+        others = [trial for trial in (*pool.baselines, winner) if trial.is_idle]
+        racing = list(dict.fromkeys([*others, *modes]))
+        rounds.take_turns(racing)
+        for trial in modes:
+            pool.order(trial, "weigh")
+    for trial in racing:
+        if accuracy and trial in modes:
+            pool.order(trial, "judge", **pool.compared, varies=pool.varies)
+        pool.refresh(trial)

@@ -182,7 +182,6 @@ def _request(path: Path, plan: TunePlan) -> TuneRequest:
         inputs=InputsPlan(provider=_PROVIDER, provider_line=text.index(f"def {_PROVIDER}():") + 1),
         roots=(str(path.parent),),
         limits=Limits(seconds=0, memory_mb=0),
-        preload=False,  # a library that initializes CUDA in the host would break each fork
         plan=plan,
     )
 

@@ -111,6 +111,8 @@ class MeasurePlan:
     kernel_cache: str = ""
     """A folder for Triton's cache that all configurations share, so that a kernel compiles once. Empty: each has its
     own, so that a first call is a cold call."""
+    inductor_cache: str = ""
+    """A folder for Inductor's caches and Triton's, which other processes fill or use. Empty: of its own."""
     compile_threads: int = 0
     """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
 

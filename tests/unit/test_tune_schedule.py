@@ -23,7 +23,7 @@ def knobs(*names: str) -> Knobs:
 
 @pytest.mark.parametrize(
     ("cores", "gib", "most"),
-    [(2, 16, 2), (2, 4, 1), (16, 100, 5), (64, 400, 6), (16, 10, 3), (1, None, 2), (4, 1, 1)],
+    [(2, 16, 2), (2, 4, 1), (16, 100, 8), (64, 400, 8), (16, 10, 3), (1, None, 2), (4, 1, 1)],
 )
 def test_compiles_need_cores_and_memory(cores: float, gib: int | None, most: int) -> None:
     assert compiles_side_by_side(cores, None if gib is None else gib << 30) == most

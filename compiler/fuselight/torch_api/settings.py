@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -146,6 +147,22 @@ def compile_with_all_workers(most: int = 0) -> None:
     config: Any = importlib.import_module("torch._inductor.config")
     threads = config.decide_compile_threads()
     config.compile_threads = min(threads, most) if most else threads
+
+
+def fork_compile_workers() -> None:
+    """Start Inductor's processes that compile kernels, as forks of this process, which has imported what they need.
+
+    Torch's own way starts a new interpreter that imports torch, which takes longer than many compiles: 9 of 21 s for a
+    transformer of 4 layers on a machine with an H100. Forks run no user code and use no device.
+    """
+    config: Any = importlib.import_module("torch._inductor.config")
+    workers: Any = getattr(importlib.import_module("torch._inductor.async_compile"), "AsyncCompile", None)
+    if not hasattr(config, "worker_start_method") or not hasattr(workers, "wait_pool_ready"):
+        return
+    config.worker_start_method = "fork"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: the process is multi-threaded
+        workers.wait_pool_ready()
 
 
 def forget_compiled() -> None:

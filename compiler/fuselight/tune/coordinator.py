@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,12 +46,14 @@ from fuselight.tune.schedule import MOST_AUTOTUNES, Budget, CompileTime, Knobs, 
 from fuselight.tune.summary import accuracy_words, median_us, summary
 from fuselight.tune.timed_rounds import TimedRounds, complexity
 from fuselight.tune.trial import SearchProcess, Trial
+from fuselight.tune.turns import Turns
 
 _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     GPU: (
         Knobs({"cuda_graphs"}),
+        Knobs({"cuda_graphs", "optimizer"}),
         Knobs({"cuda_graphs", "gemm_autotune"}),
-        Knobs({"cuda_graphs", "coordinate_descent"}),
+        Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "freezing"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
@@ -63,11 +66,13 @@ _NOISE = {GPU: 0.01, CPU: 0.02}
 _MOST_NOISE = 0.1
 _HOPE = 0.6
 """A compile starts if this part of its predicted time is left: at worst the budget ends it."""
+_LAST = 4
+"""Candidates by whose compiles the duration of the next one is predicted."""
 _FINALISTS = 3
 """Candidates that stay alive between races, besides `default`."""
 _RESERVED = 3.0
 """Seconds kept for the decision, besides the confirming race; less of a short budget."""
-_RESERVED_PART = 0.1
+_RESERVED_PART = 0.15
 
 
 @dataclass
@@ -91,6 +96,8 @@ class Search:
     """Inductor's options of this torch, with their values."""
     jobs: int = 2
     """Compiles that run side by side."""
+    turns: Turns = field(default_factory=Turns)
+    """With other searches on this machine."""
     clock: Callable[[], float] = time.perf_counter
     _knobs: tuple[Knob, ...] = ()
     _planner: Planner | None = None
@@ -123,6 +130,7 @@ class Search:
             plan.limit_seconds,
             plan.work or Work.INFERENCE,
             self._known,
+            self.turns,
         )
         self._rounds = TimedRounds(plan, self._pool, _NOISE[self.device])
         self._wanted = list(dict.fromkeys(plan.candidates))
@@ -318,10 +326,23 @@ class Search:
 
     def _fits(self, name: str, knobs: Knobs) -> bool:
         """Whether there is time for a compile; if not, its row says so."""
-        if self._compile is None or _HOPE * self._compile.of(_settings(knobs)) <= self._left():
+        if self._compile is None:
+            return True
+        predicted = self._compile.of(_settings(knobs)) * self._compile_ratio(self._compile)
+        if _HOPE * predicted <= self._left():
             return True
         self._pool.skip(name, knobs, Skip.BUDGET)
         return False
+
+    def _compile_ratio(self, expected: CompileTime) -> float:
+        """The time that the last candidates took, per predicted time: later ones find kernels in Triton's cache."""
+        ready = [
+            (trial.ready_s, (trial.ready_s - trial.started_s) / expected.of(_settings(trial.knobs)))
+            for trial in self._pool.trials.values()
+            if trial.ready_s is not None and trial.knobs
+        ]
+        last = [ratio for _, ratio in sorted(ready)[-_LAST:]]
+        return min(1.0, statistics.median(last)) if last else 1.0
 
     def _unsuitable(self, setting: KnobSetting) -> Unsuitable | None:
         default = self._pool.trials.get(DEFAULT)

@@ -18,6 +18,7 @@ from fuselight.report import Machine, MeasuredConfiguration, Skip, TuneCandidate
 from fuselight.tune.knobs import Trait
 from fuselight.tune.schedule import Budget, Knobs
 from fuselight.tune.trial import COMPILE_ORDERS, SearchProcess, Trial
+from fuselight.tune.turns import Turns
 
 DEFAULT = MODES[0]
 _ORDER_SECONDS = 60.0
@@ -39,6 +40,8 @@ class TrialPool:
     """What a call does: as requested, until the first call says it."""
     changed: Callable[[], None] = lambda: None
     """Called after each failure and each first call."""
+    turns: Turns = field(default_factory=Turns)
+    """With other searches on this machine."""
     trials: dict[str, Trial] = field(default_factory=dict)
     """By name, in the order in which they were started."""
     skipped: dict[str, TuneCandidate] = field(default_factory=dict)
@@ -134,8 +137,11 @@ class TrialPool:
         self.skipped[name] = TuneCandidate(row, TuneOutcome.SKIPPED, tuple(sorted(knobs)), skipped=why)
 
     def collect(self) -> None:
-        """Take the answers that have arrived; waits a short time for one."""
+        """Take the answers that have arrived; waits a short time for one, and while another search times calls."""
         working = self.working
+        if self.turns.is_asked_to_wait():
+            with self._paused():
+                self.turns.make_way()
         self.wait([trial.process for trial in working])
         for trial in working:
             if trial.asked and trial.is_due():
@@ -159,13 +165,20 @@ class TrialPool:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """Within the block, every process that works on an order is paused."""
+        """Within the block, every process that works on an order is paused, and so are other searches."""
+        with self._paused(), self.turns.timing():
+            self.budget.excluded = self.turns.waited
+            yield
+
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
         working, began = self.working, self.budget.clock()
         for trial in working:
             trial.process.pause()
         try:
             yield
         finally:
+            self.budget.excluded = self.turns.waited
             for trial in working:
                 trial.process.resume()
                 trial.postpone(self.budget.clock() - began)
@@ -183,6 +196,7 @@ class TrialPool:
         """End every process."""
         for trial in self.alive:
             trial.end()
+        self.turns.close()
 
     def _trial(self, name: str, process: SearchProcess, knobs: Knobs | None) -> Trial:
         return Trial(name, process, self.budget.clock, self.budget.elapsed, self.limit_seconds, knobs)

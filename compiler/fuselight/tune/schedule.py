@@ -13,11 +13,11 @@ from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
 Knobs = frozenset[str]
 """Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
 
-CORES_PER_COMPILE = 3
-"""A compile has one busy process, and others that compile kernels."""
+CORES_PER_COMPILE = 2
+"""A compile has one busy process; others compile kernels for a part of its time."""
 BYTES_PER_COMPILE = 3 << 30
 """Host memory of a compile: torch, the model, Inductor, and the processes that compile kernels."""
-MOST_COMPILES = 6
+MOST_COMPILES = 8
 MOST_AUTOTUNES = 1
 """Compiles that time kernels on the device at the same time: they disturb each other's choices, and are slow."""
 
@@ -28,18 +28,20 @@ def compiles_side_by_side(cores: float, available_bytes: int | None) -> int:
     return int(max(1, min(MOST_COMPILES, max(2.0, cores / CORES_PER_COMPILE), fit)))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Budget:
     """The time of a search, in seconds of `clock`."""
 
     clock: Callable[[], float]
     began: float
     seconds: float
+    excluded: float = 0.0
+    """Seconds in which the search was paused for another search on this machine."""
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the search began."""
-        return self.clock() - self.began
+        """Seconds since the search began, without those in which it was paused."""
+        return self.clock() - self.began - self.excluded
 
     def left(self, reserve: float = 0.0) -> float:
         """Seconds until the budget ends, less `reserve`; below 0 once they are used up."""

@@ -14,7 +14,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -80,6 +80,7 @@ def coordinate(state: RunState) -> None:
     finally:
         state.measured = state.measured or benchmark.measured()
         state.merged = merged_report(started, state.merged)
+        state.libraries.extend(libraries(started))
         _explain(state)
 
 
@@ -103,6 +104,12 @@ def merged_report(started: dict[str, ConfigurationProcess], before: Report | Non
     notes = tuple(dict.fromkeys(note for report in reports.values() for note in report.notes))
     problems = tuple(dict.fromkeys(problem for report in reports.values() for problem in report.problems))
     return replace(chosen, texts=texts, notes=notes, problems=problems, failures=())
+
+
+def libraries(started: Mapping[str, ConfigurationProcess]) -> Iterator[str]:
+    """The installed modules that the configurations have imported."""
+    for one in started.values():
+        yield from one.libraries()
 
 
 def _explain(state: RunState) -> None:
@@ -257,6 +264,15 @@ class ConfigurationProcess:
             return run_failures.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
         text = (self._read("internal.txt") or b"").decode("utf-8", "replace")
         return run_failures.internal_failure(text or f"its process ended with status {status}")
+
+    def libraries(self) -> list[str]:
+        """The installed modules that the process has imported; empty if it has not finished."""
+        try:
+            said = wire.load(self._read("ahead.json") or b"")
+        except wire.WireError:
+            return []
+        modules = said.get("modules") if isinstance(said, dict) else None
+        return [name for name in modules if isinstance(name, str)] if isinstance(modules, list) else []
 
     def _read(self, name: str) -> bytes | None:
         return children.read_file(os.path.join(self._directory, name))

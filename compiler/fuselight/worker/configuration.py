@@ -44,7 +44,7 @@ from fuselight.torch_api import settings
 from fuselight.tune.knobs import Trait
 from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
-from fuselight.worker.state import ChildJob, RunState, identity, put
+from fuselight.worker.state import ChildJob, RunState, identity, put, put_ahead
 from fuselight.worker.target_run import Climb, report_descriptors, run_target
 
 _WITHOUT_ROW = frozenset({"sample"})
@@ -57,8 +57,8 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     """Serve orders until the coordinator closes the channel; ends the process."""
     process.die_with_parent(parent)
     request = job.request
-    kept = job.plan.keep_caches
-    caches = os.path.join(kept, name) if kept else job.directory
+    kept, shared = job.plan.keep_caches, job.plan.inductor_cache
+    caches = os.path.join(kept, name) if kept else shared or job.directory
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(caches, folder)
     if job.plan.kernel_cache:
@@ -156,6 +156,7 @@ class MeasureCalls:
             with state.step("build", planned.text, planned.location):
                 prepared = build()
             state.phase = "measure"
+            self._start_compile_workers(state)
             work = work_of(plan.work, prepared)
             compiles_optimizer = self.compiled.configuration.optimizer
             if compiles_optimizer and work is not Work.TRAINING_STEP:
@@ -202,6 +203,12 @@ class MeasureCalls:
         orders: dict[str, Callable[..., dict[str, Any] | None]] = {"ready": lambda: None, "build": built}
         with contextlib.ExitStack() as entered, _recorded_build(state, planned):
             self._serve(state, orders)
+
+    def _start_compile_workers(self, state: RunState) -> None:
+        """Where compiles need not be as in the user's own program, start what compiles kernels in a shorter time."""
+        job = state.job
+        if job.plan.kernel_cache and job.forked and self.device.type == "cuda" and self.name != EAGER:
+            settings.fork_compile_workers()
 
     def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
         """Answer orders until the coordinator closes the channel, or user code has closed it."""
@@ -312,6 +319,7 @@ class MeasureCalls:
             texts={**report.texts, **self.compiled.texts},
         )
         put(path, wire.dump(encode(complete)))
+        put_ahead(state)
 
 
 @contextlib.contextmanager

@@ -191,6 +191,8 @@ class RunState:
     """Whether a limit was reached: every later exception is a consequence of that."""
     loaded: frozenset[str] = frozenset()
     """Modules that were loaded before it."""
+    libraries: list[str] = field(default_factory=list)
+    """Installed modules that other processes of this run have imported."""
     originals: Originals = field(default_factory=Originals)
     recorder: dynamo.Recorder = field(init=False)
 
@@ -348,9 +350,15 @@ def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     data = state.json.dump(replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts))
-    ahead = {"modules": _libraries(state), "files": list(frame_text_cache.named_files())}
-    put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
+    put_ahead(state)
     put(os.path.join(state.job.directory, "answer.json"), data)
+
+
+def put_ahead(state: RunState) -> None:
+    """Write what the host may preload: installed modules that were imported here and in `state.libraries`."""
+    modules = dict.fromkeys([*_libraries(state), *state.libraries])
+    ahead = {"modules": list(modules), "files": list(frame_text_cache.named_files())}
+    put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
 
 
 def keep(state: RunState) -> None:

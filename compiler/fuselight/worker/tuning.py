@@ -11,7 +11,7 @@ import difflib
 import importlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing import connection
 from typing import Any
@@ -29,9 +29,11 @@ from fuselight.report import Culprit, Failure, Tuned, TunedGraph, TunedResult
 from fuselight.torch_api import settings
 from fuselight.tune.coordinator import Search
 from fuselight.tune.knobs import CPU, GPU
+from fuselight.tune.modes import AUTOTUNING_MODES
 from fuselight.tune.pool import DEFAULT
 from fuselight.tune.schedule import compiles_side_by_side
-from fuselight.worker.benchmark import ConfigurationProcess, merged_report
+from fuselight.tune.turns import Turns, shared_folder
+from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_report
 from fuselight.worker.state import RunState, keep
 
 _TICK = 0.05
@@ -51,12 +53,14 @@ def tune(state: RunState) -> None:
     except ConfigurationError as error:
         state.failures.append(Failure(Culprit.USER, "configuration", str(error), _READ_MORE))
         return
-    search = _Searching(state, request, plan, options).search()
+    searching = _Searching(state, request, plan, options)
+    search = searching.search()
     try:
         with state.step("measure", "starting"):
             state.tuned = search.run()
     finally:
         state.tuned = state.tuned or search.tuned()
+        state.libraries.extend(searching.libraries())
         _explain(state)
 
 
@@ -69,6 +73,7 @@ class _Searching:
         self._state, self._request, self._plan, self._options = state, request, plan, options
         self._started: dict[str, ConfigurationProcess] = {}
         self._kernels = tempfile.mkdtemp(prefix="kernels-", dir=state.job.directory)
+        self._autotuned = tempfile.mkdtemp(prefix="autotuned-", dir=state.job.directory)
         asked = plan.device.strip().lower()
         on_gpu = asked.startswith(GPU) or (not asked and torch.cuda.is_available())
         self._device = GPU if on_gpu else CPU
@@ -92,13 +97,17 @@ class _Searching:
             self._completed,
             self._options,
             jobs=self._jobs,
+            turns=Turns(shared_folder()),
         )
 
     def _start(self, name: str) -> ConfigurationProcess:
         plan, request = self._plan, self._request
         if self._device == CPU and self._state.job.forked and name not in {FLOAT64, EAGER}:
             settings.find_vector_instructions()  # once: processes that are forked from here on know it
-        is_cold = name in MODES and name != DEFAULT
+        is_mode = name in MODES and name != DEFAULT
+        autotunes = (
+            is_mode and name in AUTOTUNING_MODES
+        )  # the first is cold; the other uses what that one chose
         measured = MeasurePlan(
             work=plan.work,
             call=plan.call,
@@ -108,8 +117,9 @@ class _Searching:
             accuracy=plan.accuracy,
             bisect=False,
             device=plan.device,
-            kernel_cache="" if is_cold else self._kernels,
-            compile_threads=0 if is_cold else max(1, int(self._cores // self._jobs)),
+            kernel_cache="" if is_mode else self._kernels,
+            inductor_cache=self._autotuned if autotunes else "",
+            compile_threads=0 if is_mode else max(1, int(self._cores // self._jobs)),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
         with contextlib.suppress(ConfigurationError):  # the reference is no configuration
@@ -117,6 +127,10 @@ class _Searching:
                 made = replace(made, overlays={**made.overlays, **plan.fixed})
         self._started[name] = ConfigurationProcess(replace(self._state.job, request=made), name)
         return self._started[name]
+
+    def libraries(self) -> Iterator[str]:
+        """The installed modules that the configurations have imported."""
+        return libraries(self._started)
 
     def _keep(self, tuned: Tuned) -> None:
         state = self._state

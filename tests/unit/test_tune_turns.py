@@ -1,0 +1,108 @@
+"""Searches on one machine pause while one of them times calls."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fuselight.tune.turns import Turns
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the locks and forks of Unix")
+
+
+@pytest.fixture
+def searches(tmp_path: Path) -> Iterator[tuple[Turns, Turns]]:
+    """Two searches of one user."""
+    with ExitStack() as stack:
+        made = (Turns(str(tmp_path)), Turns(str(tmp_path)))
+        for one in made:
+            stack.callback(one.close)
+        yield made
+
+
+def _wait_until_asked(turns: Turns) -> None:
+    until = time.monotonic() + 20
+    while not turns.is_asked_to_wait():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_search_times_only_while_the_other_waits(searches: tuple[Turns, Turns]) -> None:
+    one, other = searches
+    happened: list[str] = []
+
+    def time_calls() -> None:
+        with one.timing():
+            happened.append("timed")
+
+    assert not other.is_asked_to_wait()
+    thread = threading.Thread(target=time_calls)
+    thread.start()
+    _wait_until_asked(other)
+    happened.append("paused")
+    other.make_way()
+    happened.append("continued")
+    thread.join(20)
+    assert happened == ["paused", "timed", "continued"]
+    assert one.waited > 0
+    assert other.waited > 0
+    assert not other.is_asked_to_wait()
+
+
+def test_two_searches_never_time_at_once(searches: tuple[Turns, Turns]) -> None:
+    timing, most = [0], [0]
+
+    def time_calls(turns: Turns) -> None:
+        for _ in range(5):
+            with turns.timing():
+                timing[0] += 1
+                most[0] = max(most[0], timing[0])
+                time.sleep(0.01)
+                timing[0] -= 1
+        turns.close()  # one that goes on without making way would be waited for
+
+    threads = [threading.Thread(target=time_calls, args=(one,)) for one in searches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1]
+
+
+def test_a_fork_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
+    one = Turns(str(tmp_path))
+    read, write = os.pipe()
+    with one.timing():
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)  # until the parent closes its end
+            os._exit(0)
+    one.close()
+    other = Turns(str(tmp_path))
+    try:
+        assert not other.is_asked_to_wait()
+        with other.timing():
+            assert other.waited < 1.0
+    finally:
+        other.close()
+        os.close(write)
+        os.close(read)
+        os.waitpid(child, 0)
+
+
+def test_without_a_folder_a_search_is_alone(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder in ("", str(file / "below")):
+        turns = Turns(folder)
+        with turns.timing():
+            assert not Turns(folder).is_asked_to_wait()
+        turns.make_way()
+        assert turns.waited < 1.0

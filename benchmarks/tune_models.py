@@ -28,6 +28,7 @@ from typing import Any
 from benchmarks import tuned_table
 from fuselight import tuned_file
 from fuselight.codec import encode
+from fuselight.configurations import MODES
 from fuselight.protocol import (
     Answer,
     Hello,
@@ -84,7 +85,13 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of each search")
     parser.add_argument("--seconds", type=float, default=1.0, help="timed calls of the confirming race")
     parser.add_argument("--numerics", type=Numerics, default=Numerics.EXACT)
-    parser.add_argument("--modes", action="store_true", help="measure torch's other modes too")
+    parser.add_argument(
+        "--modes",
+        nargs="?",
+        const=",".join(MODES),
+        default="",
+        help="measure torch's other modes too: all, or these",
+    )
     parser.add_argument("--try", dest="candidates", type=lambda text: tuple(text.split(";")), default=())
     parser.add_argument("--jobs", type=int, default=0, help="compiles side by side; 0: by cores and memory")
     parser.add_argument("--mode-limit", type=float, default=100.0, help="seconds for each configuration")
@@ -96,6 +103,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--only-page", action="store_true", help="search nothing")
     asked = parser.parse_args()
     asked.models = list(_names(asked.models))
+    asked.modes = tuple(name for name in asked.modes.split(",") if name)
     asked.out = asked.out.resolve()
     asked.sources = (asked.sources or asked.out / "sources").resolve()
     asked.longest = 0.0
@@ -159,7 +167,7 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
         "rows": model.sizes(tiny=asked.tiny).rows,
         "made": _made(asked),
     }
-    seconds = asked.budget + _SPARE_SECONDS + 4 * asked.mode_limit * asked.modes
+    seconds = asked.budget + _SPARE_SECONDS + asked.mode_limit * len(plan.modes)
     report, why = worker.answer(_request(path, plan), time.monotonic() + seconds)
     row["seconds"] = round(time.monotonic() - began, 1)
     if report is None or report.tuned is None or report.tuned.result is None:

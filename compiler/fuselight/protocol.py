@@ -135,8 +135,8 @@ class TunePlan:
     """Further configurations to try, in the notation of `fuselight.configurations`, whatever their ceiling."""
     only: bool = False
     """Whether to try `candidates` alone."""
-    modes: bool = False
-    """Whether to measure torch's other modes too, after the search and beyond its budget, for comparison."""
+    modes: tuple[str, ...] = ()
+    """torch's own modes to measure too, after the search and beyond its budget, for comparison."""
     rounds: int = 10
     """Rounds of the confirming race; fewer if a call takes long."""
     seconds: float = 2.0

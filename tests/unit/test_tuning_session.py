@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fuselight import tuned_file
+from fuselight.configurations import MODES
 from fuselight.protocol import TuneRequest
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.features import tune
@@ -265,7 +266,7 @@ async def test_the_settings_reach_the_search(session: Session, tmp_path: Path) -
     await session.run(session.found())
     plan = session.measuring.asked[0].plan  # type: ignore[attr-defined]
     assert (plan.budget_seconds, plan.numerics.value, plan.candidates, plan.work.value, plan.modes) == (
-        30.0, "tf32", ("max-autotune",), "training_step", True,
+        30.0, "tf32", ("max-autotune",), "training_step", MODES,
     )  # fmt: skip
     assert (plan.limit_seconds, plan.device, plan.artifacts) == (9.0, "cpu", str(tmp_path))
     await session.analysis.close()

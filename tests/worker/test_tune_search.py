@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuselight.configurations import MODES
 from fuselight.measure.accuracy import RANDOM
 from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome
 from tests.support import fake_search
@@ -160,7 +161,7 @@ def test_named_candidates_are_tried_whatever_their_ceiling() -> None:
 
 def test_torchs_modes_are_measured_after_the_search() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500, "max-autotune": 450}))
-    tuned = machine.search(modes=True)
+    tuned = machine.search(modes=MODES)
     assert tuned.winner == GRAPHS
     assert tuned.modes_seconds > 0
     assert rows(tuned)["max-autotune"].outcome is TuneOutcome.BASELINE

@@ -157,6 +157,7 @@ class Search:
                     self._pool,
                     self._rounds,
                     winner,
+                    self.plan.modes,
                     jobs=self.jobs,
                     accuracy=self.plan.accuracy,
                     tell=self.tell,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fuselight.configurations import MODES
 from fuselight.report import TuneOutcome
@@ -19,15 +19,16 @@ def measure_modes(
     pool: TrialPool,
     rounds: TimedRounds,
     winner: Trial,
+    asked: Sequence[str],
     *,
     jobs: int,
     accuracy: bool,
     tell: Callable[[str], None],
 ) -> None:
-    """Compile the modes that were not measured, `jobs` side by side, and time them in one race with the winner."""
+    """Compile the modes `asked` that were not measured, and time them in one race with the winner."""
     first, second = AUTOTUNING_MODES
     plain = [name for name in MODES if name not in AUTOTUNING_MODES]
-    names = [name for name in (first, *plain, second) if name not in pool.trials]
+    names = [name for name in (first, *plain, second) if name in asked and name not in pool.trials]
     for name in names:
         tell(f"compiling torch's mode {name}")
         while len(pool.compiling) >= jobs or (name == second and _is_compiling(pool, first)):

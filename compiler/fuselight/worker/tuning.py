@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fuselight.codec import DecodeError, decode
-from fuselight.configurations import EAGER, MODES, Configuration, ConfigurationError, parse_configuration
+from fuselight.configurations import EAGER, Configuration, ConfigurationError, parse_configuration
 from fuselight.environment import versions
 from fuselight.measure import timing
 from fuselight.measure.coordinator import FLOAT64
@@ -104,10 +104,7 @@ class _Searching:
         plan, request = self._plan, self._request
         if self._device == CPU and self._state.job.forked and name not in {FLOAT64, EAGER}:
             settings.find_vector_instructions()  # once: processes that are forked from here on know it
-        is_mode = name in MODES and name != DEFAULT
-        autotunes = (
-            is_mode and name in AUTOTUNING_MODES
-        )  # the first is cold; the other uses what that one chose
+        autotunes = name in AUTOTUNING_MODES  # the first is cold; the other uses what that one chose
         measured = MeasurePlan(
             work=plan.work,
             call=plan.call,
@@ -117,9 +114,9 @@ class _Searching:
             accuracy=plan.accuracy,
             bisect=False,
             device=plan.device,
-            kernel_cache="" if is_mode else self._kernels,
+            kernel_cache="" if autotunes else self._kernels,
             inductor_cache=self._autotuned if autotunes else "",
-            compile_threads=0 if is_mode else max(1, int(self._cores // self._jobs)),
+            compile_threads=0 if autotunes else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
         with contextlib.suppress(ConfigurationError):  # the reference is no configuration
@@ -127,6 +124,13 @@ class _Searching:
                 made = replace(made, overlays={**made.overlays, **plan.fixed})
         self._started[name] = ConfigurationProcess(replace(self._state.job, request=made), name)
         return self._started[name]
+
+    def _threads(self, name: str) -> int:
+        """Processes that compile kernels for a candidate: more where Inductor compiles several for each operator."""
+        with contextlib.suppress(ConfigurationError):  # the reference is no configuration
+            if parse_configuration(name).options.get("max_autotune_gemm"):
+                return max(1, int(self._cores // 2))
+        return max(1, int(self._cores // self._jobs))
 
     def libraries(self) -> Iterator[str]:
         """The installed modules that the configurations have imported."""

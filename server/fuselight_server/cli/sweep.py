@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight import tuned_file
 from fuselight.codec import encode
+from fuselight.configurations import MODES
 from fuselight.protocol import MeasurePlan, TunePlan
 from fuselight.report.tuned import Numerics
 from fuselight.suites import SIZES, SUITES
@@ -434,7 +435,7 @@ def _sweep_options(options: argparse.Namespace) -> SweepOptions:
             budget_seconds=options.budget,
             numerics=Numerics(options.numerics),
             accuracy=options.accuracy,
-            modes=options.modes,
+            modes=MODES if options.modes else (),
         ),
         plan=MeasurePlan(
             work=work,

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.configurations import ConfigurationError, names_in
+from fuselight.configurations import MODES, ConfigurationError, names_in
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics
 from fuselight_server.cli.fix import FixedFiles
@@ -122,7 +122,7 @@ def execute(options: argparse.Namespace) -> int:
         numerics=Numerics(options.numerics),
         candidates=tuple(dict.fromkeys(name for group in given for name in group)),
         only=options.only_names is not None,
-        modes=options.modes,
+        modes=MODES if options.modes else (),
         limit_seconds=options.time_limit,
     )
     searches = Searches(plan, output=options.output, has_fixes=options.fixes, has_artifacts=options.artifacts)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.configurations import MODES
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics, Work
 from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
@@ -45,7 +46,7 @@ def tune_plan_of(settings: TuneSettings, path: str) -> TunePlan:
         budget_seconds=max(settings.budget, LEAST_SECONDS),
         numerics=Numerics(settings.numerics),
         candidates=candidates(settings.candidates),
-        modes=settings.modes,
+        modes=MODES if settings.modes else (),
         limit_seconds=settings.time_limit,
         artifacts=str(tuned_path(path).parent) if settings.artifacts else "",
     )

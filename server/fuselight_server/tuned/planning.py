@@ -29,7 +29,7 @@ FIX_SHARE = 0.25
 """Part of the budget in which fixes are verified before the search, at most."""
 _ALWAYS = 5
 """Processes of each search besides its compiles: eager, `default`, the reference in float64, and those that race."""
-_MOST_COMPILES = 6
+_MOST_COMPILES = 8
 """Compiles that a search runs side by side, at most."""
 
 
@@ -66,11 +66,12 @@ def scaled(limits: Limits, plan: TunePlan) -> Limits:
     The search holds its budget itself; beyond it, `default` may take all of its limit, and so may each of torch's
     modes.
     """
-    modes = len(MODES) if plan.modes else 0
     seconds = (
-        plan.budget_seconds + plan.limit_seconds * (2 + modes) + _OWN_SECONDS if plan.limit_seconds else 0.0
+        plan.budget_seconds + plan.limit_seconds * (2 + len(plan.modes)) + _OWN_SECONDS
+        if plan.limit_seconds
+        else 0.0
     )
-    side_by_side = plan.jobs or min(_MOST_COMPILES, max(2, (os.cpu_count() or 1) // 3))
+    side_by_side = plan.jobs or min(_MOST_COMPILES, max(2, (os.cpu_count() or 1) // 2))
     return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * (side_by_side + _ALWAYS))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fuselight import tuned_file
+from fuselight.configurations import MODES
 from fuselight.protocol import Answer, CaptureRequest, RunRequest, TuneRequest, VerifyRequest
 from fuselight.report import Culprit, Failure, Numerics, Report, Verification, Work
 from fuselight_server.cli.formats.tune import print_searches
@@ -92,7 +93,7 @@ def test_the_options_reach_the_search(model: Path, monkeypatch: pytest.MonkeyPat
         pytest.approx(120, abs=5), Work.FORWARD_BACKWARD, Numerics.TF32, "cpu", 30.0,
     )  # fmt: skip
     assert (plan.candidates, plan.only, plan.modes) == (
-        ("max-autotune", "default+freezing=True"), True, True,
+        ("max-autotune", "default+freezing=True"), True, MODES,
     )  # fmt: skip
     assert plan.artifacts == str(model.parent)
     assert model.with_name("deep.json").exists()

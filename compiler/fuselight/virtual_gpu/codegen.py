@@ -44,10 +44,10 @@ from fuselight.virtual_gpu.attention import attending
 from fuselight.virtual_gpu.autotune_choices import decided, listing_choices
 from fuselight.virtual_gpu.cuda_dispatch import dispatch_for
 from fuselight.virtual_gpu.cuda_operators import cuda_operators
+from fuselight.virtual_gpu.decomposed_layouts import laid_out_as_decomposed
 from fuselight.virtual_gpu.device_interface import answering, virtual_gpu
 from fuselight.virtual_gpu.partitioner import watching_partition
 from fuselight.virtual_gpu.retarget import devices_named, numbers_later, retarget
-from fuselight.virtual_gpu.symbolic_sizes import sized_as_decomposed
 
 BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
 """What a backend raises for Dynamo to break the graph there and go on: torch.compile's own does too."""
@@ -148,7 +148,7 @@ def generate(
             gm,
             inputs,
             inner_compile=functools.partial(_inner, device if virtual else None),
-            decompositions=sized_as_decomposed(select_decomp_table()) if virtual else None,
+            decompositions=laid_out_as_decomposed(select_decomp_table()) if virtual else None,
         )
 
 

@@ -1,9 +1,10 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Gives operators that AOTAutograd traces without decompositions the size expressions that decompositions produce.
+"""Gives operators that AOTAutograd traces without decompositions the sizes and strides that decompositions produce.
 
 A decomposition may express a size differently: group normalization turns `[s, s]` into `[s, s**2 // s]`, and kernels
-contain what ATen derives from it later (`s * (s**2 // s)`). Invariant: an operator stays one node of the graph. Only
-the expressions of its sizes and strides change, never their values.
+contain what ATen derives from it later (`s * (s**2 // s)`). Its result may also have other strides: `cat` of one tensor
+and an empty one is a copy with the tensor's strides, and a `reshape` after it is a view or a copy by these strides.
+Invariant: an operator stays one node of the graph, and the values of its sizes do not change.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from fuselight.virtual_gpu.partitioner import size_hint
 from fuselight.virtual_gpu.retarget import CUDA, Table, on_device, traced_as
 
 
-def sized_as_decomposed(decompositions: Table) -> dict[Any, Callable[..., Any]]:
-    """A table for AOTAutograd that decomposes nothing, and gives results the sizes that `decompositions` would."""
+def laid_out_as_decomposed(decompositions: Table) -> dict[Any, Callable[..., Any]]:
+    """A table for AOTAutograd that decomposes nothing, and gives results the layout that `decompositions` would."""
     return {
         operator: _keeping(operator, decompositions)
         for operator in decompositions
@@ -33,11 +34,11 @@ def sized_as_decomposed(decompositions: Table) -> dict[Any, Callable[..., Any]]:
 def _keeping(operator: Any, decompositions: Table) -> Callable[..., Any]:
     def traced(*args: Any, **named: Any) -> Any:
         mode: Any = proxy_tensor.get_proxy_mode()
-        if mode is None or not any(map(_is_symbolic, pytree.tree_leaves((args, named)))):
+        if mode is None or not any(map(_may_differ, pytree.tree_leaves((args, named)))):
             return NotImplemented
         with proxy_tensor.disable_proxy_modes_tracing():
             plain = operator(*args, **named)
-            value = _resized(plain, _decomposed(operator, args, named, decompositions))
+            value = _laid_out(plain, _decomposed(operator, args, named, decompositions))
         if value is None:
             return NotImplemented
         return traced_as(value, mode, "call_function", operator, (args, named))
@@ -83,27 +84,35 @@ class _Decomposing(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _resized(plain: Any, decomposed: Any) -> Any:
-    """`plain` with the sizes of `decomposed`; None where they are the same expressions, or not of the same form."""
+def _laid_out(plain: Any, decomposed: Any) -> Any:
+    """`plain` with sizes and strides of `decomposed`; None where they are the same, or not of the same form."""
     ours, form = pytree.tree_flatten(plain)
     theirs = pytree.tree_leaves(decomposed)
     if len(ours) != len(theirs):
         return None
-    made = [_one_resized(one, other) for one, other in zip(ours, theirs, strict=True)]
+    made = [_one_laid_out(one, other) for one, other in zip(ours, theirs, strict=True)]
     if all(new is old for new, old in zip(made, ours, strict=True)):
         return None
     return pytree.tree_unflatten(made, form)
 
 
-def _one_resized(plain: Any, decomposed: Any) -> Any:
+def _one_laid_out(plain: Any, decomposed: Any) -> Any:
     if not isinstance(plain, torch.Tensor) or not isinstance(decomposed, torch.Tensor):
         return plain
-    if _expressions(plain.shape) == _expressions(decomposed.shape):
+    if _layout(plain) == _layout(decomposed):
         return plain
-    known = _hints(plain.shape), _hints(plain.stride())
-    if None in known[0] or known != (_hints(decomposed.shape), _hints(decomposed.stride())):
+    known = _hints(plain.shape)
+    if None in known or known != _hints(decomposed.shape):
         return plain
     return torch.empty_strided(decomposed.shape, decomposed.stride(), dtype=plain.dtype, device=plain.device)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
+    """The expressions of a tensor's sizes, and of the strides that place its elements."""
+    strides = [
+        stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size_hint(size) != 1
+    ]
+    return _expressions(tensor.shape), _expressions(strides)
 
 
 def _expressions(sizes: Any) -> list[Any]:
@@ -114,10 +123,17 @@ def _hints(sizes: Any) -> list[int | None]:
     return [size_hint(size) for size in sizes]
 
 
-def _is_symbolic(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return any(isinstance(size, torch.SymInt) for size in value.shape)
-    return isinstance(value, torch.SymInt)
+def _may_differ(value: Any) -> bool:
+    """Whether an operator that is given `value` may have another layout than its decomposition.
+
+    Where all sizes are numbers and all inputs contiguous, no decomposition of torch 2.13 differs.
+    """
+    if not isinstance(value, torch.Tensor):
+        return isinstance(value, torch.SymInt)
+    if value.layout is not torch.strided:
+        return False
+    symbolic = any(isinstance(size, torch.SymInt) for size in (*value.shape, *value.stride()))
+    return symbolic or not value.is_contiguous()
 
 
 def _aliases(operator: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from fuselight.codec import decode
 from fuselight.configurations import EAGER, MODES
 from fuselight.report import MeasuredConfiguration, Tuned
+from fuselight.tune.modes import AUTOTUNING_MODES
 
 GAIN, OVER_MODES = 1.20, 1.05
 """What the geometric means are to reach: over `default`, and over the fastest of torch's modes."""
@@ -51,6 +52,11 @@ class TunedRow:
         """The fastest of torch's four modes, if others than `default` were measured."""
         measured = [self.us[mode] for mode in MODES if mode in self.us]
         return min(measured) if len(measured) > 1 else None
+
+    @property
+    def has_autotuning(self) -> bool:
+        """Whether one of the modes that autotune was measured."""
+        return any(mode in self.us for mode in AUTOTUNING_MODES)
 
     @property
     def over_modes(self) -> float | None:
@@ -126,7 +132,7 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
     """The table, the means, and each miss. `models`: those that are to be searched; without a row they are listed."""
     ordered = sorted(rows, key=lambda row: row.half != "building")
     head = (
-        "| model | half | work | rows | eager | default | "
+        "| model | half | work | rows | device | eager | default | "
         + " | ".join(_OTHERS)
         + " | tuned | over default (95%) | "
         "over the best mode | search, s | max-autotune compile, s | accuracy | replay | configuration |"
@@ -154,6 +160,7 @@ def _line(row: TunedRow) -> str:
     gain = _ratio(row.gain) + (f" ({_number(low, 2)} to {_number(high, 2)})" if low and high else "")
     cells = [
         row.model, row.half, row.work.replace("_", " "), str(row.rows),
+        row.made.get("device", "-").removeprefix("NVIDIA "),
         *(_number(row.us.get(name)) for name in (EAGER, *MODES, "tuned")),
         gain, _ratio(row.over_modes), _number(row.seconds), _number(row.first_seconds.get(_MAX_AUTOTUNE)),
         row.accuracy or "-", _ratio(row.replay), f"`{row.winner}`" if row.winner else "-",
@@ -165,16 +172,21 @@ def _means(rows: Sequence[TunedRow]) -> Iterable[str]:
     for half in ("building", "held out", ""):
         chosen = [row for row in rows if half in ("", row.half)]
         gains = [row.gain for row in chosen if row.gain is not None]
-        over = [row.over_modes for row in chosen if row.over_modes is not None]
+        over = {
+            "the best of torch's modes": [row for row in chosen if row.has_autotuning],
+            "`default` and `reduce-overhead`, where no mode that autotunes was measured": [
+                row for row in chosen if not row.has_autotuning
+            ],
+        }
         if not gains:
             continue
         name = half or "all"
         yield f"{name}: {_ratio(_mean(gains))} over `default` (goal {GAIN:.2f}×), models: {len(gains)}"
-        if over:
-            yield (
-                f"{name}: {_ratio(_mean(over))} over the best of torch's modes (goal {OVER_MODES:.2f}×), "
-                f"models: {len(over)}"
-            )
+        for what, among in over.items():
+            ratios = [row.over_modes for row in among if row.over_modes is not None]
+            if ratios:
+                goal = f" (goal {OVER_MODES:.2f}×)" if among[0].has_autotuning else ""
+                yield f"{name}: {_ratio(_mean(ratios))} over {what}{goal}, models: {len(ratios)}"
     slower = [row.model for row in rows if row.gain is not None and row.gain < 1]
     yield f"slower than `default`: {', '.join(slower) or 'none'}"
     timed = [

@@ -7,7 +7,6 @@ only while it is trusted. A run is removed only where it is named; its findings 
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,30 +17,34 @@ from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier, Work
 from fuselight_server.features import convert
 from fuselight_server.features.commands import path_in
+from fuselight_server.features.measuring import (
+    failure_of,
+    notes_of,
+    refused,
+    run_message,
+    shown_path,
+    start_asked,
+    started,
+)
 from fuselight_server.features.protocol import Written, written
-from fuselight_server.features.status import describe
-from fuselight_server.features.target_at import NoTargetError, asked_target
 from fuselight_server.files import disk_lines, split_text
 from fuselight_server.finding import SourceLine
-from fuselight_server.measured import exports, words
+from fuselight_server.measured import exports
 from fuselight_server.measured.history import read_run, remove_run, runs_of_gone
 from fuselight_server.measured.history_diff import as_json, compare
 from fuselight_server.measured.page import Around, Drawn, View, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
-from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
+from fuselight_server.results.target_result import STILL_RUNNING
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN
 from fuselight_server.session.benchmarks import is_stale, plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
     from fuselight_server.measured.history import BenchmarkRun, History, Past
     from fuselight_server.results.benchmarks import MeasuredResult
-    from fuselight_server.runs.queue import Running
     from fuselight_server.session.state import State
     from fuselight_server.static.reading import Reading
 
@@ -159,7 +162,7 @@ async def _page(
     running = server.analysis.runs.in_flight.get(key)
     around = Around(
         running=running is not None or key in server.analysis.runs.queue.waiting,
-        message=_message(server, key, running, kept),
+        message=_message(server, key, kept),
         history=tuple(
             {"id": one.id, "when": one.when, "device": one.device, "label": one.label}
             for one in (*past, *gone)
@@ -167,7 +170,7 @@ async def _page(
     )
     if live is not None and kept is not None:
         report, is_stored = live.report, live.is_stored
-        around = replace(around, stale=live.stale, notes=tuple(_notes(live, kept)))
+        around = replace(around, stale=live.stale, notes=tuple(notes_of(live, kept, "benchmark")))
     elif run is not None:
         texts = {
             path: document.source.text for path in run.report.files if (document := server.state.at(path))
@@ -226,30 +229,13 @@ def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:
     return read_run(history, wanted) if wanted else history.newest()
 
 
-def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:
-    if running is not None:
-        return describe(running)
-    if key in server.analysis.runs.queue.waiting:
-        return f"Benchmarking {key.name or MAIN}: waiting for another benchmark"
-    if key in server.analysis.consent.asked:
-        return "Fuselight asks whether it may run this folder's code: answer the question to go on"
-    if kept is not None and not kept.has_data:
-        return f"The last benchmark failed: {_failure(kept)}"
-    return "" if kept is not None else f"Press Benchmark above {key.name or MAIN} to measure it."
-
-
-def _failure(kept: MeasuredResult) -> str:
-    failed = next(iter(kept.failures), None)
-    return words.failed(failed) if failed is not None else "nothing was measured"
-
-
-def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
-    """Yield what was seen of a benchmark from outside, and that it is not the last one where that failed."""
-    if live is not kept and not kept.unfinished:
-        yield f"the benchmark after this one failed: {_failure(kept)}"
-    if live.unfinished in {CANCELED, ENDED_EARLY}:
-        yield live.unfinished
-    yield from live.notes
+def _message(server: Server, key: Key, kept: MeasuredResult | None) -> str:
+    message = run_message(server, key, "Benchmarking")
+    if message:
+        return message
+    if kept is None:
+        return f"Press Benchmark above {key.name or MAIN} to measure it."
+    return "" if kept.has_data else f"The last benchmark failed: {failure_of(kept)}"
 
 
 def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None) -> View:
@@ -259,37 +245,16 @@ def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None)
     def now(place: SourceLine) -> SourceLine | None:
         return live.now(place) if live is not None else texts.nearest(place, run)
 
-    return View(server.uri_of, server.state.read_line, lambda path: _shown(server, path), now)
-
-
-def _shown(server: Server, path: str) -> str:
-    """Return a path below its workspace folder; a library's as a whole."""
-    folder = server.state.folder_of(path)
-    return os.path.relpath(path, folder.path) if folder.uri is not None else path
+    return View(server.uri_of, server.state.read_line, lambda path: shown_path(server, path), now)
 
 
 def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
-    try:
-        reading, name = asked_target(server, path_in(options), options, "Benchmark")
-    except NoTargetError as error:
-        return _answer(str(error))
-    if server.analysis.early.keep(lambda: _later(server, options)):
-        return {"started": True, "target": name, "message": name or MAIN}
-    return _started(server, options, reading, name)
+    return start_asked(server, options, "Benchmark", _start)
 
 
-def _later(server: Server, options: dict[str, Any]) -> None:
-    """Start what was asked for before the settings were known, which say what is measured, and by which interpreter."""
-    answer = start(server, options)
-    if not answer["started"]:
-        server.ui.say(answer["message"], error=False)
-
-
-def _started(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
+def _start(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
     folder = server.state.folder_of(reading.path)
-    if server.analysis.workers.interpreter(folder) is None:
-        return _answer("No Python interpreter was found to run it: select one that has torch.")
     names, work = options.get("configurations"), options.get("work")
     try:
         plan = plan_of(
@@ -301,13 +266,9 @@ def _started(server: Server, options: dict[str, Any], reading: Reading, name: st
         )
     except ConfigurationError as error:
         whose = "Fuselight" if names else "The setting fuselight.bench.configurations"
-        return _answer(f"{whose}: {error}.")
+        return refused(f"{whose}: {error}.")
     server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
-    return {"started": True, "target": name, "message": f"{name or MAIN}: {', '.join(plan.configurations)}"}
-
-
-def _answer(message: str) -> dict[str, Any]:
-    return {"started": False, "target": None, "message": message}
+    return started(name, f"{name or MAIN}: {', '.join(plan.configurations)}")
 
 
 def cancel(server: Server, options: dict[str, Any]) -> None:

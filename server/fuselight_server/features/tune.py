@@ -7,18 +7,22 @@ would: in a trusted workspace, with the user's consent, and with an interpreter.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any
 
 from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server.features import convert
 from fuselight_server.features.commands import path_in
+from fuselight_server.features.measuring import (
+    failure_of,
+    notes_of,
+    refused,
+    run_message,
+    shown_path,
+    start_asked,
+    started,
+)
 from fuselight_server.features.protocol import Written, written
-from fuselight_server.features.status import describe
-from fuselight_server.features.target_at import NoTargetError, asked_target
-from fuselight_server.measured import words as measured_words
-from fuselight_server.results.target_result import CANCELED, ENDED_EARLY
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN
 from fuselight_server.session.tunings import tune_plan_of
@@ -26,12 +30,11 @@ from fuselight_server.tuned.decisions import WrittenDecision, holding_file
 from fuselight_server.tuned.page import Surroundings, no_search, page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fuselight.protocol import TunePlan
     from fuselight_server.features.protocol import TunedParams
     from fuselight_server.features.server import Server
     from fuselight_server.results.tunings import TuningResult
+    from fuselight_server.static.reading import Reading
 
 
 def tune_key(path: str, target: str) -> Key:
@@ -58,7 +61,7 @@ async def tuned(server: Server, params: TunedParams) -> dict[str, Any]:
     kept = server.state.tunings.get(key)
     shown = kept.shown if kept is not None else None
     around = Surroundings(running=_is_running(server, key), message=_message(server, key, kept))
-    uri, name = server.uri_of(path), _shown(server, path)
+    uri, name = server.uri_of(path), shown_path(server, path)
     if kept is None or shown is None or shown.tuned is None:
         return no_search(uri, name, key.name, around)
     file = await asyncio.to_thread(_file, shown)
@@ -66,9 +69,9 @@ async def tuned(server: Server, params: TunedParams) -> dict[str, Any]:
         running=around.running,
         message=around.message,
         stale=shown.stale,
-        notes=tuple(_notes(shown, kept)),
+        notes=tuple(notes_of(shown, kept, "search")),
         file=convert.uri(file.path) if file is not None and not file.problem else "",
-        file_shown=_shown(server, file.path) if file is not None else "",
+        file_shown=shown_path(server, file.path) if file is not None else "",
         file_problem=file.problem if file is not None else "",
     )
     return await asyncio.to_thread(
@@ -90,39 +93,13 @@ def _is_running(server: Server, key: Key) -> bool:
 
 
 def _message(server: Server, key: Key, kept: TuningResult | None) -> str:
-    name = key.name or MAIN
-    running = server.analysis.runs.in_flight.get(key)
-    if running is not None:
-        return describe(running)
-    if key in server.analysis.runs.queue.waiting:
-        return f"Tuning {name}: waiting for another benchmark"
-    if key in server.analysis.tunings.preparing:
-        return f"Tuning {name}: verifying fixes first"
-    if key in server.analysis.consent.asked:
-        return "Fuselight asks whether it may run this folder's code: answer the question to go on"
+    preparing = "verifying fixes first" if key in server.analysis.tunings.preparing else ""
+    message = run_message(server, key, "Tuning", preparing)
+    if message:
+        return message
     if kept is None:
-        return f"Press Tune above {name} to find its fastest configuration."
-    return "" if kept.has_data else f"The last search failed: {_failure(kept)}"
-
-
-def _failure(kept: TuningResult) -> str:
-    failed = next(iter(kept.failures), None)
-    return measured_words.failed(failed) if failed is not None else "nothing was measured"
-
-
-def _notes(shown: TuningResult, kept: TuningResult) -> Iterator[str]:
-    """Yield what was seen of a search from outside, and that it is not the last one where that failed."""
-    if shown is not kept and not kept.unfinished:
-        yield f"the search after this one failed: {_failure(kept)}"
-    if shown.unfinished in {CANCELED, ENDED_EARLY}:
-        yield shown.unfinished
-    yield from shown.notes
-
-
-def _shown(server: Server, path: str) -> str:
-    """Return a path below its workspace folder; another one as a whole."""
-    folder = server.state.folder_of(path)
-    return os.path.relpath(path, folder.path) if folder.uri is not None else path
+        return f"Press Tune above {key.name or MAIN} to find its fastest configuration."
+    return "" if kept.has_data else f"The last search failed: {failure_of(kept)}"
 
 
 # Commands
@@ -130,25 +107,21 @@ def _shown(server: Server, path: str) -> str:
 
 def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.tune`: search for a target, or for the one that holds some lines."""
-    try:
-        reading, name = asked_target(server, path_in(options), options, "Tune")
-    except NoTargetError as error:
-        return _answer(str(error))
-    if server.analysis.early.keep(lambda: _later(server, options)):
-        return {"started": True, "target": name, "message": name or MAIN}
+    return start_asked(server, options, "Tune", _start)
+
+
+def _start(server: Server, _options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
     folder = server.state.folder_of(reading.path)
-    if server.analysis.workers.interpreter(folder) is None:
-        return _answer("No Python interpreter was found to run it: select one that has torch.")
     try:
         plan = tune_plan_of(folder.settings.tune, reading.path)
     except ConfigurationError as error:
-        return _answer(f"The setting fuselight.tune.candidates: {error}.")
+        return refused(f"The setting fuselight.tune.candidates: {error}.")
     key = tune_key(reading.path, name)
     if folder.settings.tune.fixes and key not in server.analysis.tunings.preparing:
         server.spawn(_start_with_fixes(server, key, plan), "tuning")
     else:
         server.analysis.command(reading.path, name or MAIN, Tier.TUNED, plan)
-    return {"started": True, "target": name, "message": name or MAIN}
+    return started(name)
 
 
 async def _start_with_fixes(server: Server, key: Key, plan: TunePlan) -> None:
@@ -166,17 +139,6 @@ async def _start_with_fixes(server: Server, key: Key, plan: TunePlan) -> None:
         tunings.preparing.pop(key, None)
         server.ui.runs_changed()
     server.analysis.command(key.path, key.name or MAIN, Tier.TUNED, plan)
-
-
-def _later(server: Server, options: dict[str, Any]) -> None:
-    """Start what was asked for before the settings were known, which say what is tried, and by which interpreter."""
-    made = start(server, options)
-    if not made["started"]:
-        server.ui.say(made["message"], error=False)
-
-
-def _answer(message: str) -> dict[str, Any]:
-    return {"started": False, "target": None, "message": message}
 
 
 def cancel(server: Server, options: dict[str, Any]) -> None:

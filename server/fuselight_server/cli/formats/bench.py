@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight_server.cli.formats.json import finding_as_json
-from fuselight_server.cli.formats.text_parts import finding_line, target_name
+from fuselight_server.cli.formats.text_parts import (
+    finding_line,
+    print_machine,
+    print_measured_heading,
+    print_notes,
+)
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.formatting import (
     format_estimate,
@@ -21,7 +26,6 @@ from fuselight_server.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import exports, words
 from fuselight_server.measured.history_diff import as_json as comparison_as_json
 from fuselight_server.measured.history_diff import changes_in_words, compare, label
@@ -109,15 +113,8 @@ def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Termina
     where = ""
     if measured is not None and has_times(measured):
         clock = words.CLOCK[clock_of(measured)]
-        where = f" - {made['work']} on {words.device(measured.machine)}, timed by {clock}"
-    terminal.print((target_name(report), "bold"), where)
-    failed = [words.failed(failure) for failure in report.failures]
-    for failure, text in zip(report.failures, failed, strict=True):
-        at = place_of(failure.stack, report.roots)
-        line = f" ({shown_path(at.path)}:{at.line})" if at is not None else ""
-        terminal.print((f"failed: {text}{line}", "bold red"))
-    for text in made["inputs"]:
-        terminal.print((f"inputs: {text}", "dim"))
+        where = f"{made['work']} on {words.device(measured.machine)}, timed by {clock}"
+    failed = print_measured_heading(report, where, made["inputs"], terminal)
     if measured is None:
         terminal.print()
         return
@@ -130,12 +127,8 @@ def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Termina
     for finding in outcome.of_measured(report):
         terminal.print(finding_line(finding))
     _print_comparison(one, terminal)
-    for note in made["notes"]:
-        if note not in failed:
-            terminal.print(f"note: {note}")
-    facts = ", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"])
-    terminal.print((facts, "dim"))
-    terminal.print()
+    print_notes(made, failed, terminal)
+    print_machine(made, terminal)
 
 
 def _print_verdict(made: dict[str, Any], terminal: Terminal) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.kernels.shares import place_of
+from fuselight_server.measured import words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuselight.report import Report
     from fuselight_server.cli.terminal import Terminal
     from fuselight_server.finding import Finding, SourceLine
@@ -35,6 +39,34 @@ def print_heading(report: Report, what: str, terminal: Terminal) -> None:
     terminal.print((target_name(report), "bold"), f" - {what}")
     for failure in report.failures:
         terminal.print((f"failed: {failure.message}. {failure.next_step}".rstrip(), "bold red"))
+
+
+def print_measured_heading(
+    report: Report, where: str, inputs: Sequence[str], terminal: Terminal
+) -> list[str]:
+    """The target, `where` it was measured, why it failed, and its inputs; returns the failures in words."""
+    terminal.print((target_name(report), "bold"), f" - {where}" if where else "")
+    failed = [words.failed(failure) for failure in report.failures]
+    for failure, text in zip(report.failures, failed, strict=True):
+        at = place_of(failure.stack, report.roots)
+        line = f" ({shown_line(at)})" if at is not None else ""
+        terminal.print((f"failed: {text}{line}", "bold red"))
+    for text in inputs:
+        terminal.print((f"inputs: {text}", "dim"))
+    return failed
+
+
+def print_notes(made: dict[str, Any], printed: Sequence[str], terminal: Terminal) -> None:
+    """The notes of a page of measurements, without those that are `printed`."""
+    for note in made["notes"]:
+        if note not in printed:
+            terminal.print(f"note: {note}")
+
+
+def print_machine(made: dict[str, Any], terminal: Terminal) -> None:
+    """The machine of a page of measurements, and an empty line after the target."""
+    terminal.print((", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"]), "dim"))
+    terminal.print()
 
 
 def print_problems(report: Report, terminal: Terminal) -> None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.report import TuneOutcome
-from fuselight_server.cli.formats.text_parts import target_name
+from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.formatting import format_ratio, format_spread, format_time
-from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import exports, words
 from fuselight_server.tuned.page import Surroundings, page
 
@@ -82,15 +81,8 @@ def print_searches(searches: Sequence[TargetSearch], terminal: Terminal) -> None
 def _print_target(one: TargetSearch, terminal: Terminal) -> None:
     report, made = one.report, _page_of(one)
     tuned = report.tuned
-    where = f" - {made['work']} on {words.device(tuned.machine)}" if tuned is not None else ""
-    terminal.print((target_name(report), "bold"), where)
-    failed = [words.failed(failure) for failure in report.failures]
-    for failure, text in zip(report.failures, failed, strict=True):
-        at = place_of(failure.stack, report.roots)
-        line = f" ({shown_path(at.path)}:{at.line})" if at is not None else ""
-        terminal.print((f"failed: {text}{line}", "bold red"))
-    for text in made["inputs"]:
-        terminal.print((f"inputs: {text}", "dim"))
+    where = f"{made['work']} on {words.device(tuned.machine)}" if tuned is not None else ""
+    failed = print_measured_heading(report, where, made["inputs"], terminal)
     if tuned is None:
         terminal.print()
         return
@@ -100,13 +92,9 @@ def _print_target(one: TargetSearch, terminal: Terminal) -> None:
         terminal.print(f"  - {text}")
     _print_knobs(made["knobs"], terminal)
     _print_candidates(made["candidates"], terminal)
-    for note in made["notes"]:
-        if note not in failed:
-            terminal.print(f"note: {note}")
+    print_notes(made, failed, terminal)
     _print_replay(made, terminal)
-    facts = ", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"])
-    terminal.print((facts, "dim"))
-    terminal.print()
+    print_machine(made, terminal)
 
 
 def _print_knobs(knobs: list[dict[str, Any]], terminal: Terminal) -> None:

@@ -37,21 +37,26 @@ if TYPE_CHECKING:
 
 TESTS = ROOT / "tests"
 LONGEST = (
-    "fix_cases",
-    "cases",
     "benchmark",
+    "fix_cases",
     "worker_life",
-    "fidelity",
     "accuracy",
-    "cli",
+    "cases",
     "program",
-    "kernel_advice",
-    "kernel_cases",
     "doctor",
-    "kernel_script",
+    "kernel_cases",
+    "fidelity",
+    "kernel_advice",
+    "cli",
     "kernels",
-    "kernel_costs",
     "measure_bisection",
+    "suites",
+    "verification",
+    "worker_endless",
+    "kernel_costs",
+    "sweep",
+    "kernel_script",
+    "replay",
 )
 """Files of the worker ring that start first: a long file that starts last would run with nothing next to it."""
 CONTRACT = (

@@ -23,9 +23,9 @@ def spinning(loop: str) -> str:
 
 
 DEAF = """\
-import signal
+import signal, time
 for one in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(one, signal.SIG_IGN)
-while True: pass"""
+while True: time.sleep(0.01)"""
 """Ignored, not blocked: a thread of CUDA's, which torch starts where there is a GPU, takes what this one blocks."""
 
 
@@ -87,7 +87,7 @@ def test_without_py_spy_the_run_reports_its_location(
     live: LiveWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending, "sample", not_permitted)
-    report = live.analyse(spinning("while True: pass"), seconds=6)
+    report = live.analyse(spinning("while True: __import__('time').sleep(0.01)"), seconds=6)
     assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
         live.progress
     )

@@ -1,7 +1,8 @@
 """A tuned result as Python that needs nothing of ours: the arguments of torch.compile, and what goes around the call.
 
 Invariant: the code says everything that the result consists of, as a statement, or as a comment where it is no
-statement: fixes of the source, choices of kernel tuning. Standard library only.
+statement: fixes of the source, choices of kernel tuning. Freezing is no argument: torch ignores it among the options,
+because Dynamo has made all weights inputs by the time options are in force. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import pprint
 from typing import Any
 
+from fuselight.report.measured import Work
 from fuselight.report.tuned import Preparation, TunedResult
 
 _BACKENDS = {
@@ -19,16 +21,25 @@ _BACKENDS = {
 }
 """Names of `torch.nn.attention.SDPBackend` by those of `ATTENTION`."""
 _WIDTH = 88
+_FREEZING = "freezing"
 
 
 def compile_arguments(result: TunedResult) -> dict[str, Any]:
-    """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one."""
+    """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one. No `freezing`."""
     found: dict[str, Any] = {}
-    if result.options:
-        found["options"] = dict(result.options)
+    options = {name: value for name, value in result.options.items() if name != _FREEZING}
+    if options:
+        found["options"] = options
     if result.dynamic is not None:
         found["dynamic"] = result.dynamic
     return found
+
+
+def freezing_code(result: TunedResult) -> list[str]:
+    """Statements before the first call that have torch freeze the weights, if the result does."""
+    if not result.options.get(_FREEZING) or result.work is not Work.INFERENCE or result.blocks:
+        return []
+    return ["import torch._inductor.config", "torch._inductor.config.freezing = True"]
 
 
 def preparation_code(preparation: Preparation, *, variable: str = "model", device: str = "cuda") -> list[str]:
@@ -64,9 +75,21 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
         comments.append(
             "# Kernels are tuned again in each process; replay the choices with backend='fuselight'"
         )
+    freezing = freezing_code(result)
+    if freezing:
+        comments.append(
+            "# Freezing is on for all that is compiled from here on. Weights must not change after their first call"
+        )
+        comments.append("# under torch.no_grad(); backend='fuselight' notices if they do")
+    elif result.options.get(_FREEZING) and result.blocks:
+        comments.append(
+            "# Freezing is left out: the blocks share one compile, and each has weights of its own"
+        )
+    imports = ["import torch", *(line for line in freezing if line.startswith("import "))]
     statements = preparation_code(result.preparation, variable=variable, device=device)
     around = [line for line in statements if line.endswith(":")]
-    before = [line for line in statements if line not in around]
+    before = [line for line in freezing if line not in imports]
+    before += [line for line in statements if line not in around]
     if result.blocks:
         before += [
             f"for name in {_value(list(result.blocks))}:",
@@ -79,7 +102,7 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
     call = [f"{'    ' * depth}{line}" for depth, line in enumerate(around)]
     if call:
         call.append(f"{'    ' * len(around)}...  # each call of {variable}")
-    return "\n".join([*comments, "import torch", "", *before, *call]) + "\n"
+    return "\n".join([*comments, *imports, "", *before, *call]) + "\n"
 
 
 def _call(function: str, positional: list[str], arguments: dict[str, Any], *, indent: int = 0) -> str:

@@ -59,6 +59,8 @@ def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
     default = rows["default"].configuration
     assert default.profile is not None
     assert default.generated
+    frozen = rows[FREEZING].configuration
+    assert not frozen.notes
     if tuned.winner == FREEZING:
         assert rows[FREEZING].outcome is TuneOutcome.WINNER
         assert tuned.confirmation is not None

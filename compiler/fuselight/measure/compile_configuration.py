@@ -18,14 +18,19 @@ import torch
 from fuselight.configurations import Configuration
 from fuselight.report import Device, GeneratedGraph, Problem
 from fuselight.report.tuned import TunedGraph
+from fuselight.runtime.freezing import FREEZING
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.preparation import prepared, prepared_inductor
-from fuselight.torch_api import targets
+from fuselight.torch_api import module_tensors, targets
 from fuselight.torch_api.kernel_choices import ChoiceRecorder
 
 if TYPE_CHECKING:
     from fuselight.inductor import Compilation
 
+_NOT_FROZEN = (
+    "options={'freezing': True} of torch.compile freezes nothing: set torch._inductor.config.freezing = True before "
+    "the first call, or tune and use backend='fuselight'"
+)
 _GUARDS = "guard_filter_fn"
 """An option that torch.compile handles itself."""
 
@@ -75,6 +80,8 @@ class Compiled:
     """The captured graphs by key, in the order of their first compile."""
     choices: ChoiceRecorder = field(default_factory=ChoiceRecorder)
     """What Inductor chose by timing kernels."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """What of the configuration had no effect, and why."""
 
     @property
     def by_inductor(self) -> tuple[Compilation, ...]:
@@ -183,6 +190,8 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     )  # Dynamo's, whatever the backend is
     if backend in (None, "inductor"):
         key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
+        if configuration.written and options.get(FREEZING) and not module_tensors.is_freezing_set():
+            made.notes.setdefault(_NOT_FROZEN)
         if key not in made.backends:
             from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
 
@@ -192,6 +201,8 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
                 options,
                 dynamic=kept.get("dynamic"),
                 compiling=made.choices.recording,
+                say=made.notes.setdefault,
+                freezes=not configuration.written,
             )
             made.backends[key] = Switched(Compilation(made.device, backend=inductor), captured=made.captured)
     else:

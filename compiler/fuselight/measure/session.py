@@ -242,5 +242,5 @@ class ConfigurationSession:
             compiles=None if eager else len(compiles),
             recompiles=None if eager else recompiles,
             cudagraphs=self.compiled.cudagraphs,
-            notes=(*self.row.notes, *self.unit.notes, *lacks),
+            notes=(*self.row.notes, *self.unit.notes, *self.compiled.notes, *lacks),
         )

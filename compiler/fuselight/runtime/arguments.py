@@ -15,7 +15,8 @@ from fuselight.report.measured import Work
 from fuselight.report.tuned import TunedResult
 from fuselight.runtime.machine_key import MachineKey, machine_key
 from fuselight.runtime.tuned_files import TunedSources
-from fuselight.tuned_code import compile_arguments, preparation_code
+from fuselight.torch_api import module_tensors
+from fuselight.tuned_code import compile_arguments, freezing_code, preparation_code
 
 
 class TunedOptionsError(ValueError):
@@ -84,7 +85,8 @@ def _newest(found: Sequence[TunedResult], machine: MachineKey, path: str) -> Tun
 
 def _beyond_arguments(result: TunedResult, device: str) -> list[str]:
     """What a result needs beside arguments, as lines of code or comments."""
-    lines = preparation_code(result.preparation, device=device)
+    lines = [] if module_tensors.is_freezing_set() else freezing_code(result)
+    lines += preparation_code(result.preparation, device=device)
     lines += [f"# apply the fix: {title}" for title in result.fixes]
     if result.blocks:
         lines.append(f"# compile these submodules one by one, not the whole: {', '.join(result.blocks)}")

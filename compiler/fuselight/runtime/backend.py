@@ -15,9 +15,10 @@ import torch
 
 from fuselight.report.measured import Work
 from fuselight.report.tuned import ATTENTION, PRECISION, Preparation, TunedGraph, TunedResult
+from fuselight.runtime.freezing import Backend, records_gradients
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.machine_key import MachineKey, machine_key
-from fuselight.runtime.preparation import Backend, prepared_inductor
+from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
 from fuselight.torch_api.captured_graphs import device_of
 from fuselight.torch_api.kernel_choices import replaying
@@ -86,7 +87,7 @@ def replay(
     asked = others.pop(_FILE, None)
     backend = _tuned_backend(gm, inputs, None if asked is None else str(asked))
     if backend is None:
-        backend = prepared_inductor(Preparation(), mode, others)
+        backend = prepared_inductor(Preparation(), mode, others, say=_state.say)
     return backend(gm, inputs)
 
 
@@ -98,7 +99,7 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
         _state.say(f"compiling as torch.compile's default does: {source.problem}")
         return None
     graph = tuned_graph(gm, inputs)
-    result, why = choose(source, graph, machine, training=_is_training(inputs))
+    result, why = choose(source, graph, machine, training=records_gradients(inputs))
     if result is None:
         _state.say(f"compiling as torch.compile's default does: {why}")
         return None
@@ -110,13 +111,6 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
     if result.artifacts and os.path.basename(result.artifacts) == result.artifacts:
         _state.load_artifacts(os.path.join(source.folder, result.artifacts))
     return backend
-
-
-def _is_training(inputs: Sequence[Any]) -> bool:
-    """Whether a call of the graph records gradients."""
-    return torch.is_grad_enabled() and any(
-        isinstance(one, torch.Tensor) and one.requires_grad for one in inputs
-    )
 
 
 def choose(
@@ -180,7 +174,9 @@ def _backend_of(result: TunedResult) -> Backend | None:
     kernels = {family: found for family, found in result.kernels.items() if isinstance(found, dict)}
     try:
         if not wrong:
-            return prepared_inductor(preparation, None, result.options, compiling=lambda: replaying(kernels))
+            return prepared_inductor(
+                preparation, None, result.options, compiling=lambda: replaying(kernels), say=_state.say
+            )
     except (
         RuntimeError,
         TypeError,

@@ -7,6 +7,7 @@ its own precision of matrix multiplications, the precision is left alone. All se
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,11 +16,10 @@ import torch
 import torch.nn.attention
 
 from fuselight.report.tuned import Preparation
+from fuselight.runtime.freezing import FREEZING, Backend, FreezingBackend, Say
 from fuselight.runtime.layouts import to_channels_last
 from fuselight.torch_api import captured_graphs
 from fuselight.torch_api.inductor_backend import Context, InductorBackend
-
-Backend = Callable[..., Callable[..., Any]]
 
 _ATTENTION = {
     "flash": "FLASH_ATTENTION",
@@ -27,6 +27,10 @@ _ATTENTION = {
     "cudnn": "CUDNN_ATTENTION",
     "math": "MATH",
 }
+
+
+def _unsaid(_: str) -> None:
+    """Report nothing."""
 
 
 class PreparedBackend:
@@ -58,24 +62,31 @@ def prepared_inductor(
     *,
     dynamic: bool | None = None,
     compiling: Context | None = None,
+    say: Say = _unsaid,
+    freezes: bool = True,
 ) -> Backend:
     """torch.compile's own backend with `mode` and `options`, after `preparation`.
 
-    `compiling` is another context that is in force while Inductor compiles. Raises RuntimeError for unknown options.
+    `compiling` is another context that is in force while Inductor compiles. `freezes` has the option `freezing` freeze
+    weights, which torch alone does not; `say` gets a sentence where it has no effect, at a compile or later. Raises
+    RuntimeError for unknown options.
     """
     contexts = [
         one for one in (_attention(preparation), _precision(preparation), compiling) if one is not None
     ]
     tags = [f"+attention={preparation.attention}"] * bool(preparation.attention)
-    inductor = InductorBackend(
+    inductor = functools.partial(
+        InductorBackend,
         mode,
-        options,
-        dynamic,
+        dynamic=dynamic,
         compiling=_all_of(contexts) if contexts else None,
         calling=_precision(preparation),
         cache_tag="".join(tags),
     )
-    return prepared(preparation, inductor)
+    backend: Backend = inductor(options)
+    if freezes and options.get(FREEZING):
+        backend = FreezingBackend(backend, inductor({**options, FREEZING: False}), say)
+    return prepared(preparation, backend)
 
 
 def prepared(preparation: Preparation, backend: Backend) -> Backend:

@@ -1,0 +1,102 @@
+"""On a GPU: frozen weights are no inputs of CUDA graphs, so that a call copies none of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from fuselight.configurations import parse_configuration
+from fuselight.measure.compile_configuration import configured
+from fuselight.report import Preparation
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.target.present_device import present_device
+
+pytestmark = [pytest.mark.torch, pytest.mark.gpu]
+LAYERS = 12
+GRAPHS = {"triton.cudagraphs": True}
+
+
+class Counted(torch.nn.Module):
+    """Layers with weights, and a buffer that each call changes."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(LAYERS)))
+        self.register_buffer("calls", torch.zeros(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        found: torch.Tensor = torch.relu(self.layers(x)) + self.calls
+        return found
+
+
+@pytest.fixture
+def model() -> Counted:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    return Counted().cuda().eval()
+
+
+def copies(run: Callable[[], Any]) -> int:
+    """Copies from the device to the device in one call after the CUDA graph is recorded."""
+    with torch.no_grad():
+        for _ in range(4):
+            run()
+        torch.cuda.synchronize()
+        kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=kinds) as profile:
+            run()
+            torch.cuda.synchronize()
+    found = Counter(one.name for one in profile.events() or () if "Memcpy DtoD" in one.name)
+    return sum(found.values())
+
+
+def test_no_weight_is_copied_and_results_are_those_of_eager(model: Counted) -> None:
+    said: list[str] = []
+    x = torch.randn(32, 64, device="cuda")
+    backend = prepared_inductor(Preparation(), None, {**GRAPHS, "freezing": True}, say=said.append)
+    run = torch.compile(model, backend=backend)
+    assert copies(lambda: run(x)) <= 1  # the input
+    with torch.no_grad():
+        model.calls.zero_()
+        found = run(x).clone()
+        assert model.calls[0].item() == 1
+        model.calls.zero_()
+        torch.testing.assert_close(found, model(x))
+        assert not said
+        next(model.layers.parameters()).mul_(2)
+        model.calls.zero_()
+        found = run(x).clone()
+        model.calls.zero_()
+        torch.testing.assert_close(found, model(x))
+    (text,) = said
+    assert "weights have changed" in text
+    torch._dynamo.reset()
+
+
+def test_torch_alone_copies_each_weight(model: Counted) -> None:
+    """The reason to freeze in the backend. A torch for which this fails may need it no more."""
+    x = torch.randn(32, 64, device="cuda")
+    run = torch.compile(model, options={**GRAPHS, "freezing": True})
+    assert copies(lambda: run(x)) >= 2 * LAYERS  # weights and biases
+    torch._dynamo.reset()
+
+
+def test_a_benchmark_of_both_has_no_copies(model: Counted) -> None:
+    device = present_device(0)
+    assert device is not None
+    x = torch.randn(32, 64, device="cuda")
+    with configured(parse_configuration("default+triton.cudagraphs=True+freezing=True"), device) as made:
+        run = torch.compile(model)
+        assert copies(lambda: run(x)) <= 1
+    assert made.cudagraphs
+    assert not made.notes
+    (graph,) = made.graphs
+    assert not graph.cudagraph_skips
+    torch._dynamo.reset()

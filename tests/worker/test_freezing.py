@@ -1,0 +1,475 @@
+"""The option `freezing`: weights are constants of the generated code, and results are those of the weights in use."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor.utils import run_and_get_code
+
+import fuselight
+from fuselight import tuned_file
+from fuselight.configurations import parse_configuration
+from fuselight.devices import find
+from fuselight.measure.artifacts import save_artifacts
+from fuselight.measure.compile_configuration import Compiled, configured
+from fuselight.report import Numerics, Preparation, TunedResult, Work
+from fuselight.runtime import backend, preparation
+from fuselight.runtime.arguments import TunedOptionsError
+from fuselight.runtime.machine_key import machine_key
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.torch_api import module_tensors
+from fuselight.tuned_code import compile_code
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[2]
+NAME = "default+freezing=True"
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.line = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.line(self.first(x))
+
+def made():
+    torch.manual_seed(0)
+    return Net(), torch.randn(3, 8)
+"""
+"""Without generated kernels: no C++ is compiled."""
+
+
+class Normalized(torch.nn.Module):
+    """A batch norm after a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(3, 4, 3)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.norm.running_mean = torch.randn(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.norm(self.convolution(x))
+        return found
+
+
+class Block(torch.nn.Module):
+    """One of several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.line(x)
+        return found
+
+
+class Counting(torch.nn.Module):
+    """A buffer that each call changes, beside constant weights."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        found: torch.Tensor = self.line(x) * self.calls
+        return found
+
+
+class Three(torch.nn.Module):
+    """Linear layers that read the same tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [line(x) for line in self.lines]
+
+
+class StandIn:
+    """Stands for Inductor: with `freezing` it copies the weights that the module has, else it runs the graph."""
+
+    def __init__(self, _mode: str | None, options: dict[str, Any], **_: Any) -> None:
+        self.config = options
+        self.inputs: list[int] = []
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.inputs.append(len(inputs))
+        if self.config.get("refused"):
+            raise RuntimeError("no compiler")
+        run: Callable[..., Any] = (copy.deepcopy(gm) if self.config.get("freezing") else gm).forward
+        return run
+
+
+@pytest.fixture
+def no_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "InductorBackend", StandIn)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False):
+        yield
+    torch._dynamo.reset()
+
+
+def model_and_input() -> tuple[Any, torch.Tensor]:
+    namespace: dict[str, Any] = {"__name__": "model"}
+    exec(MODEL, namespace)  # noqa: S102 - the source above
+    made: tuple[Any, torch.Tensor] = namespace["made"]()
+    return made
+
+
+def freezing(said: list[str] | None = None, /, **options: Any) -> Callable[..., Any]:
+    say = (said if said is not None else []).append
+    return prepared_inductor(Preparation(), None, {"freezing": True, **options}, say=say)
+
+
+def compiled(model: Any, **arguments: Any) -> Callable[..., Any]:
+    run: Callable[..., Any] = torch.compile(model, **arguments)
+    return run
+
+
+def inputs_of(code: str) -> int:
+    """The number of inputs of a generated graph."""
+    (line,) = (line for line in code.splitlines() if line.strip().endswith("= args"))
+    return line.partition("=")[0].count(",") + (not line.partition("=")[0].strip().endswith(","))
+
+
+def generated(run: Callable[..., Any], *inputs: Any) -> tuple[Any, str]:
+    """What a first call returns, and the code of its one graph."""
+    found, (code,) = run_and_get_code(run, *inputs)
+    return found, code
+
+
+def measured(name: str, model: Any, *inputs: Any) -> tuple[Compiled, Any]:
+    """A call as a benchmark or a search makes it."""
+    with configured(parse_configuration(name), find("cpu")) as made:
+        found = compiled(model)(*inputs)
+    return made, found
+
+
+def text_of(made: Compiled) -> str:
+    (graph,) = made.graphs
+    return made.texts[graph.text_key or ""]
+
+
+def tuned(made: Compiled, name: str = NAME, **changes: Any) -> TunedResult:
+    key = machine_key(torch.device("cpu"))
+    given: dict[str, Any] = {
+        "file": "model.py", "target": "Net", "work": Work.INFERENCE, "numerics": Numerics.EXACT, "device": key.device,
+        "capability": key.capability, "torch": key.torch, "triton": key.triton, "graphs": tuple(made.captured.values()),
+        "configuration": name, "options": made.options, "kernels": made.choices.found,
+    }  # fmt: skip
+    return TunedResult(**{**given, **changes})
+
+
+def test_torch_ignores_the_option_and_takes_the_setting() -> None:
+    """What all of this is for; a torch that freezes by the option alone needs none of it."""
+    model, x = model_and_input()
+    _, code = generated(compiled(model, options={"freezing": True}), x)
+    assert inputs_of(code) > 1
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(freezing=True):
+        assert module_tensors.is_freezing_set()
+        _, code = generated(compiled(model), x)
+        assert inputs_of(code) == 1
+        torch._dynamo.reset()
+        found, code = generated(compiled(model, backend=freezing()), x)
+    assert inputs_of(code) == 1
+    torch.testing.assert_close(found, model(x))
+    assert not module_tensors.is_freezing_set()
+
+
+def test_weights_are_constants_and_a_batch_norm_is_folded() -> None:
+    model, x = Normalized().eval(), torch.randn(2, 3, 8, 8)
+    expected, said = model(x), list[str]()
+    found, code = generated(compiled(model, backend=freezing(said)), x)
+    assert inputs_of(code) == 1
+    assert "sqrt" not in code
+    torch.testing.assert_close(found, expected)
+    assert not said
+    torch._dynamo.reset()
+    assert "sqrt" in generated(compiled(model, backend=freezing(freezing=False)), x)[1]
+
+
+def test_a_benchmark_freezes_and_a_source_that_passes_the_option_does_not() -> None:
+    model, x = model_and_input()
+    made, found = measured(NAME, model, x)
+    assert inputs_of(text_of(made)) == 1
+    assert not made.notes
+    assert made.options == {"freezing": True}
+    torch.testing.assert_close(found, model(x))
+    torch._dynamo.reset()
+    with configured(parse_configuration("written"), find("cpu")) as made:
+        compiled(model, options={"freezing": True})(x)
+    assert inputs_of(text_of(made)) > 1
+    (note,) = made.notes
+    assert "torch._inductor.config.freezing = True" in note
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_what_records_gradients_is_not_frozen_and_says_so() -> None:
+    model, x = model_and_input()
+    with torch.enable_grad():
+        made, found = measured(NAME, model, x)
+        found.sum().backward()
+    assert model.line.weight.grad is not None
+    (note,) = made.notes
+    assert "the call records gradients" in note
+
+
+def test_without_gradients_the_grad_mode_does_not_count() -> None:
+    """Torch's own freezing needs torch.no_grad() in any case."""
+    model, x = model_and_input()
+    with torch.enable_grad():
+        made, found = measured(NAME, model.requires_grad_(requires_grad=False), x)
+    assert inputs_of(text_of(made)) == 1
+    assert not made.notes
+    torch.testing.assert_close(found, model(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_changed_weights_give_their_own_results_and_are_reported_once(*, dynamic: bool) -> None:
+    model, x = model_and_input()
+    other, said = copy.deepcopy(model), list[str]()
+    run = compiled(model, backend=freezing(said), dynamic=dynamic)
+    torch.testing.assert_close(run(x), model(x))
+    for one in other.parameters():
+        one.mul_(1.5)
+    model.load_state_dict(other.state_dict())
+    for size in (3, 2, 3) if dynamic else (3, 3):
+        torch.testing.assert_close(run(x[:size]), other(x[:size]))
+    (text,) = said
+    assert "weights have changed" in text
+    assert "torch._dynamo.reset()" in text
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_weights_are_frozen_again_after_a_reset() -> None:
+    model, x = model_and_input()
+    said: list[str] = []
+    compiler: Any = freezing(said)
+    run = compiled(model, backend=compiler)
+    for call in range(3):
+        torch.testing.assert_close(run(x), model(x))
+        torch.testing.assert_close(run(x), model(x))
+        assert compiler.frozen.inputs == [1] * (call + 1)
+        torch._dynamo.reset()
+        model.line.weight.mul_(2)
+    assert compiler.plain.inputs == []
+    assert not said
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_replaced_weights_give_their_own_results_and_the_first_ones_stay_frozen() -> None:
+    model, x = model_and_input()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    first, said = model.line.weight, list[str]()
+    run = compiled(model, backend=freezing(said))
+    expected = run(x)
+    state["line.weight"] *= 2
+    model.load_state_dict(state, assign=True)
+    torch.testing.assert_close(run(x), model(x))
+    (text,) = said
+    assert "other weights or buffers" in text
+    assert not torch.allclose(run(x), expected)
+    assert first is not model.line.weight
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_blocks_that_share_code_have_their_own_weights() -> None:
+    blocks = torch.nn.Sequential(*(Block() for _ in range(3)))
+    x, said = torch.randn(4, 8), list[str]()
+    expected, compiler = blocks(x), freezing(said)
+    for block in blocks:
+        block.compile(backend=compiler)
+    for _ in range(2):
+        torch.testing.assert_close(blocks(x), expected)
+    (text,) = said
+    assert "of another module with the same code" in text
+
+
+def test_what_the_graph_changes_itself_is_no_constant() -> None:
+    model, x, said = Counting(), torch.randn(2, 4), list[str]()
+    other = copy.deepcopy(model)
+    run = compiled(model, backend=freezing(said))
+    for call in range(3):
+        torch.testing.assert_close(run(x), other(x), msg=str(call))
+    model.calls.zero_()
+    other.calls.zero_()
+    torch.testing.assert_close(run(x), other(x))
+    assert not said
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_weights_whose_changes_are_not_counted_are_not_frozen() -> None:
+    said: list[str] = []
+    with torch.inference_mode():
+        model, x = model_and_input()
+        found = compiled(model, backend=freezing(said))(x)
+        torch.testing.assert_close(found, model(x))
+    (text,) = said
+    assert "torch.inference_mode()" in text
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_a_graph_that_cannot_be_compiled_again_runs_as_captured() -> None:
+    model, x = model_and_input()
+    said: list[str] = []
+    compiler: Any = freezing(said)
+    run = compiled(model, backend=compiler)
+    run(x)
+    compiler.plain.config["refused"] = True
+    model.line.weight.mul_(2)
+    for _ in range(2):
+        torch.testing.assert_close(run(x), model(x))
+    assert ["weights have changed" in said[0], "no compiler" in said[1], len(said)] == [True, True, 2]
+    assert "runs in eager mode" in said[1]
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_a_preparation_comes_before_freezing() -> None:
+    model, x = model_and_input()
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = model(x).float()
+    prepared, found = measured(f"{NAME}+bf16", model, x)
+    torch.testing.assert_close(found, expected)
+    torch._dynamo.reset()
+    assert prepared.captured.keys() == measured("default", model, x)[0].captured.keys()
+
+
+def test_linear_layers_are_combined() -> None:
+    """What the knob `concat_linear` needs: without freezing it does nothing."""
+    model, x = Three().eval(), torch.randn(16, 32)
+    run = compiled(model, backend=freezing(**{"cpp.enable_concat_linear": True}))
+    found, code = generated(run, x)
+    torch.testing.assert_close(found, model(x))
+    assert inputs_of(code) == 1
+    assert "(96, 32)" in code
+
+
+def test_matrix_multiplications_are_generated_in_cpp() -> None:
+    """What the knob `cpp_gemm` needs: a constant weight. The library is left out, so that nothing is timed."""
+    model, x = torch.nn.Linear(32, 32).eval(), torch.randn(16, 32)
+    run = compiled(model, backend=freezing(max_autotune_gemm=True, max_autotune_gemm_backends="CPP"))
+    found, code = generated(run, x)
+    torch.testing.assert_close(found, model(x), atol=1e-4, rtol=1e-4)
+    assert "micro_gemm" in code
+
+
+REPLAY = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor.utils import run_and_get_code
+from model import made
+from fuselight.runtime.backend import replay
+
+model, x = made()
+with torch.no_grad():
+    model.line.weight.add_(1)  # another checkpoint than the one that was tuned
+    run = torch.compile(model, backend=replay)
+    found, codes = run_and_get_code(run, x)
+    close = [torch.allclose(found, model(x), atol=1e-5)]
+    model.line.weight.mul_(2)
+    close.append(torch.allclose(run(x), model(x), atol=1e-5))
+print(json.dumps({"codes": codes, "close": close, "misses": counters["inductor"]["fxgraph_cache_miss"]}))
+"""
+
+
+def test_a_fresh_process_freezes_its_own_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with the artifacts of other weights: torch's cache has code, and no weights."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "search"))
+    model, x = model_and_input()
+    cached = torch._inductor.config.patch(fx_graph_cache=True)
+    with configured(parse_configuration(NAME), find("cpu")) as made, cached:
+        run = compiled(model)
+        run(x)
+        artifacts = save_artifacts(made, lambda: run(x), str(tmp_path))
+    tuned_file.keep(tmp_path / tuned_file.NAME, [tuned(made, artifacts=artifacts)])
+    (tmp_path / "model.py").write_text(MODEL)
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, str(ROOT / "compiler")],
+        cwd=tmp_path, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "program")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["close"] == [True, True]
+    assert inputs_of(answer["codes"][0]) == 1
+    (line,) = (line for line in done.stderr.splitlines() if "fuselight" in line)
+    assert "weights have changed" in line
+
+
+def test_the_copied_code_freezes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = model_and_input()
+    made, expected = measured(NAME, model, x)
+    result = tuned(made, options={"freezing": True, "max_fusion_size": 7})
+    names: dict[str, Any] = {"model": model}
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(freezing=False):  # as before afterwards
+        exec(compile_code(result, device="cpu"), names)  # noqa: S102 - our own text
+        found, code = generated(names["model"], x)
+        tuned_file.keep(tmp_path / tuned_file.NAME, [result])
+        monkeypatch.chdir(tmp_path)
+        assert fuselight.tuned_options(model) == {"options": {"max_fusion_size": 7}}
+    assert inputs_of(code) == 1
+    torch.testing.assert_close(found, expected)
+    with pytest.raises(TunedOptionsError, match=r"torch\._inductor\.config\.freezing = True"):
+        fuselight.tuned_options(model)
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_what_freezing_does_not_do_is_a_warning_of_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(backend, "_state", backend.ReplayState())
+    monkeypatch.chdir(tmp_path)
+    model, x = model_and_input()
+    with torch.enable_grad():
+        made, _ = measured(NAME, model, x)
+        tuned_file.keep(tmp_path / tuned_file.NAME, [tuned(made, work=Work.FORWARD_BACKWARD)])
+        torch._dynamo.reset()
+        with caplog.at_level(logging.WARNING, "fuselight"):
+            compiled(model, backend=backend.replay)(x).sum().backward()
+    assert "freezing has no effect: the call records gradients" in caplog.text
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_the_captured_graph_stays_as_it_was() -> None:
+    model, x = model_and_input()
+    seen: list[tuple[str, str]] = []
+    compiler = freezing()
+
+    def compiling(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        before = str(gm.graph)
+        made: Callable[..., Any] = compiler(gm, inputs)
+        seen.append((before, str(gm.graph)))
+        return made
+
+    compiled(model, backend=compiling)(x)
+    ((before, after),) = seen
+    assert before == after

@@ -3,26 +3,29 @@
     PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--out FILE] [--minutes 9]
 
 FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
-caches, one after the other: torch.compile's default, torch.compile with the options of the result, the backend
-`fuselight`, and that backend with the saved cache artifacts, if there are any. One line of JSON a model has, of each,
-the seconds of the first call, how often Inductor timed a kernel, the time of a steady call, and the backend's warnings.
-The exit code is 0 if each model was replayed without a warning and without timing a kernel. Invariant: a process knows
-nothing of the search but the tuned file.
+caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
+with the saved cache artifacts, if there are any. They compile side by side, together with those of `--at-once` other
+models, so that their first calls have the same conditions; then each times its steady calls alone. One line of JSON a
+model has, of each, the seconds of the first call, how often Inductor timed a kernel, the time of a steady call, and the
+backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
+Invariant: a process knows nothing of the search but the tuned file.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import logging
 import os
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,26 +52,26 @@ def main() -> int:
     parser.add_argument("--models", default="", help="names with commas; all of the folder if empty")
     parser.add_argument("--out", type=Path, help="also append the lines to this file")
     parser.add_argument("--minutes", type=float, help="start no model after so many minutes")
+    parser.add_argument("--at-once", type=int, default=1, help="models whose processes compile side by side")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
         print(json.dumps(_child(asked.child, asked.folder)))
         return 0
+    wanted = asked.models.split(",") if asked.models else ()
+    results = [one for one in _results(asked.folder) if not wanted or Path(one.file).stem in wanted]
     passed = True
-    for result in _results(asked.folder):
-        name = Path(result.file).stem
-        if asked.models and name not in asked.models.split(","):
-            continue
+    for start in range(0, len(results), asked.at_once):
         if asked.minutes is not None and time.monotonic() - _BEGAN > 60 * asked.minutes:
             break
-        row = _model(asked.folder.resolve(), name, result)
-        text = json.dumps(row)
-        print(text, flush=True)
-        if asked.out is not None:
-            with asked.out.open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
-        replayed = row[REPLAY]
-        passed = passed and replayed.get("timed") == 0 and not replayed.get("warnings")
+        for row in _models(asked.folder.resolve(), results[start : start + asked.at_once]):
+            text = json.dumps(row)
+            print(text, flush=True)
+            if asked.out is not None:
+                with asked.out.open("a", encoding="utf-8") as file:
+                    file.write(text + "\n")
+            replayed = row[REPLAY]
+            passed = passed and replayed.get("timed") == 0 and not replayed.get("warnings")
     return 0 if passed else 1
 
 
@@ -79,13 +82,29 @@ def _results(folder: Path) -> tuple[TunedResult, ...]:
     return file.results
 
 
-def _model(folder: Path, name: str, result: TunedResult) -> dict[str, Any]:
+def _models(folder: Path, results: Sequence[TunedResult]) -> Iterator[dict[str, Any]]:
+    """The rows of models whose processes compile side by side."""
+    with contextlib.ExitStack() as stack:
+        started: list[tuple[TunedResult, dict[str, _Process]]] = []
+        for result in results:
+            kinds = (DEFAULT, SAME, REPLAY, *[LOADED] * bool(result.artifacts))
+            made = {
+                kind: stack.enter_context(_Process(f"{kind}:{Path(result.file).stem}", folder))
+                for kind in kinds
+            }
+            started.append((result, made))
+        for _, processes in started:
+            for process in processes.values():
+                process.wait_for_first_call()
+        for result, processes in started:
+            yield _row(result, {kind: process.answer() for kind, process in processes.items()})
+
+
+def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "model": name, "work": result.work.value, "configuration": result.configuration, "gain": result.gain,
-        "tuned_us": result.us, "default_us": result.default_us,
+        "model": Path(result.file).stem, "work": result.work.value, "configuration": result.configuration,
+        "gain": result.gain, "tuned_us": result.us, "default_us": result.default_us, **said,
     }  # fmt: skip
-    for kind in (DEFAULT, SAME, REPLAY, *[LOADED] * bool(result.artifacts)):
-        row[kind] = _process(f"{kind}:{name}", folder)
     row["replayed_over_tuned"] = _ratio(row[REPLAY].get("us"), result.us)
     row["replayed_over_same_options"] = _ratio(row[REPLAY].get("us"), row[SAME].get("us"))
     row["replayed_gain"] = _ratio(row[DEFAULT].get("us"), row[REPLAY].get("us"))
@@ -99,35 +118,59 @@ def _ratio(one: float | None, other: float | None) -> float | None:
     return round(one / other, 3) if one and other else None
 
 
-def _process(what: str, folder: Path) -> dict[str, Any]:
-    """One process with empty caches."""
-    with tempfile.TemporaryDirectory() as caches:
+class _Process(contextlib.AbstractContextManager["_Process"]):
+    """One process with empty caches: it says when it has made its first call, and then waits until it is to time."""
+
+    def __init__(self, what: str, folder: Path) -> None:
+        self._until = time.monotonic() + _LIMIT
+        self._caches = tempfile.TemporaryDirectory()
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - until it has ended
         environment = {
             **os.environ,
-            "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
-            "TRITON_CACHE_DIR": f"{caches}/triton",
+            "TORCHINDUCTOR_CACHE_DIR": f"{self._caches.name}/inductor",
+            "TRITON_CACHE_DIR": f"{self._caches.name}/triton",
             "PYTHONPATH": os.pathsep.join(
                 [str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")]
             ),
         }
-        command = [sys.executable, "-m", "benchmarks.replay", str(folder), "--child", what]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.replay", str(folder), "--child", what],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+        self._caches.cleanup()
+
+    def wait_for_first_call(self) -> None:
+        """Return when the process has made its first call, has ended, or has taken too long."""
+        stream = self._process.stdout
+        if stream is None:
+            return
+        left = max(0.0, self._until - time.monotonic())
+        ready, _, _ = select.select([stream], [], [], left)
+        if ready:
+            stream.readline()
+
+    def answer(self) -> dict[str, Any]:
+        """Let it time its calls, alone; why it could not is an answer, too."""
         try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=_LIMIT,
-                check=False,
-                cwd=ROOT,
-            )
+            written, _ = self._process.communicate("go\n", timeout=max(1.0, self._until - time.monotonic()))
         except subprocess.TimeoutExpired:
             return {"failure": f"it took longer than {_LIMIT:.0f} s"}
-    try:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        return {"failure": (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]}
-    return found
+        try:
+            found: dict[str, Any] = json.loads(written.splitlines()[-1])
+        except (ValueError, IndexError):
+            self._errors.seek(0)
+            return {"failure": (self._errors.read().strip().splitlines() or ["it printed nothing"])[-1]}
+        return found
 
 
 @dataclass
@@ -252,6 +295,8 @@ def _child(what: str, folder: Path) -> dict[str, Any]:
                 found, expected
             )  # now: the next replay of a CUDA graph overwrites the results
             del found
+    print("first call made", flush=True)
+    sys.stdin.readline()  # until nothing else runs
     for _ in range(_WARM):
         program.call()
     calls = max(1, int(_ROUND_SECONDS / max(program.seconds(1), 1e-5)))

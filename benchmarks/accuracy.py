@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py [--models bert,gpt2] [--json]
 
-For each architecture, in eval and in train mode and with fullgraph=True, one fresh process runs the model under the
+For each architecture, in eval and in train mode and with fullgraph=True, one process runs the model under the
 Recorder and under TORCH_TRACE at once: same inputs, grad mode, settings and calls. The Recorder has
 torch write true lines for code after breaks (`fuselight/torch_api/line_numbers.py`), here too. The universes are
 the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -202,25 +203,16 @@ def _matched(reported: Iterable[Any], places: dict[Key, Any]) -> Iterator[Key]:
             yield (finding.span.path, finding.span.line, finding.code)
 
 
-def measure(name: str, mode: str) -> dict[str, Any]:
-    """One model in a fresh process: the scores of each level, None where the server is missing."""
-    from fuselight.codec import decode  # noqa: PLC0415 - the path is set above
-    from fuselight.report import Report  # noqa: PLC0415
+def measure(cases: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The scores of each (model, mode), in order; a level is None where the server is missing.
 
+    Each runs in a fork of its own, of one process that has imported the libraries.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        trace = Path(folder) / "trace"
+        trace = Path(folder, _TRACE)
         trace.mkdir()
-        command = [
-            sys.executable,
-            __file__,
-            "--child",
-            name,
-            "--answer",
-            str(answer),
-            "--mode",
-            mode,
-        ]
+        named = [f"{name}:{mode}" for name, mode in cases]
+        command = [sys.executable, __file__, "--children", folder, *named]
         done = subprocess.run(
             command,
             env={**os.environ, "TORCH_TRACE": str(trace), "HF_HUB_OFFLINE": "1"},
@@ -230,10 +222,49 @@ def measure(name: str, mode: str) -> dict[str, Any]:
             check=False,
         )
         if done.returncode:
-            raise SystemExit(f"{name}: the run itself failed\n{done.stderr[-4000:]}")
-        got = json.loads(answer.read_text(encoding="utf-8"))
-        report = decode(Report, got["report"])
-        universe = recorded(trace)
+            raise SystemExit(f"{cases}: a run itself failed\n{done.stdout}{done.stderr[-4000:]}")
+        return [_scores(Path(folder, str(index))) for index in range(len(cases))]
+
+
+_TRACE = "trace"
+_ANSWER = "answer.json"
+
+
+def run_children(folder: Path, cases: Iterable[tuple[str, str]]) -> int:
+    """In the child: run each case in a fork, and put its answer and torch's log into a folder of its number."""
+    import torch._dynamo.backends.debugging  # noqa: F401, PLC0415 - after TORCH_TRACE is set
+    import transformers.modeling_utils  # noqa: F401, PLC0415 - what the models share
+
+    import fuselight.dynamo  # noqa: F401, PLC0415
+    import tests.support.recording  # noqa: F401, PLC0415
+
+    trace = folder / _TRACE
+    for index, (name, mode) in enumerate(cases):
+        own = folder / str(index)
+        own.mkdir()
+        run = multiprocessing.get_context("fork").Process(target=_answer, args=(own / _ANSWER, name, mode))
+        run.start()
+        run.join()
+        logs = list(trace.glob("*.log"))  # torch opens one when a process first has something to write
+        if run.exitcode or not logs:
+            print(f"{name} {mode}: {'exit code ' + str(run.exitcode) if run.exitcode else 'no log of torch'}")
+            return 1
+        for log in logs:
+            log.rename(own / log.name)
+    return 0
+
+
+def _answer(path: Path, name: str, mode: str) -> None:
+    path.write_text(json.dumps(run_model(name, mode)), encoding="utf-8")
+
+
+def _scores(folder: Path) -> dict[str, Any]:
+    from fuselight.codec import decode  # noqa: PLC0415 - the path is set above
+    from fuselight.report import Report  # noqa: PLC0415
+
+    got = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+    report = decode(Report, got["report"])
+    universe = recorded(folder)
     keys = finding_keys(report)
     return {
         "error": got["error"],
@@ -247,13 +278,13 @@ def measure(name: str, mode: str) -> dict[str, Any]:
 
 
 def measured(names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each model in each mode, two at a time, with a line printed for each."""
+    """Each model in each mode, two models at a time, with a line printed for each."""
     with ThreadPoolExecutor(2) as pool:
-        jobs = [(name, mode, pool.submit(measure, name, mode)) for name in names for mode in MODES]
-        for name, mode, job in jobs:
-            row = job.result()
-            _print_row(name, mode, row)
-            yield name, mode, row
+        jobs = [(name, pool.submit(measure, [(name, mode) for mode in MODES])) for name in names]
+        for name, job in jobs:
+            for mode, row in zip(MODES, job.result(), strict=True):
+                _print_row(name, mode, row)
+                yield name, mode, row
 
 
 @dataclass
@@ -309,14 +340,12 @@ def main() -> int:
     """Run, print the table, and answer with the exit code."""
     parser = argparse.ArgumentParser(description="Compare Fuselight's graph breaks with torch's own record.")
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--child", choices=MODELS)
-    parser.add_argument("--answer")
-    parser.add_argument("--mode", choices=MODES, default="eval")
+    parser.add_argument("--children", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("cases", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        answer = json.dumps(run_model(options.child, options.mode))
-        Path(options.answer).write_text(answer, encoding="utf-8")
-        return 0
+    if options.children:
+        cases = [case.partition(":") for case in options.cases]
+        return run_children(options.children, [(name, mode) for name, _, mode in cases])
     sums = totals(options.models.split(","))
     for level, total in sums.items():
         print(

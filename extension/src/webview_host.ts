@@ -42,6 +42,10 @@ export interface PageKind<Shown extends Subject, Content> {
   receive(page: Page<Shown, Content>, message: unknown): Promise<void>;
 }
 
+export type WebviewHost<Shown extends Subject, Content> = ReturnType<
+  typeof createWebviewHost<Shown, Content>
+>;
+
 export function createWebviewHost<Shown extends Subject, Content>(
   extension: vscode.Uri,
   kind: PageKind<Shown, Content>,

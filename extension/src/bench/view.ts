@@ -6,43 +6,27 @@
  */
 
 import * as vscode from "vscode";
-import { linesAtCursor, targetAtCursor } from "../cursor";
 import type { Lifecycle } from "../lifecycle";
 import { measuredExportRequest, measuredRequest, serverCommand } from "../protocol";
-import { askInDialog, inform, textOf } from "../say";
-import { createWebviewHost, goToSource, isSameTarget, type Page } from "../webview_host";
+import { askInDialog } from "../say";
+import { createWebviewHost, goToSource, type Page } from "../webview_host";
 import { chooseExported, saveExported, savePicture } from "./export";
-import type { BenchShown, BenchTarget, MeasuredPage, Place } from "./messages";
-import {
-  benchShownIn,
-  benchTargetIn,
-  benchTitleOf,
-  measuredAt,
-  pageMessageIn,
-  renamedUri,
-  startedIn,
-} from "./target";
+import type { BenchShown, MeasuredPage, Place } from "./messages";
+import { benchShownIn, benchTitleOf, measuredAt, pageMessageIn } from "./target";
+import { answeredPage, createTargetRuns } from "./target_runs";
 
 type BenchPage = Page<BenchShown, MeasuredPage>;
 export type BenchView = ReturnType<typeof createBenchView>;
 
 export function createBenchView(extension: vscode.Uri, lifecycle: Lifecycle) {
-  /** The target that was benchmarked last in this window. */
-  let last: BenchTarget | undefined;
   const host = createWebviewHost<BenchShown, MeasuredPage>(extension, {
     viewType: "fuselight.benchmark",
     asset: "bench",
     preserveFocus: true,
     titleOf: benchTitleOf,
     restore: benchShownIn,
-    async fetch(of) {
-      try {
-        const page = await lifecycle.request(measuredRequest, measuredAt(of));
-        return page ?? emptyPage(of, "The Fuselight language server is not running yet.");
-      } catch (error) {
-        return emptyPage(of, `The Fuselight language server did not answer: ${textOf(error)}`);
-      }
-    },
+    fetch: (of) =>
+      answeredPage(lifecycle.request(measuredRequest, measuredAt(of)), (message) => emptyPage(of, message)),
     receive: (page, message) => receive(page, message),
   });
 
@@ -54,10 +38,10 @@ export function createBenchView(extension: vscode.Uri, lifecycle: Lifecycle) {
         return goTo(message.place, page.panel);
       case "benchmark":
         showNewest(page);
-        await benchmark(target);
+        await runs.start(target);
         return page.draw();
       case "cancel":
-        return cancel(target);
+        return runs.cancel(target);
       case "forget": {
         const text = "Remove this benchmark from the history?";
         if ((await askInDialog(text, "You cannot undo this.", "Remove")) === "Remove") {
@@ -84,68 +68,14 @@ export function createBenchView(extension: vscode.Uri, lifecycle: Lifecycle) {
     }
   }
 
-  /** The server moves the history along with the file, and then reports a change. */
-  const renames = vscode.workspace.onDidRenameFiles(({ files }) => {
-    for (const page of host.pages) {
-      for (const { oldUri, newUri } of files) {
-        const uri = renamedUri(
-          vscode.Uri.parse(page.shown.uri).toString(),
-          oldUri.toString(),
-          newUri.toString(),
-        );
-        if (uri !== null) {
-          page.shown = { ...page.shown, uri };
-          void page.draw();
-        }
-      }
-    }
+  const runs = createTargetRuns(lifecycle, host, {
+    start: serverCommand.bench,
+    cancel: serverCommand.cancelBench,
+    verb: "benchmark",
+    participle: "benchmarked",
+    show: (of) => host.show({ ...of, run: null, with: null }, showNewest),
   });
-
-  const show = (of: BenchTarget) => host.show({ ...of, run: null, with: null }, showNewest);
-
-  /** Starts the benchmark of a code lens or of the target at the cursor, which the server checks, and shows its page. */
-  async function benchmark(argument: unknown): Promise<void> {
-    const what = benchTargetIn(argument) ?? linesAtCursor();
-    if (what === null) {
-      void inform("Open a Python file, and place the cursor in the function or module to benchmark.");
-      return;
-    }
-    const started = startedIn(await lifecycle.ask(serverCommand.bench, what));
-    if (started === null) {
-      return; // the user did not allow code of this folder to run
-    }
-    if (!started.started) {
-      void inform(started.message);
-    }
-    if (started.target !== null) {
-      last = { uri: what.uri, target: started.target };
-      await show(last);
-    }
-  }
-
-  /** Without a target, cancels all benchmarks. */
-  async function cancel(argument: unknown): Promise<void> {
-    await lifecycle.ask(serverCommand.cancelBench, benchTargetIn(argument) ?? {});
-  }
-
-  return {
-    benchmark,
-    cancel,
-    async show(argument: unknown): Promise<void> {
-      const of = benchTargetIn(argument) ?? benchTargetIn(await targetAtCursor(lifecycle)) ?? last;
-      if (of === undefined) {
-        void inform("Place the cursor in a function or module that can be benchmarked.");
-      } else {
-        await show(of);
-      }
-    },
-    /** The results of `of` changed; without it, any may have. */
-    changed: (of?: BenchTarget) => host.redraw(({ shown }) => of === undefined || isSameTarget(shown, of)),
-    dispose() {
-      renames.dispose();
-      host.dispose();
-    },
-  };
+  return runs;
 }
 
 /** The newest run, not one that the user chose earlier. */

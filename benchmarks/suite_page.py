@@ -89,12 +89,14 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
     devices = sorted({row["device"] for row in rows if row.get("device")})
     table = ["| | |", "|---|---|", f"| rows | {'; '.join(sizes)} |"]
     for machine in dict.fromkeys(one["machine"] for one in abouts):
-        versions: dict[str, str] = {}
+        # A name may have several: some rows need another build of torch.
+        versions: dict[str, dict[str, None]] = {}
         for one in abouts:
-            if one["machine"] == machine:
-                versions.update({name: version for name, version in one["versions"].items() if version})
+            for name, version in one["versions"].items() if one["machine"] == machine else ():
+                versions.setdefault(name, {}).update({version: None} if version else {})
+        shown = [f"{name} {' and '.join(found)}" for name, found in versions.items() if found]
         table.append(f"| machine | {machine} |")
-        table.append(f"| versions | {', '.join(f'{name} {version}' for name, version in versions.items())} |")
+        table.append(f"| versions | {', '.join(shown)} |")
     if devices:
         table.append(f"| kernels for | {', '.join(devices)}, without that GPU |")
     table.append("| raw results | [suite.jsonl](suite.jsonl) |")

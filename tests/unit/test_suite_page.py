@@ -104,6 +104,9 @@ def test_machines_and_versions_are_named_once() -> None:
     page = suite_page([row("a")], [{"about": about}, {"about": about}], [])
     assert page.count("| machine | 2 cores |") == 1
     assert "| versions | torch 2.13.0 |" in page
+    other = {"machine": "2 cores", "versions": {"torch": "2.13.0+cpu", "timm": "1.0"}}
+    page = suite_page([row("a")], [{"about": one} for one in (other, about, other)], [])
+    assert "| versions | torch 2.13.0+cpu and 2.13.0, timm 1.0 |" in page
 
 
 def missing(results: Path, do: str = "capture", part: str = "1/1") -> list[str]:

@@ -129,10 +129,10 @@ _OTHERS: tuple[SuiteModel, ...] = (
         note="the detector without the loss that PyTorch ran with it",
     ),
     SuiteModel(
-        "tts_angular", GROUP, ("coqui-tts", "torchaudio"), "from TTS.encoder.models.lstm import LSTMSpeakerEncoder",
+        "tts_angular", GROUP, ("coqui-tts", "torchaudio", "torchcodec"), "from TTS.encoder.models.lstm import LSTMSpeakerEncoder",
         {
-            "tiny": Form("LSTMSpeakerEncoder(40, proj_dim=32, lstm_dim=48, num_lstm_layers=3)", "f32[2, 10, 40]", 2),
-            "real": Form("LSTMSpeakerEncoder(40, proj_dim=256, lstm_dim=768, num_lstm_layers=3)", "f32[64, 50, 40]", 64),
+            "tiny": Form("LSTMSpeakerEncoder(40, proj_dim=32, lstm_dim=48, num_lstm_layers=3)", "f32[2, 40, 10]", 2),
+            "real": Form("LSTMSpeakerEncoder(40, proj_dim=256, lstm_dim=768, num_lstm_layers=3)", "f32[64, 40, 50]", 64),
         },
         note="the speaker encoder of Mozilla TTS as coqui-tts continues it",
     ),

@@ -22,7 +22,7 @@ from fuselight_server.files import read_regular
 from fuselight_server.measured.history import BenchmarkRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 SCHEMA = 1
@@ -117,16 +117,8 @@ def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
 def standalone_page(page: dict[str, Any], title: str, script_name: str, folder: Path | None = None) -> str:
     """Return a page as one file, drawn by the script of this name. Raises NotBuiltError where that was not built."""
     script, style = page_parts(script_name, folder)
-    script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
-    style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
-    policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'; img-src data:"
-    return _HTML.format(
-        policy=policy,
-        title=html.escape(title),
-        style=style,
-        page=_as_data(page),
-        script=script,
-    )
+    data = f'<script type="application/json" id="page">{_as_data(page)}</script>'
+    return html_document(title, style, data, script, images="data:")
 
 
 _HTML = """<!DOCTYPE html>
@@ -139,11 +131,25 @@ _HTML = """<!DOCTYPE html>
 <style>{style}</style>
 </head>
 <body>
-<script type="application/json" id="page">{page}</script>
+{body}
 <script>{script}</script>
 </body>
 </html>
 """
+
+
+def html_document(title: str, style: str, body: str, script: str, *, images: str = "") -> str:
+    """Return one file that needs no network: a policy that allows this style and script alone, and `images`."""
+    script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
+    style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
+    policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'"
+    return _HTML.format(
+        policy=f"{policy}; img-src {images}" if images else policy,
+        title=html.escape(title),
+        style=style,
+        body=body,
+        script=script,
+    )
 
 
 def policy_hash(text: str) -> str:
@@ -180,13 +186,18 @@ Row = dict[str, Any]
 
 def as_csv(*pages: dict[str, Any]) -> str:
     """Return all tables of all pages in one."""
+    return csv_text(
+        COLUMNS,
+        ({"target": page["title"], "file": page["path"], **row} for page in pages for row in _rows(page)),
+    )
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
+    """Return rows as CSV, in which no cell is a formula; a missing value is an empty cell."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\r\n")
     writer.writeheader()
-    for page in pages:
-        named = {"target": page["title"], "file": page["path"]}
-        rows = ({**named, **row} for row in _rows(page))
-        writer.writerows({key: spreadsheet_cell(value) for key, value in row.items()} for row in rows)
+    writer.writerows({key: _spreadsheet_cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -263,7 +274,7 @@ def _at(place: dict[str, Any] | None) -> Row:
     return {} if place is None else {"path": place["path"], "line": place["line"] + 1}
 
 
-def spreadsheet_cell(value: Any) -> Any:
+def _spreadsheet_cell(value: Any) -> Any:
     """Return a value as a cell, which no spreadsheet takes for a formula."""
     if value is None:
         return ""

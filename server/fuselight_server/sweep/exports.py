@@ -6,13 +6,11 @@ configuration, and no cell that a spreadsheet takes for a formula.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
-from fuselight_server.measured.exports import spreadsheet_cell
+from fuselight_server.measured.exports import csv_text
 from fuselight_server.sweep.rows import SCHEMA
 
 if TYPE_CHECKING:
@@ -45,14 +43,7 @@ def rows_as_json(
 
 def rows_as_csv(rows: Sequence[SweepRow]) -> str:
     """One line for each row and configuration."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerows(
-            {key: spreadsheet_cell(value) for key, value in line.items()} for line in _lines(row)
-        )
-    return out.getvalue()
+    return csv_text(COLUMNS, (line for row in rows for line in _lines(row)))
 
 
 def _lines(row: SweepRow) -> Iterator[dict[str, Any]]:

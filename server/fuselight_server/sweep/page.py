@@ -22,7 +22,7 @@ from fuselight_server.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.measured.exports import policy_hash
+from fuselight_server.measured.exports import html_document
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, summarize
 
@@ -33,22 +33,6 @@ if TYPE_CHECKING:
     from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
     from fuselight_server.sweep.summary import SweepSummary
 
-_HTML = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>{header}</header>
-<main>{main}</main>
-<script>{script}</script>
-</body>
-</html>
-"""
 _CAUSES = "The cause in the most models first"
 _MOST_NAMES = 12
 """Models that are listed for a cause."""
@@ -98,14 +82,8 @@ def as_page(
         _causes("Failures by cause", summary.failures, "failure", "Nothing failed."),
         _rows(rows),
     ]
-    return _HTML.format(
-        policy=f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'",
-        title=_text(f"Sweep: {about.get('suite', '')}"),
-        style=style,
-        header=_header(rows, about, summary),
-        main="".join(sections),
-        script=script,
-    )
+    body = f"<header>{_header(rows, about, summary)}</header>\n<main>{''.join(sections)}</main>"
+    return html_document(f"Sweep: {about.get('suite', '')}", style, body, script)
 
 
 def _text(value: object) -> str:

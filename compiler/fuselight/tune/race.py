@@ -1,15 +1,17 @@
 """The race of configurations: interleaved rounds, successive halving, and the race against `default` that decides.
 
-Invariant: configurations are compared by the ratios of their times within the same round, never by times of different
-rounds, because a machine may be twice as slow at one moment as at another. Nothing here starts a process or reads a
-clock of its own, so that recorded timings can be replayed. Standard library only.
+Invariant: configurations are compared by rounds that they ran in turn, because a machine may be slower at one moment
+than at another. What disturbs a round only makes it longer, so a race compares the lower quartiles of the rounds that
+two configurations share; the confirming race compares pairs of rounds, and so includes the disturbances of a program.
+Nothing here starts a process or reads a clock of its own, so that recorded timings can be replayed. Standard library
+only.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,8 +25,8 @@ _STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 _LEAST_FOR_ORDER = 6
 """Rounds below which the least and the largest ratio are no 95% interval: 2 / 2^5 is more than 5%."""
 _HOPELESS = 0.25
-"""A configuration that is slower by this much in each of its first rounds is not timed further."""
-_HOPELESS_ROUNDS = 2
+"""A configuration that is slower by this much after its first rounds is not timed further."""
+_HOPELESS_ROUNDS = 3
 
 
 class Entrant(Protocol):
@@ -82,7 +84,7 @@ class RaceStanding:
     us: float
     """Median over its rounds, microseconds."""
     ratio: float
-    """Its time divided by the leader's in the same round, median over the rounds that both have."""
+    """Its time divided by the leader's: lower quartiles of the rounds that both have."""
     stage: int
     """The last stage that it took part in, from 1."""
     eliminated: bool = False
@@ -112,7 +114,7 @@ def halve(
     plan: RoundPlan,
     *,
     noise: float,
-    rounds_per_stage: Sequence[int] = (3, 4, 6),
+    rounds_per_stage: Sequence[int] = (4, 5, 8),
     keep: float = 0.5,
 ) -> Race:
     """Race configurations in stages, each of which keeps the faster part.
@@ -211,13 +213,20 @@ class _Lane:
     eliminated: bool = False
     failed: bool = False
 
-    def ratios_to(self, other: _Lane) -> list[float]:
-        """Its times divided by those of another lane, for the rounds that both have."""
-        return [us / other.times[number] for number, us in self.times.items() if number in other.times]
-
     def ratio_to(self, other: _Lane) -> float:
-        ratios = self.ratios_to(other)
-        return statistics.median(ratios) if ratios else math.inf
+        """Its time divided by that of another lane; infinite without a common round."""
+        common = self.times.keys() & other.times.keys()
+        if not common:
+            return math.inf
+        return _lower_quartile(self.times[one] for one in common) / _lower_quartile(
+            other.times[one] for one in common
+        )
+
+
+def _lower_quartile(values: Iterable[float]) -> float:
+    """The value that a quarter of the values is below, the least of up to four."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 4]
 
 
 def _racing(lanes: Sequence[_Lane]) -> list[_Lane]:
@@ -244,7 +253,7 @@ def _round(lanes: Sequence[_Lane], plan: RoundPlan, stage: int, number: int) -> 
 
 
 def _leader(lanes: Sequence[_Lane]) -> _Lane | None:
-    """The fastest lane by paired rounds: the one with the least median ratio to the first lane."""
+    """The fastest lane: the one with the least ratio to the first lane."""
     timed = [lane for lane in lanes if lane.times]
     return min(timed, key=lambda lane: (lane.ratio_to(timed[0]), lane.place), default=None)
 
@@ -254,8 +263,7 @@ def _leave_hopeless(racing: Sequence[_Lane]) -> None:
     if leader is None:
         return
     for lane in racing:
-        ratios = lane.ratios_to(leader)
-        if len(ratios) >= _HOPELESS_ROUNDS and min(ratios) > 1 + _HOPELESS:
+        if len(lane.times) >= _HOPELESS_ROUNDS and lane.ratio_to(leader) > 1 + _HOPELESS:
             lane.eliminated = True
 
 
@@ -277,7 +285,7 @@ def _standings(lanes: Sequence[_Lane], noise: float) -> tuple[RaceStanding, ...]
     def order(lane: _Lane) -> tuple[bool, bool, bool, float, int]:
         if leader is None or not lane.times:
             return lane.failed, lane.eliminated, True, math.inf, lane.place
-        ties = lane in racing and _ties(lane, leader, noise)
+        ties = lane in racing and lane.ratio_to(leader) <= 1 + noise
         return (
             lane.failed,
             lane.eliminated,
@@ -297,13 +305,3 @@ def _standings(lanes: Sequence[_Lane], noise: float) -> tuple[RaceStanding, ...]
         )
         for lane in sorted(lanes, key=order)
     )
-
-
-def _ties(lane: _Lane, leader: _Lane, noise: float) -> bool:
-    """Whether the rounds do not show that a lane is slower than the leader."""
-    if lane is leader:
-        return True
-    ratios = lane.ratios_to(leader)
-    if len(ratios) <= 1:
-        return False
-    return interval(ratios)[0] <= 1 and lane.ratio_to(leader) <= 1 + noise

@@ -73,12 +73,15 @@ class TimedRounds:
             trial.is_eliminated = standing.eliminated
 
     def spread(self, trial: Trial) -> float:
-        """Half of the interquartile range of a trial's rounds in its last stage, as a fraction of their median."""
+        """How far the lower quartile of a trial's rounds in its last stage is above the least of them, relative to it.
+
+        Races compare lower quartiles: what disturbs rounds only makes them longer.
+        """
         rounds = [one.us for one in self.samples if one.name == trial.name and one.stage == trial.stage]
         if len(rounds) <= 1:
             return 0.0
-        low, median, high = steady_state.quartiles(rounds)
-        return (high - low) / 2 / median if median else 0.0
+        low, _, _ = steady_state.quartiles(rounds)
+        return (low - min(rounds)) / min(rounds) if min(rounds) else 0.0
 
     def confirm(self, trial: Trial) -> Confirmation | None:
         """Race a trial against `default` with fresh rounds; None if one of them failed."""

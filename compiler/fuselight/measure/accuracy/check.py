@@ -108,6 +108,7 @@ class AccuracyCheck:
             float64=results.load(float64) if float64 else None,
             training=self.session.unit.prepared.options.train,
             no_float64=why,
+            device=self.session.device if self.session.device.type == "cuda" else None,
         )
 
     def search(self, seconds: float) -> None:

@@ -80,7 +80,12 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
         comments.append(
             "# Freezing is on for all that is compiled from here on. Weights must not change after their first call"
         )
-        comments.append("# under torch.no_grad(); backend='fuselight' notices if they do")
+        comments.append(
+            "# under torch.no_grad(); backend='fuselight' notices if they do. torch's disk cache does not tell models"
+        )
+        comments.append(
+            "# apart that differ in scalar weights only: clear it after a change, or use the backend"
+        )
     elif result.options.get(_FREEZING) and result.blocks:
         comments.append(
             "# Freezing is left out: the blocks share one compile, and each has weights of its own"

@@ -66,6 +66,17 @@ class Normalized(torch.nn.Module):
         return found
 
 
+class Scaled(torch.nn.Module):
+    """A weight without dimensions: Inductor writes its value into the code."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(scale))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
 class Block(torch.nn.Module):
     """One of several."""
 
@@ -377,6 +388,17 @@ def test_matrix_multiplications_are_generated_in_cpp() -> None:
     found, code = generated(run, x)
     torch.testing.assert_close(found, model(x), atol=1e-4, rtol=1e-4)
     assert "micro_gemm" in code
+
+
+def test_models_that_differ_in_a_scalar_share_no_cached_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x = torch.ones(4)
+    with torch._inductor.config.patch(fx_graph_cache=True):
+        for scale in (2.0, 3.0):
+            torch._dynamo.reset()
+            assert compiled(Scaled(scale), backend=freezing())(x).tolist() == [scale] * 4
 
 
 REPLAY = """

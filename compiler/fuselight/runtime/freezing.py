@@ -64,7 +64,8 @@ class FreezingBackend:
         """Compile a captured graph for Dynamo. Raises what the backends raise."""
         del asked
         if module_tensors.is_freezing_set():
-            return self.frozen(gm, inputs)  # Dynamo has left the weights in the module
+            with module_tensors.scalars_in_cache_keys():
+                return self.frozen(gm, inputs)  # Dynamo has left the weights in the module
         if records_gradients(inputs):
             self.say(
                 "freezing has no effect: the call records gradients, so its weights cannot be constants "
@@ -97,7 +98,7 @@ class FreezingBackend:
         for index in held:
             module_tensors.hold(copy, nodes[index], inputs[index])
         copy.recompile()
-        with torch.no_grad():  # Inductor freezes under it alone, also where nothing takes gradients
+        with module_tensors.scalars_in_cache_keys(), torch.no_grad():  # Inductor freezes under no_grad alone
             run = self.frozen(copy, [inputs[index] for index in others])
         return _checked(run, weights, _picking(list(held)), _picking(others), otherwise)
 

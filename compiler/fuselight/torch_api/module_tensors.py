@@ -19,6 +19,7 @@ import torch.fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fuselight.torch_api import captured_graphs
+from fuselight.torch_api.patching import patched
 
 _NOT_INPUTS = frozenset({"grapharg", "tensor_dict", "steal_arg"})
 """What Dynamo knows of a node because it is an input."""
@@ -87,6 +88,21 @@ def is_freezing_set() -> bool:
     """
     config: Any = importlib.import_module("torch._inductor.config")
     return bool(getattr(config, "freezing", False))
+
+
+def scalars_in_cache_keys() -> contextlib.AbstractContextManager[Any]:
+    """Inside, keys of Inductor's cache of graphs contain the values of frozen scalars, which its code contains.
+
+    Torch puts the metadata of frozen tensors alone into a key, as the code reads them when it is loaded. But a tensor
+    without dimensions becomes a literal: another checkpoint would get the code with the first one's scalars.
+    """
+    codecache: Any = importlib.import_module("torch._inductor.codecache")
+    is_frozen: Any = getattr(codecache, "is_frozen_param", None)
+    if is_frozen is None:
+        config: Any = importlib.import_module("torch._inductor.config")
+        uncached: contextlib.AbstractContextManager[Any] = config.patch(fx_graph_cache=False)
+        return uncached
+    return patched(codecache, "is_frozen_param", lambda tensor: tensor.dim() > 0 and is_frozen(tensor))
 
 
 def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -31,7 +31,8 @@ def f(x):
 TARGET, BODY = 5, 6
 """0-based lines."""
 CLIENT = {"clientCommands": ["fuselight.showDetails", "fuselight.tune", "fuselight.showTuning"]}
-QUICK = {"budget": 20, "candidates": ["default+max_fusion_size=32"], "fixes": False}
+QUICK = {"budget": 3, "candidates": ["default+max_fusion_size=32"], "fixes": False}
+"""Time for `default` alone, a decision as any other: candidates race in tests/worker and in the visual test."""
 
 
 def page_of(client: Client, uri: str, **more: Any) -> Json:

@@ -32,9 +32,11 @@ SLOWEST = 15
 _SECOND_TRIES = 3
 """Up to this many failed tests run again, alone, on an idle machine. Each that then passes is reported as a fault."""
 _CORES = min(os.cpu_count() or 1, 3)
-"""Processes of pytest, plus one: tests wait for a quarter of their time. Each worker test is a tree of processes with
-a torch in each, so that a machine with many cores may still lack the memory for more.
+"""Each worker test is a tree of processes with a torch in each, so that a machine with many cores may still lack the
+memory for more.
 """
+PROCESSES = _CORES + 1
+"""Processes of pytest: tests wait for a quarter of their time."""
 _NICENESS = 5
 """Added to a ring that shares the machine with the editor ring, whose deadlines are real ones."""
 
@@ -102,7 +104,7 @@ def pytest_ring(
     # In the given order: xdist alone starts with the files that have the most tests.
     how = ("loadfile", "--no-loadscope-reorder") if by_file else ("worksteal",)
     if processes is None:
-        processes = _CORES if shares_machine else _CORES + 1
+        processes = _CORES if shares_machine else PROCESSES
     spread = ("-n", str(processes), "--dist", *how)
     done = _pytest(
         ring,

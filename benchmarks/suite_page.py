@@ -123,8 +123,8 @@ def _summary(rows: Sequence[Row]) -> str:
         "its own parts with other shapes compiles again."
     )
     generated = sum("kernels" in row for row in rows)
-    if generated < len(ran):
-        text += f" Kernels were generated for {format_count(generated, 'model')}."
+    number = "each model that ran" if generated == len(ran) else format_count(generated, "model")
+    text += f" Kernels were generated for {number}."
     return "\n".join(textwrap.wrap(text, 120))
 
 

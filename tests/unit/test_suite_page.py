@@ -46,6 +46,8 @@ def test_rows_have_what_was_found_and_dashes_for_the_rest() -> None:
     words = " ".join(page.split())
     assert "**2 of 2 models that ran agree with torch's record.** 1 model without a file" in words
     assert "Kernels were generated for 1 model." in words
+    complete = " ".join(suite_page([row("A", kernels=17)], [], []).split())
+    assert "Kernels were generated for each model that ran." in complete
     assert "| graph breaks | 4 | 4 | 1.00 | 1.00 |" in page
 
 

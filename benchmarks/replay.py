@@ -5,9 +5,10 @@
 FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
 caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
 with the saved cache artifacts, if there are any. They compile side by side, together with those of `--at-once` other
-models, so that their first calls have the same conditions; then each times its steady calls alone. One line of JSON a
-model has, of each, the seconds of the first call, how often Inductor timed a kernel, the time of a steady call, and the
-backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
+models, so that their first calls have the same conditions; then they time steady calls in interleaved rounds. One line
+of JSON a model has, of each, the seconds of the first call, how often Inductor timed a kernel, the lower quartile of
+its rounds, and the backend's warnings. The exit code is 0 if each model was replayed without a warning and without
+timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
 """
 
@@ -20,7 +21,6 @@ import json
 import logging
 import os
 import select
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,12 +36,13 @@ from fuselight.report import TunedResult, Work
 ROOT = Path(__file__).resolve().parents[1]
 _LIMIT = 300.0
 """Seconds of one process."""
-_ROUND_SECONDS = 0.15
-_ROUNDS = 9
+_ROUND_SECONDS = 0.1
+_ROUNDS = 12
 _WARM = 8
 _TOLERANCE = 0.05
 """Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
 _BEGAN = time.monotonic()
+ROUND = "round"
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
 
 
@@ -95,8 +96,14 @@ def _models(folder: Path, results: Sequence[TunedResult]) -> Iterator[dict[str, 
             started.append((result, made))
         for _, processes in started:
             for process in processes.values():
-                process.wait_for_first_call()
+                process.hear()  # that it has made its first call
         for result, processes in started:
+            for process in processes.values():
+                process.tell("warm up")
+                process.hear()
+            for _ in range(_ROUNDS):
+                for process in processes.values():
+                    process.time()
             yield _row(result, {kind: process.answer() for kind, process in processes.items()})
 
 
@@ -119,7 +126,7 @@ def _ratio(one: float | None, other: float | None) -> float | None:
 
 
 class _Process(contextlib.AbstractContextManager["_Process"]):
-    """One process with empty caches: it says when it has made its first call, and then waits until it is to time."""
+    """One process with empty caches: it says when it has made its first call, and then times on demand."""
 
     def __init__(self, what: str, folder: Path) -> None:
         self._until = time.monotonic() + _LIMIT
@@ -142,6 +149,7 @@ class _Process(contextlib.AbstractContextManager["_Process"]):
             text=True,
             cwd=ROOT,
         )
+        self._rounds: list[float] = []
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
@@ -149,28 +157,38 @@ class _Process(contextlib.AbstractContextManager["_Process"]):
         self._errors.close()
         self._caches.cleanup()
 
-    def wait_for_first_call(self) -> None:
-        """Return when the process has made its first call, has ended, or has taken too long."""
+    def hear(self) -> str:
+        """The next line that the process prints; empty if it has ended, or has taken too long."""
         stream = self._process.stdout
-        if stream is None:
-            return
-        left = max(0.0, self._until - time.monotonic())
-        ready, _, _ = select.select([stream], [], [], left)
-        if ready:
-            stream.readline()
+        if stream is None or not select.select([stream], [], [], max(0.0, self._until - time.monotonic()))[0]:
+            return ""
+        return stream.readline().strip()
+
+    def tell(self, order: str) -> None:
+        """Let the process go on, if it is still there."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(f"{order}\n")
+                self._process.stdin.flush()
+
+    def time(self) -> None:
+        """Time one round of calls."""
+        self.tell(ROUND)
+        with contextlib.suppress(ValueError):  # it has ended: its answer says why
+            self._rounds.append(float(self.hear()))
 
     def answer(self) -> dict[str, Any]:
-        """Let it time its calls, alone; why it could not is an answer, too."""
+        """What it has measured, or why it could not."""
+        self.tell("end")
+        said = self.hear()
         try:
-            written, _ = self._process.communicate("go\n", timeout=max(1.0, self._until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return {"failure": f"it took longer than {_LIMIT:.0f} s"}
-        try:
-            found: dict[str, Any] = json.loads(written.splitlines()[-1])
-        except (ValueError, IndexError):
+            found: dict[str, Any] = json.loads(said)
+        except ValueError:
             self._errors.seek(0)
-            return {"failure": (self._errors.read().strip().splitlines() or ["it printed nothing"])[-1]}
-        return found
+            errors = self._errors.read().strip().splitlines()
+            return {"failure": errors[-1] if errors else f"it took longer than {_LIMIT:.0f} s"}
+        rounds = sorted(self._rounds)
+        return {**found, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else found
 
 
 @dataclass
@@ -300,14 +318,10 @@ def _child(what: str, folder: Path) -> dict[str, Any]:
     for _ in range(_WARM):
         program.call()
     calls = max(1, int(_ROUND_SECONDS / max(program.seconds(1), 1e-5)))
-    rounds = [program.seconds(calls) for _ in range(_ROUNDS)]
-    return {
-        "first": round(first, 3),
-        "timed": len(timed),
-        "us": round(statistics.median(rounds) * 1e6, 2),
-        "warnings": warnings,
-        "close": is_close,
-    }
+    print("ready", flush=True)
+    while sys.stdin.readline().strip() == ROUND:
+        print(program.seconds(calls) * 1e6, flush=True)
+    return {"first": round(first, 3), "timed": len(timed), "warnings": warnings, "close": is_close}
 
 
 def _file(folder: Path, result: TunedResult, kind: str, scratch: str) -> str:

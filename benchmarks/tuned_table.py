@@ -75,11 +75,12 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
         return row
     tuned = decode(Tuned, line["tuned"])
     known = {one.configuration.name: one.configuration for one in tuned.candidates}
-    us = {name: us for name in (EAGER, *MODES) if (us := _us(known.get(name))) is not None}
+    raced = _of_last_race(tuned)
+    us = {name: us for name in (EAGER, *MODES) if (us := _us(known.get(name), raced)) is not None}
     failures = {name: why for name in MODES if (why := _why_not(known.get(name)))}
     winner = known.get(tuned.winner)
     decided = tuned.confirmation if tuned.winner != _DEFAULT else None
-    if (tuned_us := _us(winner)) is not None:
+    if (tuned_us := _us(winner, raced)) is not None:
         us["tuned"] = tuned_us
     first = {name: known[name].first_us for name in MODES if name in known}
     return TunedRow(
@@ -97,12 +98,26 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     )  # fmt: skip
 
 
-def _us(row: MeasuredConfiguration | None) -> float | None:
+def _of_last_race(tuned: Tuned) -> dict[str, float]:
+    """The lower quartile of each configuration's rounds in the last race, if torch's modes took part in it.
+
+    As in the races of a search: what disturbs a round of a machine that others use only makes it longer.
+    """
+    last = max((one.stage for one in tuned.race), default=0)
+    rounds: dict[str, list[float]] = {}
+    for one in tuned.race:
+        if one.stage == last:
+            rounds.setdefault(one.name, []).append(one.us)
+    others = set(rounds) & set(_OTHERS)
+    return {name: sorted(times)[(len(times) - 1) // 4] for name, times in rounds.items()} if others else {}
+
+
+def _us(row: MeasuredConfiguration | None, raced: Mapping[str, float]) -> float | None:
     """Time of a call, unless its results are wrong."""
     timing = (row.device or row.wall) if row is not None else None
     if row is None or timing is None or (row.accuracy is not None and row.accuracy.passed is False):
         return None
-    return timing.median_us
+    return raced.get(row.name, timing.low_us)
 
 
 def _why_not(row: MeasuredConfiguration | None) -> str:
@@ -149,8 +164,8 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
     missed = ("\n\n## Not measured\n\n" + "\n".join(notes)) if notes else ""
     return (
         "# Searches for the fastest configuration\n\n"
-        "Times are microseconds of one call, medians; a dash is what was not measured. [tuning.md](../tuning.md)\n"
-        "describes the search.\n\n"
+        "Times are microseconds of one call: the lower quartile of interleaved rounds, because what disturbs a round\n"
+        "only makes it longer. A dash is what was not measured. [tuning.md](../tuning.md) describes the search.\n\n"
         f"{means}\n\n{text}{missed}\n\n## Machine\n\n{made}\n"
     )
 

@@ -155,8 +155,8 @@ class ConfigurationSession:
         rounds = self._rounds.get(clock, [])
         return steady_state.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
 
-    def profile(self) -> None:
-        """Profile calls; if that is not possible, a note says why."""
+    def profile(self, *, timed_later: bool = False) -> None:
+        """Profile calls; if that is not possible, a note says why. `timed_later`: as in profiler.trace_calls."""
         most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
         calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
         ready = iter([self.unit.prepare() for _ in range(calls + _PROFILED_EXTRA)] if self.unit.fresh else ())
@@ -166,7 +166,9 @@ class ConfigurationSession:
             return made()
 
         try:
-            self._trace = trace_calls(call, calls, self.device)
+            self._trace = trace_calls(
+                call, calls, self.device, timed_later=timed_later and not self.compiled.cudagraphs
+            )
         except (NotProfiledError, ValueError) as error:
             self._note(f"{_NOT_PROFILED}: {error}")
 

@@ -148,6 +148,10 @@ class Search:
             if self._planner is not None:
                 self._decide()
                 self._describe()
+                if (
+                    not self.plan.modes
+                ):  # which are to be timed against a winner that no profiler has slowed down
+                    self._profile_winner()
             self._seconds = self._budget.elapsed
             if self.plan.artifacts and self._result is not None:
                 self._save_artifacts()
@@ -163,6 +167,7 @@ class Search:
                     tell=self.tell,
                 )
                 self._modes_seconds = self.clock() - began
+                self._profile_winner()
                 self._known()
             self._compare_with_eagers_numbers()
         finally:
@@ -395,7 +400,7 @@ class Search:
         self.tell("timing default and eager")
         with pool.quiet():
             self._rounds.take_turns([trial for trial in pool.baselines if self._rounds.warm(trial)])
-            pool.order(default, "profile")
+            pool.order(default, "profile", timed_later=True)
         pool.order(default, "read", look=False)
         pool.order(default, "finish")
         said = pool.order(default, "replay", artifacts="")
@@ -632,17 +637,12 @@ class Search:
         return True
 
     def _describe(self) -> None:
-        """Find out what a replay needs, and measure memory and the new division of a call."""
+        """Find out what a replay needs, and measure memory."""
         pool = self._pool
         winner = pool.trials[self._winner]
         with pool.quiet():
             for trial in dict.fromkeys([*pool.baselines, winner]):
                 pool.order(trial, "weigh")
-            if winner is not pool.default and self._budget.left() > 0:
-                pool.order(winner, "profile")
-        if winner is not pool.default:
-            pool.order(winner, "read", look=False)
-            pool.order(winner, "finish")
         if self.plan.accuracy and pool.has_reference and not pool.default.judged:
             pool.default.judged = True
             pool.order(pool.default, "judge", **pool.compared, varies=pool.varies)
@@ -651,6 +651,18 @@ class Search:
         for trial in pool.baselines:
             pool.refresh(trial)
         self._known()
+
+    def _profile_winner(self) -> None:
+        """Measure the division of a call of the winner. Nothing is timed in its process afterwards."""
+        pool = self._pool
+        winner = pool.trials[self._winner]
+        if winner is pool.default:
+            return
+        if self._budget.left(-self._modes_seconds) > 0:
+            with pool.quiet():
+                pool.order(winner, "profile")
+            pool.order(winner, "read", look=False)
+        pool.order(winner, "finish")
 
     def _save_artifacts(self) -> None:
         """Save the caches of the winner's compile, which takes one more compile."""

@@ -6,6 +6,7 @@ only timing.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -38,6 +39,8 @@ _FEW_CALLS = 5
 _FEW_EVENTS = 100_000
 """Calls at least, for a median, with at most so many events: they take seconds to read and some 100 MiB."""
 
+_DETACHES = (12, 6)
+"""The first CUDA with which CUPTI can be detached and attached again."""
 _ENDS_A_CYCLE = "Warning: Profiler clears events at the end of each cycle"
 """torch's warning when a process profiles a second time."""
 
@@ -56,15 +59,24 @@ class Trace:
 
 
 def trace_calls(
-    call: Callable[[], object], calls: int, device: torch.device, *, most_events: int = MOST_EVENTS
+    call: Callable[[], object],
+    calls: int,
+    device: torch.device,
+    *,
+    most_events: int = MOST_EVENTS,
+    timed_later: bool = False,
 ) -> Trace:
     """Profile up to `calls` calls, fewer if they would exceed about `most_events` events; waits for each.
 
-    An additional first call starts the profiler and counts the events. Raises NotProfiledError, and what `call` raises.
+    An additional first call starts the profiler and counts the events. `timed_later`: calls without CUDA graphs will be
+    timed in this process, so that nothing of the profiler may stay active. Raises NotProfiledError, and what `call`
+    raises.
     """
     each = max(1, len(_seen(_profiled(call, 1, device), device)))
     few = min(_FEW_CALLS, _FEW_EVENTS // MOST_EVENTS * most_events // each)
     count = max(1, min(calls, max(few, most_events // each)))
+    if timed_later:
+        _detach_after_the_next(device)
     return Trace(_profiled(call, count, device), count, device)
 
 
@@ -82,6 +94,17 @@ def read_calls(trace: Trace) -> Recording:
         events=events,
         windows=windows,
     )
+
+
+def _detach_after_the_next(device: torch.device) -> None:
+    """Have the next profile end with CUPTI detached from the process.
+
+    Otherwise it stays attached, in releases of torch before Kineto did this by itself, and each later launch takes
+    longer. With a CUDA below 12.6 a later profile might crash.
+    """
+    version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2] if part.isdigit())
+    if device.type == "cuda" and version >= _DETACHES:
+        os.environ["TEARDOWN_CUPTI"] = "1"  # Kineto reads it at the end of a profile
 
 
 def _profiled(

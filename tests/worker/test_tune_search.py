@@ -159,6 +159,13 @@ def test_named_candidates_are_tried_whatever_their_ceiling() -> None:
     assert set(rows(tuned)) == {"eager", "default", named}
 
 
+def test_verified_fixes_are_compiled_first() -> None:
+    machine = FakeMachine(FakeTarget(us={}))
+    machine.search(fixed={"model.py": "a fixed text"})
+    started = [name for name in machine.names() if name not in {"float64", "eager", "default"}]
+    assert started[0] == f"default+fixes+{GRAPHS.removeprefix('default+')}"
+
+
 def test_torchs_modes_are_measured_after_the_search() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500, "max-autotune": 450}))
     tuned = machine.search(modes=MODES)

@@ -135,6 +135,9 @@ class Search:
         self._rounds = TimedRounds(plan, self._pool, _NOISE[self.device])
         self._wanted = list(dict.fromkeys(plan.candidates))
         self._speculative = [] if plan.only else list(_SPECULATIVE[self.device])
+        if plan.fixed and not plan.only:  # a break that goes is the largest gain
+            graphs = Knobs({"cuda_graphs"}) if self.device == GPU else Knobs()
+            self._speculative.insert(0, Knobs({"fixes"}) | graphs)
 
     def run(self) -> Tuned:
         """Search. A failure is stored in the row of its configuration."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,13 @@ from hypothesis import strategies as st
 
 from fuselight.configurations import MODES
 from fuselight.measure.accuracy import RANDOM
+from fuselight.protocol import TunePlan
 from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome
+from fuselight.tune.schedule import Budget
+from fuselight.tune.timed_rounds import TimedRounds
+from fuselight.tune.trial import Trial
 from tests.support import fake_search
-from tests.support.fake_search import FakeMachine, FakeTarget, failed
+from tests.support.fake_search import FakeMachine, FakeSearchProcess, FakeTarget, failed
 
 pytestmark = pytest.mark.torch
 
@@ -157,6 +163,33 @@ def test_named_candidates_are_tried_whatever_their_ceiling() -> None:
     tuned = machine.search(candidates=(named,), only=True)
     assert tuned.winner == named
     assert set(rows(tuned)) == {"eager", "default", named}
+
+
+@dataclass
+class DisturbedPool:
+    """A pool whose rounds take as long as a test says, on a clock that stands still."""
+
+    us: dict[str, float]
+    budget: Budget = field(default_factory=lambda: Budget(lambda: 0.0, 0.0, 100.0))
+
+    def order(self, trial: Trial, _what: str, **_details: object) -> dict[str, float]:
+        return {"us": self.us[trial.name]}
+
+
+def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
+    pool: Any = DisturbedPool({"default": 2100.0, "earlier": 2900.0, "new": 1050.0})
+    default, earlier, new = (
+        Trial(name, FakeSearchProcess(FakeMachine(FakeTarget()), name), lambda: 0.0, 0.0, 0.0)
+        for name in pool.us
+    )
+    earlier.gain = 1.4
+    rounds = TimedRounds(TunePlan(), pool, 0.02)
+    rounds.race([default, earlier, new], 0.0)
+    assert earlier.gain == 1.4
+    assert not earlier.is_eliminated
+    assert new.gain == pytest.approx(2.0)
+    rounds.race([default, earlier, new], 100.0)
+    assert earlier.gain == pytest.approx(2100 / 2900)
 
 
 def test_verified_fixes_are_compiled_first() -> None:

@@ -51,7 +51,10 @@ class TimedRounds:
                 self._sample(self.stage, name, us)
 
     def race(self, trials: Sequence[Trial], seconds: float) -> None:
-        """Race trials for up to `seconds`; stores each one's speed-up over `default`, which takes part."""
+        """Race trials for up to `seconds`; stores each one's speed-up over `default`, which takes part.
+
+        A race that the deadline cuts off after a round or two changes nothing for those that raced before.
+        """
         first, clock = self.stage, self.pool.budget.clock
         entrants = [_Timed(self, trial) for trial in sorted(trials, key=complexity)]
         plan = race.RoundPlan(
@@ -63,10 +66,13 @@ class TimedRounds:
         outcome = race.halve(entrants, plan, noise=self.noise)
         standings = {one.entrant.name: one for one in outcome.standings}
         default = standings[DEFAULT]
+        is_cut_off = (
+            outcome.rounds < race.LEAST_ROUNDS
+        )  # one disturbed round must not outweigh an earlier race
         for trial in trials:
             standing = standings[trial.name]
             self.stage = max(self.stage, first + standing.stage)
-            if standing.failed or default.failed:
+            if standing.failed or default.failed or (is_cut_off and trial.gain is not None):
                 continue
             trial.gain = default.ratio / standing.ratio
             trial.stage = first + standing.stage

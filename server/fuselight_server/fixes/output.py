@@ -51,11 +51,34 @@ def print_remedies(site: Site) -> Iterator[Remedy]:
         return
     template = " ".join(text for text, _ in found)
     values = "".join(f", {value}" for _, inside in found for value in inside)
+    if any(_is_structured(node) for node in descendants(call)):
+        return
     text = site.rewritten(
         (*site.range_of(call), f'{site.torch}._higher_order_ops.print("{template}"{values})')
     )
     if text is not None:
         yield Remedy("graph_print", "Print in the graph", FixClass.EQUAL, {site.finding.span.path: text})
+
+
+_STRUCTURED = (
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.ListComp,
+    cst.DictComp,
+    cst.SetComp,
+    cst.GeneratorExp,
+)
+_MAKE_STRUCTURES = {"tuple", "list", "dict", "set", "sorted", "torch.Size"}
+_SIZES = {"shape", "size", "stride"}
+
+
+def _is_structured(node: cst.CSTNode) -> bool:
+    """Whether it is a tuple or the like: Dynamo captures its print, but Inductor compiles flat arguments alone."""
+    if isinstance(node, cst.Call):
+        return dotted(node.func) in _MAKE_STRUCTURES
+    return isinstance(node, _STRUCTURED) or (isinstance(node, cst.Attribute) and node.attr.value in _SIZES)
 
 
 _NOT_IN_TEMPLATE = re.compile(r"[{}\"'\\\n]")

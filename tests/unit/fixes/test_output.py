@@ -91,6 +91,13 @@ def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
     assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]
 
 
+@pytest.mark.parametrize("value", ["tuple(x.shape)", "x.shape", "x.size()", "[x]", "(x, x)", "f'{x.shape}'"])
+def test_a_tuple_is_not_printed_in_the_graph(value: str) -> None:
+    """Inductor fails on it: `example_value (2, 32, 64) is not a leaf node`."""
+    body = f"import torch\n\n\ndef f(x):\n    print('a', {value})\n    return x\n"
+    assert "graph_print" not in [one.kind for one in offered(body, f"print('a', {value})", "GB0059")]
+
+
 CLOCK = "import time\nimport torch\n\n\ndef f(x):\n    print('größe', time.time())\n    return x\n"
 
 

@@ -41,6 +41,8 @@ _ROUNDS = 12
 _WARM = 8
 _TOLERANCE = 0.05
 """Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
+_PROGRAMS_PART = "fuselight: the result of"
+"""What the backend says that only the program can do, as this one does."""
 _BEGAN = time.monotonic()
 ROUND = "round"
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
@@ -287,9 +289,10 @@ def _child(what: str, folder: Path) -> dict[str, Any]:
     kind, _, name = what.partition(":")
     result = next(one for one in _results(folder) if Path(one.file).stem == name)
     if kind == DEFAULT:
-        result = replace(result, blocks=(), optimizer=False, dynamic=None)
+        result = replace(result, blocks=(), optimizer=False, dynamic=None, fixed_modules=False)
     warnings: list[str] = []
     handler = logging.Handler()
+    handler.addFilter(lambda record: not record.getMessage().startswith(_PROGRAMS_PART))
     handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("fuselight").addHandler(handler)
     program = _program(folder, name, result)
@@ -301,6 +304,9 @@ def _child(what: str, folder: Path) -> dict[str, Any]:
             arguments["backend"] = prepared_inductor(result.preparation, None, result.options)
         elif kind != DEFAULT:
             arguments.update(backend=replay, options={"file": _file(folder, result, kind, scratch)})
+        if result.fixed_modules:
+            skip = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+            arguments["options"] = {**arguments.get("options", {}), "guard_filter_fn": skip}
         program.compile(arguments)
         torch.manual_seed(0)
         with counting_timings() as timed:

@@ -92,6 +92,7 @@ def _asked() -> argparse.Namespace:
         default="",
         help="measure torch's other modes too: all, or these",
     )
+    parser.add_argument("--fixed-modules", action="store_true", help="allow what assumes unchanging modules")
     parser.add_argument("--try", dest="candidates", type=lambda text: tuple(text.split(";")), default=())
     parser.add_argument("--jobs", type=int, default=0, help="compiles side by side; 0: by cores and memory")
     parser.add_argument("--mode-limit", type=float, default=100.0, help="seconds for each configuration")
@@ -156,6 +157,7 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
     path.write_text(source(name, tiny=asked.tiny), encoding="utf-8")
     plan = TunePlan(
         work=model.work, device=asked.device, budget_seconds=asked.budget, numerics=asked.numerics,
+        fixed_modules=asked.fixed_modules,
         candidates=asked.candidates, modes=asked.modes, seconds=asked.seconds, limit_seconds=asked.mode_limit,
         jobs=asked.jobs, artifacts=str(asked.out) if asked.artifacts else "",
     )  # fmt: skip

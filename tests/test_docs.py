@@ -141,6 +141,10 @@ def test_the_page_of_tuning_has_every_knob_and_its_meaning() -> None:
         parts = ", ".join(f"`+{part}`" for part in knob.parts)
         row = f"| `{knob.name}` | {knob_label(knob.name)}: {knob.about} | {bound_words(knob.bound)} | "
         assert any(line.startswith(row) and line.endswith(f" | {parts} |") for line in text.splitlines()), row
+        if knob.assumes_fixed_modules:
+            assert any(line.startswith(row) and "`--fixed-modules`" in line for line in text.splitlines()), (
+                row
+            )
     assert [one.value for one in report.Numerics if f"`{one.value}`" not in text] == []
 
 

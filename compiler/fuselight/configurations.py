@@ -2,9 +2,9 @@
 
 `NAME[+FLAG]...[+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target), a mode of
 torch.compile, or `backend:` and a backend's name. A FLAG is `dynamic`, `static`, `fullgraph`, or a change that
-torch.compile has no argument for: `channels_last`, `tf32`, `bf16`, `attention=NAME`, `blocks`, `optimizer`, `fixes`. An
-OPTION is one of Inductor's. A value with a comma or a `+` needs quotes or brackets, as in Python. Invariant: unreadable
-text raises a `ConfigurationError` that names the wrong part.
+torch.compile has no option for: `channels_last`, `tf32`, `bf16`, `attention=NAME`, `blocks`, `optimizer`, `fixes`,
+`fixed_modules`. An OPTION is one of Inductor's. A value with a comma or a `+` needs quotes or brackets, as in Python.
+Invariant: unreadable text raises a `ConfigurationError` that names the wrong part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotu
 _BACKEND = "backend:"
 _FLAGS = ("dynamic", "static", "fullgraph")
 _CHANNELS_LAST, _ATTENTION = "channels_last", "attention"
-_TARGET_FLAGS = ("blocks", "optimizer", "fixes")
+_TARGET_FLAGS = ("blocks", "optimizer", "fixes", "fixed_modules")
 
 
 class ConfigurationError(ValueError):
@@ -51,6 +51,8 @@ class Configuration:
     """Compile the optimizer's step too."""
     fixes: bool = False
     """Run the source with its verified fixes applied."""
+    fixed_modules: bool = False
+    """Check no guards on modules before a call, as if the modules never changed after the first one."""
 
 
 def parse_configuration(text: str) -> Configuration:

@@ -131,6 +131,8 @@ class TunePlan:
     """Duration of the whole search, compiles included. One compile that has no time left is ended; `default` is always
     measured."""
     numerics: Numerics = Numerics.EXACT
+    fixed_modules: bool = False
+    """Whether candidates may skip the guards on modules, because none changes after the first call."""
     candidates: tuple[str, ...] = ()
     """Further configurations to try, in the notation of `fuselight.configurations`, whatever their ceiling."""
     only: bool = False

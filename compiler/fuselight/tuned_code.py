@@ -22,12 +22,32 @@ _BACKENDS = {
 """Names of `torch.nn.attention.SDPBackend` by those of `ATTENTION`."""
 _WIDTH = 88
 _FREEZING = "freezing"
+_GUARDS = "guard_filter_fn"
 
 
-def compile_arguments(result: TunedResult) -> dict[str, Any]:
-    """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one. No `freezing`."""
+class _BareText(str):
+    """Text that stands in printed code as it is, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_SKIP_GUARDS = _BareText("torch.compiler.skip_guard_on_all_nn_modules_unsafe")
+GUARD_OPTION = f"options={{'{_GUARDS}': {_SKIP_GUARDS}}}"
+"""The argument of torch.compile that skips guards on modules, as a program writes it."""
+
+
+def compile_arguments(result: TunedResult, *, skip_guards: Any = _SKIP_GUARDS) -> dict[str, Any]:
+    """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one. No `freezing`.
+
+    `skip_guards` stands for torch's function that skips the guards on modules: its name in code, if not given.
+    """
     found: dict[str, Any] = {}
     options = {name: value for name, value in result.options.items() if name != _FREEZING}
+    if result.fixed_modules:
+        options[_GUARDS] = skip_guards
     if options:
         found["options"] = options
     if result.dynamic is not None:
@@ -40,6 +60,12 @@ def freezing_code(result: TunedResult) -> list[str]:
     if not result.options.get(_FREEZING) or result.work is not Work.INFERENCE or result.blocks:
         return []
     return ["import torch._inductor.config", "torch._inductor.config.freezing = True"]
+
+
+def replay_code(result: TunedResult, *, variable: str = "model") -> str:
+    """The statement that replays a result with our backend, from the tuned file."""
+    guards = f", {GUARD_OPTION}" if result.fixed_modules else ""
+    return f'{variable} = torch.compile({variable}, backend="fuselight"{guards})'
 
 
 def preparation_code(preparation: Preparation, *, variable: str = "model", device: str = "cuda") -> list[str]:
@@ -89,6 +115,10 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
     elif result.options.get(_FREEZING) and result.blocks:
         comments.append(
             "# Freezing is left out: the blocks share one compile, and each has weights of its own"
+        )
+    if result.fixed_modules:
+        comments.append(
+            "# Modules are not checked before a call: call torch._dynamo.reset() after a change of one"
         )
     imports = ["import torch", *(line for line in freezing if line.startswith("import "))]
     statements = preparation_code(result.preparation, variable=variable, device=device)

@@ -100,6 +100,8 @@ class TuneSettings:
     budget: float = 120.0
     """Seconds of the whole search, compiles included."""
     numerics: Literal["exact", "tf32", "reduced"] = "exact"
+    fixed_modules: bool = False
+    """Whether candidates may skip the guards on modules."""
     candidates: list[str] = field(default_factory=list)
     """Further configurations to try."""
     work: Literal["auto", "inference", "forward_backward", "training_step"] = "auto"

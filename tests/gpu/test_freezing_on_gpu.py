@@ -83,7 +83,7 @@ def test_no_weight_is_copied_and_results_are_those_of_eager(model: Counted) -> N
 def test_torch_alone_copies_each_weight(model: Counted) -> None:
     """The reason to freeze in the backend. A torch for which this fails may need it no more."""
     x = torch.randn(32, 64, device="cuda")
-    run = torch.compile(model, options={**GRAPHS, "freezing": True})
+    run = torch.compile(model.layers, options={**GRAPHS, "freezing": True})  # without the buffer that changes
     assert copies(lambda: run(x)) >= 2 * LAYERS  # weights and biases
     torch._dynamo.reset()
 

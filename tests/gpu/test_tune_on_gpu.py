@@ -30,7 +30,11 @@ GRAPHS = "triton.cudagraphs=True"
 
 def test_cuda_graphs_win_where_the_host_limits_a_call(live: LiveWorker) -> None:
     plan = TunePlan(
-        device="cuda", budget_seconds=120.0, seconds=1.0, candidates=("default+max_autotune=True",)
+        device="cuda",
+        budget_seconds=120.0,
+        fixed_modules=True,
+        seconds=1.0,
+        candidates=("default+max_autotune=True",),
     )
     request = live.request(MODEL, "Net", seconds=DEADLINE, memory_mb=0).of_kind(TuneRequest, plan=plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
@@ -53,6 +57,7 @@ def test_cuda_graphs_win_where_the_host_limits_a_call(live: LiveWorker) -> None:
     skipped = {one.name: one.skipped for one in tuned.knobs}
     assert skipped["channels_last"] is Skip.ABSENT
     assert skipped["tf32"] is Skip.NUMERICS
+    assert skipped["fixed_modules"] is None
     result = tuned.result
     assert result is not None
     assert result.capability

@@ -171,8 +171,8 @@ def test_an_incomplete_list_says_what_is_missing(text: str, opening: str) -> Non
 
 def test_changes_without_an_argument_of_torch_compile() -> None:
     made = parse_configuration(
-        "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+max_autotune=True"
+        "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+fixed_modules+max_autotune=True"
     )
     assert made.preparation == Preparation(channels_last=True, attention="flash", precision="tf32")
-    assert (made.blocks, made.optimizer, made.fixes) == (True, True, True)
+    assert (made.blocks, made.optimizer, made.fixes, made.fixed_modules) == (True, True, True, True)
     assert made.options == {"max_autotune": True}

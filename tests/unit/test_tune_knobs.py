@@ -33,7 +33,10 @@ def _options() -> dict[str, Any]:
 
 
 def _unsuitable(name: str, **changed: Any) -> Unsuitable | None:
-    facts = {"work": Work.INFERENCE, "device": "cuda", "numerics": Numerics.REDUCED, "options": _options()}
+    facts = {
+        "work": Work.INFERENCE, "device": "cuda", "numerics": Numerics.REDUCED, "fixed_modules": True,
+        "options": _options(),
+    }  # fmt: skip
     return unsuitable(BY_NAME[name], **{**facts, "has": EVERYTHING, **changed})
 
 
@@ -51,7 +54,7 @@ def test_each_knob_changes_the_configuration(name: str) -> None:
     plain = parse_configuration("default")
     assert (
         made.options or made.preparation != Preparation() or made.dynamic is not None
-        or made.blocks or made.optimizer or made.fixes
+        or made.blocks or made.optimizer or made.fixes or made.fixed_modules
     )  # fmt: skip
     assert made.mode == plain.mode
     assert 0 <= knob.share < 1
@@ -95,6 +98,14 @@ def test_what_the_numerics_do_not_allow_is_not_tried() -> None:
     assert _skip("bf16", numerics=Numerics.TF32) is Skip.NUMERICS
     exact = [knob.name for knob in KNOBS if _skip(knob.name, numerics=Numerics.EXACT) is Skip.NUMERICS]
     assert exact == ["tf32", "bf16"], "everything else is what torch.compile itself may do"
+
+
+def test_what_assumes_unchanging_modules_must_be_allowed() -> None:
+    assert [name for name in NAMES if _skip(name, fixed_modules=False) is Skip.ASSUMPTION] == [
+        "fixed_modules"
+    ]
+    assert _skip("fixed_modules") is None
+    assert _skip("fixed_modules", work=Work.FORWARD_BACKWARD) is Skip.WORK
 
 
 def test_work_and_device_count() -> None:

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from fuselight.report import Numerics, Preparation, TunedResult, Work
-from fuselight.tuned_code import compile_arguments, compile_code, preparation_code
+from fuselight.tuned_code import (
+    GUARD_OPTION,
+    compile_arguments,
+    compile_code,
+    preparation_code,
+    replay_code,
+)
 
 
 def result(**changes: Any) -> TunedResult:
@@ -106,3 +112,22 @@ def test_what_is_no_statement_is_a_comment() -> None:
     assert "# The source must have this fix: Use torch.where\n" in code
     assert "backend='fuselight'" in code
     assert "optimizer.step = torch.compile(optimizer.step)\n" in code
+
+
+def test_guards_on_modules_are_skipped_by_torchs_own_function() -> None:
+    code = compile_code(result(fixed_modules=True, options={"max_autotune": True}))
+    assert "torch._dynamo.reset()" in code
+    call = ast.parse(code).body[-1].value  # type: ignore[attr-defined]
+    (options,) = (one.value for one in call.keywords if one.arg == "options")
+    assert ast.unparse(options) == (
+        "{'max_autotune': True, 'guard_filter_fn': torch.compiler.skip_guard_on_all_nn_modules_unsafe}"
+    )
+    assert ast.unparse(options.values[-1]) in GUARD_OPTION
+    assert "guard_filter_fn" not in compile_code(result())
+
+
+def test_the_replay_passes_what_a_backend_cannot_set() -> None:
+    assert replay_code(result()) == 'model = torch.compile(model, backend="fuselight")'
+    code = replay_code(result(fixed_modules=True))
+    ast.parse(code)
+    assert GUARD_OPTION in code

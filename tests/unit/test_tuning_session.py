@@ -259,7 +259,7 @@ async def test_what_cannot_start_says_what_to_do(session: Session) -> None:
 async def test_the_settings_reach_the_search(session: Session, tmp_path: Path) -> None:
     folder = session.state.folder_of(session.path)
     tuning = TuneSettings(
-        budget=30.0, numerics="tf32", candidates=["max-autotune"], work="training_step", modes=True,
+        budget=30.0, numerics="tf32", fixed_modules=True, candidates=["max-autotune"], work="training_step", modes=True,
         fixes=False, time_limit=9.0, device=" cpu ", artifacts=True,
     )  # fmt: skip
     folder.settings = replace(folder.settings, tune=tuning)
@@ -269,6 +269,7 @@ async def test_the_settings_reach_the_search(session: Session, tmp_path: Path) -
         30.0, "tf32", ("max-autotune",), "training_step", MODES,
     )  # fmt: skip
     assert (plan.limit_seconds, plan.device, plan.artifacts) == (9.0, "cpu", str(tmp_path))
+    assert plan.fixed_modules
     await session.analysis.close()
 
 

@@ -318,8 +318,12 @@ def test_training_and_inference_of_one_graph_have_results_of_their_own(
 def test_what_the_backend_cannot_do_is_said(
     result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept(tmp_path, replace(result, dynamic=True, optimizer=True, fixes=("Use torch.where",)))
+    kept(
+        tmp_path,
+        replace(result, dynamic=True, optimizer=True, fixes=("Use torch.where",), fixed_modules=True),
+    )
     run()
+    assert "skip_guard_on_all_nn_modules_unsafe" in caplog.text
     assert "dynamic=True" in caplog.text
     assert "optimizer.step = torch.compile(optimizer.step)" in caplog.text
     assert "Use torch.where" in caplog.text

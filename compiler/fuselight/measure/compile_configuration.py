@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -185,9 +185,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     else:
         kept = _with_marks(configuration, kept)
     options.pop(_GUARDS, None)
-    for_torch = (
-        {_GUARDS: of_source[_GUARDS]} if _GUARDS in of_source else {}
-    )  # Dynamo's, whatever the backend is
+    for_torch = _for_dynamo(configuration, of_source)
     if backend in (None, "inductor"):
         key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
         if configuration.written and options.get(FREEZING) and not module_tensors.is_freezing_set():
@@ -217,6 +215,13 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     if for_torch:
         kept["options"] = for_torch
     return {**kept, "backend": made.backends[key]}
+
+
+def _for_dynamo(configuration: Configuration, of_source: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that torch.compile handles itself, whatever the backend is."""
+    if configuration.fixed_modules:
+        return {_GUARDS: torch.compiler.skip_guard_on_all_nn_modules_unsafe}
+    return {_GUARDS: of_source[_GUARDS]} if _GUARDS in of_source else {}
 
 
 def _with_marks(configuration: Configuration, kept: dict[str, Any]) -> dict[str, Any]:

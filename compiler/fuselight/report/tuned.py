@@ -73,6 +73,8 @@ class Skip(str, enum.Enum):
     """It cannot gain more than the spread of the timings."""
     NUMERICS = "numerics"
     """`--numerics` does not allow it."""
+    ASSUMPTION = "assumption"
+    """It assumes something of the program that the user has not confirmed, as `--fixed-modules` does."""
     WORK = "work"
     """It does not apply to this work: freezing while training."""
     DEVICE = "device"
@@ -205,6 +207,8 @@ class TunedResult:
     """Submodules that are compiled one by one instead of the whole, as `layers.0`."""
     optimizer: bool = False
     """Whether the optimizer's step is compiled too."""
+    fixed_modules: bool = False
+    """Whether the guards on modules are skipped: torch.compile's `guard_filter_fn`. Wrong results if modules change."""
     fixes: tuple[str, ...] = ()
     """Titles of verified fixes that the source must have."""
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)

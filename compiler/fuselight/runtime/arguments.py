@@ -52,7 +52,7 @@ def tuned_options(
             f"the result of {result.target or result.file} needs more than arguments of torch.compile:\n{lines}\n"
             "Do this in the program and pass prepared=True, or use torch.compile(model, backend='fuselight')"
         )
-    return compile_arguments(result)
+    return compile_arguments(result, skip_guards=torch.compiler.skip_guard_on_all_nn_modules_unsafe)
 
 
 def _device_of(model: Any) -> torch.device:

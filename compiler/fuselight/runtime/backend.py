@@ -22,6 +22,7 @@ from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
 from fuselight.torch_api.captured_graphs import device_of
 from fuselight.torch_api.kernel_choices import replaying
+from fuselight.tuned_code import GUARD_OPTION
 
 _LOG = logging.getLogger("fuselight")
 _FILE = "file"
@@ -195,6 +196,11 @@ def _beyond_the_backend(result: TunedResult) -> Iterator[str]:
     where = f"{result.file} {result.target}".strip()
     if result.dynamic is not None:
         yield f"the result of {where} was tuned with torch.compile(..., dynamic={result.dynamic}): pass it as well"
+    if result.fixed_modules:
+        yield (
+            f"the result of {where} was tuned without guards on modules: pass {GUARD_OPTION} as well if no module "
+            "changes after the first call; without it each call is slower"
+        )
     if result.optimizer:
         yield f"the result of {where} also compiles the optimizer: optimizer.step = torch.compile(optimizer.step)"
     if result.fixes:

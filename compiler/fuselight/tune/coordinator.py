@@ -59,6 +59,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
+_FIXED_MODULES = BY_NAME["fixed_modules"]
+"""Costs no compile time and makes nothing slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 """A symbolic size in the text of an input: `f32[s0, 64]`."""
 _NOISE = {GPU: 0.01, CPU: 0.02}
@@ -117,6 +119,8 @@ class Search:
     _notes: dict[str, None] = field(default_factory=dict)
     _seconds: float | None = None
     _modes_seconds: float = 0.0
+    _profile_seconds: float = 0.0
+    """Duration of the profile of `default`: what that of the winner may take."""
     _retried: bool = False
     _when: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
@@ -313,7 +317,7 @@ class Search:
         while self._speculative:
             knobs = self._speculative.pop(0)
             if not any(self._unsuitable(setting) for setting in _settings(knobs)):
-                return knobs
+                return knobs if self._unsuitable(_FIXED_MODULES) else knobs | {_FIXED_MODULES.name}
         return None
 
     def _expected_base(self) -> Knobs:
@@ -362,6 +366,7 @@ class Search:
             work=self._pool.work,
             device=self.device,
             numerics=self.plan.numerics,
+            fixed_modules=self.plan.fixed_modules,
             options=self.options,
             has=self._pool.traits | seen | ({Trait.FIXES} if self.plan.fixed else set()),
         )
@@ -403,8 +408,10 @@ class Search:
         self.tell("timing default and eager")
         with pool.quiet():
             self._rounds.take_turns([trial for trial in pool.baselines if self._rounds.warm(trial)])
+            began = self.clock()
             pool.order(default, "profile", timed_later=True)
         pool.order(default, "read", look=False)
+        self._profile_seconds = self.clock() - began
         pool.order(default, "finish")
         said = pool.order(default, "replay", artifacts="")
         if said is None:
@@ -661,7 +668,7 @@ class Search:
         winner = pool.trials[self._winner]
         if winner is pool.default:
             return
-        if self._budget.left(-self._modes_seconds) > 0:
+        if self._budget.left(self._profile_seconds - self._modes_seconds) > 0:
             with pool.quiet():
                 pool.order(winner, "profile")
             pool.order(winner, "read", look=False)

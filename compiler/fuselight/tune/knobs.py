@@ -78,6 +78,8 @@ class KnobSetting:
     devices: frozenset[str] = _EITHER
     numerics: Numerics = Numerics.EXACT
     """The least setting of `--numerics` that allows it."""
+    assumes_fixed_modules: bool = False
+    """Whether its results hold only while no module changes after the first call: `--fixed-modules` allows it."""
     structural: bool = False
     """Whether it changes what is compiled or how kernels are launched, rather than how kernels are tuned."""
     autotunes: bool = False
@@ -164,6 +166,17 @@ KNOBS: tuple[KnobSetting, ...] = (
         works=_INFERENCE,
         structural=True,
         compile_factor=1.2,
+    ),
+    KnobSetting(
+        "fixed_modules",
+        ("fixed_modules",),
+        KnobBound.CALL,
+        "Check before a call its inputs only, not every module of the model.",
+        order=32,
+        share=0.05,
+        works=_INFERENCE,
+        assumes_fixed_modules=True,
+        structural=True,
     ),
     KnobSetting(
         "channels_last",
@@ -520,18 +533,18 @@ def unsuitable(
     work: Work,
     device: str,
     numerics: Numerics,
+    fixed_modules: bool,
     options: Mapping[str, Any],
     has: AbstractSet[Trait],
 ) -> Unsuitable | None:
     """Why a knob cannot change a target; None if it can.
 
-    `device` is `cuda` or `cpu`; `options` are Inductor's, with the values in force; `has` are the traits of the target
-    and its machine. A knob of which `default` already has every value changes nothing.
+    `device` is `cuda` or `cpu`; `fixed_modules` whether modules may be taken as unchanging; `options` are Inductor's,
+    with the values in force; `has` are the traits of the target and its machine. A knob of which `default` already has
+    every value changes nothing.
     """
-    if knob.numerics not in _ALLOWED[numerics]:
-        return Unsuitable(
-            Skip.NUMERICS, f"it changes the arithmetic: allowed by `--numerics {knob.numerics.value}`"
-        )
+    if (refused := _refused(knob, numerics, fixed_modules=fixed_modules)) is not None:
+        return refused
     if work not in knob.works:
         return Unsuitable(Skip.WORK, f"not for {work.value.replace('_', ' ')}")
     if device not in knob.devices:
@@ -544,3 +557,17 @@ def unsuitable(
         return Unsuitable(Skip.ABSENT, "`default` already does this")
     lacking = sorted(knob.needs - set(has))
     return Unsuitable(Skip.ABSENT, _LACKS[lacking[0]]) if lacking else None
+
+
+def _refused(knob: KnobSetting, numerics: Numerics, *, fixed_modules: bool) -> Unsuitable | None:
+    """Why the user has not allowed a knob; None if it is allowed."""
+    if knob.numerics not in _ALLOWED[numerics]:
+        return Unsuitable(
+            Skip.NUMERICS, f"it changes the arithmetic: allowed by `--numerics {knob.numerics.value}`"
+        )
+    if knob.assumes_fixed_modules and not fixed_modules:
+        return Unsuitable(
+            Skip.ASSUMPTION,
+            "it assumes that no module changes after the first call: allowed by `--fixed-modules`",
+        )
+    return None

@@ -168,6 +168,7 @@ class _Searching:
             preparation=configuration.preparation,
             dynamic=configuration.dynamic,
             optimizer=configuration.optimizer,
+            fixed_modules=configuration.fixed_modules,
             fixes=self._plan.fixes if configuration.fixes else (),
             graphs=tuple(_graphs(said)),
             capability=str(said.get("capability", "")),

@@ -184,6 +184,11 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
         help="for tune: which changes of the arithmetic are allowed (default: %(default)s)",
     )
     parser.add_argument(
+        "--fixed-modules",
+        action="store_true",
+        help="for tune: also try candidates that do not check the modules",
+    )
+    parser.add_argument(
         "--modes", action="store_true", help="for tune: also measure torch's other modes, beyond the budget"
     )
 
@@ -434,6 +439,7 @@ def _sweep_options(options: argparse.Namespace) -> SweepOptions:
             work=work,
             budget_seconds=options.budget,
             numerics=Numerics(options.numerics),
+            fixed_modules=options.fixed_modules,
             accuracy=options.accuracy,
             modes=MODES if options.modes else (),
         ),

@@ -81,6 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="changes of the arithmetic that may be tried: none (exact), TF32, or also bfloat16 (reduced) "
         "(default: exact)",
     )
+    parser.add_argument(
+        "--fixed-modules",
+        action="store_true",
+        help="no module changes after the first call (train(), a replaced layer, a hook): also try candidates that do "
+        "not check for it",
+    )
     named = parser.add_mutually_exclusive_group()
     for option, what in (("--try", "also try"), ("--only", "try nothing but")):
         named.add_argument(
@@ -120,6 +126,7 @@ def execute(options: argparse.Namespace) -> int:
         device=options.device.strip(),
         budget_seconds=options.budget,
         numerics=Numerics(options.numerics),
+        fixed_modules=options.fixed_modules,
         candidates=tuple(dict.fromkeys(name for group in given for name in group)),
         only=options.only_names is not None,
         modes=MODES if options.modes else (),

@@ -45,6 +45,7 @@ def tune_plan_of(settings: TuneSettings, path: str) -> TunePlan:
         device=settings.device.strip(),
         budget_seconds=max(settings.budget, LEAST_SECONDS),
         numerics=Numerics(settings.numerics),
+        fixed_modules=settings.fixed_modules,
         candidates=candidates(settings.candidates),
         modes=MODES if settings.modes else (),
         limit_seconds=settings.time_limit,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.configurations import EAGER, MODES
 from fuselight.report import Skip, TuneOutcome
-from fuselight.tuned_code import compile_code
+from fuselight.tuned_code import compile_code, replay_code
 from fuselight_server.measured import words as measured_words
 from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.page import machine as machine_facts
@@ -160,7 +160,7 @@ def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> Json | 
         "fixes": list(result.fixes),
         "graphs": len(result.graphs),
         "code": code_of(result, report),
-        "replay": 'model = torch.compile(model, backend="fuselight")',
+        "replay": replay_code(result),
     }
 
 

@@ -31,6 +31,7 @@ LABELS = {
     "cpp_wrapper": "C++ wrapper",
     "cuda_graphs": "CUDA graphs",
     "dynamic_sizes": "dynamic sizes",
+    "fixed_modules": "unchecked modules",
     "fixes": "verified fixes",
     "force_layout": "channels-last convolutions",
     "gemm_autotune": "max-autotune",
@@ -61,6 +62,7 @@ BOUNDS = {
 SKIPS = {
     Skip.NOISE: "it cannot gain more than the noise of the timings",
     Skip.NUMERICS: "it changes the arithmetic, which the numerics do not allow",
+    Skip.ASSUMPTION: "it assumes something of the program that was not confirmed",
     Skip.WORK: "it does not apply to this kind of call",
     Skip.DEVICE: "it does not apply to this device",
     Skip.ABSENT: "the model has nothing that it changes, or this torch lacks the option",
@@ -217,6 +219,11 @@ def statements(tuned: Tuned) -> list[str]:
             )
         if result.accuracy and result.configuration != "default":
             said.append(f"results: {result.accuracy}")
+        if result.fixed_modules:
+            said.append(
+                "modules are not checked before a call: after a change of one (train(), a replaced layer, a hook) "
+                "call torch._dynamo.reset()"
+            )
         if result.fixes:
             said.append(f"the source must have these fixes: {format_list(result.fixes)}")
     tried = [one for one in tuned.candidates if one.started_s is not None]

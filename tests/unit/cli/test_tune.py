@@ -85,7 +85,7 @@ def test_the_options_reach_the_search(model: Path, monkeypatch: pytest.MonkeyPat
     tune(
         monkeypatch, worker, "--budget", "2m", "--train", "--numerics", "tf32", "--device", "cpu", "--modes",
         "--no-fixes", "--only", "max-autotune,default+freezing=True", "--artifacts", "--time-limit", "30",
-        "--output", "deep.json",
+        "--output", "deep.json", "--fixed-modules",
     )  # fmt: skip
     (request,) = worker.requests
     plan = request.plan
@@ -96,6 +96,7 @@ def test_the_options_reach_the_search(model: Path, monkeypatch: pytest.MonkeyPat
         ("max-autotune", "default+freezing=True"), True, MODES,
     )  # fmt: skip
     assert plan.artifacts == str(model.parent)
+    assert plan.fixed_modules
     assert model.with_name("deep.json").exists()
     worker.requests.clear()
     tune(monkeypatch, worker, "--no-fixes", "--try", "max-autotune", "--try", "default+a=1", "--step")

@@ -96,7 +96,8 @@ def swept(workers: int, options: argparse.Namespace) -> ScalingRun:
         command += ["--jobs", str(workers)]
         if options.do == "bench":
             command += ["--device", "cuda", "--gpus", str(workers), "--seconds", "0.2"]
-        path = os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "server")])
+        given = os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "server"), *([given] if given else [])])
         started = time.perf_counter()
         with subprocess.Popen(
             command,

@@ -127,6 +127,8 @@ class FakeSearchProcess:
     is_ended: bool = False
     paused: float | None = None
     """When it was paused."""
+    paused_s: float = 0.0
+    """Seconds for which it was paused."""
     orders: list[str] = field(default_factory=list)
     rounds: list[float] = field(default_factory=list)
 
@@ -226,6 +228,7 @@ class FakeSearchProcess:
     def resume(self) -> None:
         assert self.paused is not None
         self.due += self.machine.now - self.paused
+        self.paused_s += self.machine.now - self.paused
         self.paused = None
 
     def end(self) -> None:

@@ -218,6 +218,10 @@ def test_traits_come_from_the_kernels() -> None:
     made = _made(matmul=10.0)
     (graph,) = made.generated
     assert Trait.FLOAT32 in traits(made), "unknown: it may"
+    assert traits(replace(made, generated=())) >= {Trait.CONVOLUTIONS, Trait.ATTENTION}, "unknown: it may"
+    assert Trait.CONVOLUTIONS in traits(replace(made, graph_breaks=1)), "in eager mode it may"
+    assert traits(_made(convolution=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.CONVOLUTIONS}
+    assert traits(_made(attention=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.ATTENTION}
     half = replace(graph, kernels=tuple(replace(kernel, dtype="bf16") for kernel in graph.kernels))
     assert traits(replace(made, generated=(half,))) == frozenset()
     assert traits(replace(made, generated=(half,), recompiles=2)) == {Trait.RECOMPILATIONS}

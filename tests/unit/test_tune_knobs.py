@@ -130,7 +130,13 @@ def test_what_default_does_already_is_not_tried() -> None:
 
 
 def test_a_knob_needs_what_it_changes() -> None:
-    for trait, name in ((Trait.FIXES, "fixes"), (Trait.BLOCKS, "blocks"), (Trait.FLOAT32, "tf32")):
+    for trait, name in (
+        (Trait.FIXES, "fixes"),
+        (Trait.BLOCKS, "blocks"),
+        (Trait.FLOAT32, "tf32"),
+        (Trait.CONVOLUTIONS, "channels_last"),
+        (Trait.ATTENTION, "attention_flash"),
+    ):
         assert _skip(name, has=EVERYTHING - {trait}) is Skip.ABSENT
         assert _skip(name, has=EVERYTHING) is None
 

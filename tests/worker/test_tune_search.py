@@ -25,8 +25,9 @@ pytestmark = pytest.mark.torch
 GRAPHS = "default+triton.cudagraphs=True"
 TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
 FROZEN = f"{GRAPHS}+freezing=True"
+COMBO = f"{GRAPHS}+combo_kernels=True"
 GEMM = f"{GRAPHS}+max_autotune_gemm=True"
-NAMES = (GRAPHS, TUNED, FROZEN, GEMM, f"{GRAPHS}+combo_kernels=True", "default+combo_kernels=True")
+NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
 
 
 def rows(tuned: Tuned) -> dict[str, TuneCandidate]:
@@ -63,6 +64,17 @@ def test_processes_that_compile_are_paused_while_others_are_timed() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 700}, compile_s={**slow, GRAPHS: 3.0}))
     assert machine.search(jobs=2).winner == GRAPHS  # the fake processes check it
     assert machine.most_compiles == 2
+
+
+def test_other_compiles_wait_for_a_late_default() -> None:
+    slow = {"default": 40.0, GRAPHS: 41.0, COMBO: 42.0, FROZEN: 43.0}
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 700, FROZEN: 600}, compile_s=slow))
+    tuned = machine.search(jobs=5)
+    paused = {one.name: one.paused_s for one in machine.processes}
+    assert paused[COMBO] > paused[GRAPHS] + 15
+    assert paused[FROZEN] > paused[GRAPHS] + 15
+    assert rows(tuned)[FROZEN].outcome is TuneOutcome.WINNER, "it goes on afterwards"
+    assert tuned.seconds <= tuned.budget_seconds
 
 
 def test_nothing_faster_leaves_default() -> None:

@@ -100,10 +100,25 @@ def promise(setting: KnobSetting, knob: Knob) -> float:
 
 
 def traits(default: MeasuredConfiguration) -> frozenset[Trait]:
-    """The traits of a target that its measurement shows; the others are not known here."""
-    dtypes = {kernel.dtype for graph in default.generated for kernel in graph.kernels if kernel.dtype}
+    """The traits of a target that its measurement shows; the others are not known here.
+
+    A kernel in eager mode is not among the generated ones: without any, or with breaks, a target may have these traits.
+    """
+    kernels = [kernel for graph in default.generated for kernel in graph.kernels]
+    dtypes = {kernel.dtype for kernel in kernels if kernel.dtype}
     found = {Trait.FLOAT32} if not dtypes or "f32" in dtypes else set()
+    unseen = not kernels or bool(default.graph_breaks)
+    texts = [_text_of(kernel) for kernel in kernels]
+    if unseen or any(map(_CONVOLUTION.search, texts)):
+        found.add(Trait.CONVOLUTIONS)
+    if unseen or _decomposed_attention(default) or any(map(_ATTENTION.search, texts)):
+        found.add(Trait.ATTENTION)
     return frozenset(found | ({Trait.RECOMPILATIONS} if default.recompiles else set()))
+
+
+def _text_of(kernel: Kernel) -> str:
+    """The names of a kernel and of its operators, in which library kernels are recognized."""
+    return " ".join([kernel.name, *(one.name for one in kernel.operators)]).lower()
 
 
 def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> CallParts | None:
@@ -178,8 +193,7 @@ def _bounds_of(launch: MeasuredLaunch, kernel: Kernel | None) -> tuple[KnobBound
     copies = kernel is not None and kernel.copies
     if _TRITON.search(launch.name) if kernel is None else kernel.kind in _GENERATED:
         return (KnobBound.GENERATED, KnobBound.KERNELS, *[KnobBound.LAYOUT] * copies)
-    operators = [kernel.name, *(one.name for one in kernel.operators)] if kernel is not None else []
-    text = " ".join([launch.name, launch.operator, *operators]).lower()
+    text = f"{launch.name} {launch.operator} {_text_of(kernel) if kernel is not None else ''}".lower()
     bounds = next((bounds for pattern, bounds in _LIBRARY if pattern.search(text)), ())
     return (*bounds, KnobBound.KERNELS)
 

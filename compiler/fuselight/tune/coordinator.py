@@ -59,6 +59,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
+_MAYBE = frozenset({Trait.FLOAT32, Trait.CONVOLUTIONS, Trait.ATTENTION})
+"""What a target may have while its kernels are not known."""
 _FIXED_MODULES = BY_NAME["fixed_modules"]
 """Costs no compile time and makes nothing slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
@@ -68,6 +70,8 @@ _NOISE = {GPU: 0.01, CPU: 0.02}
 _MOST_NOISE = 0.1
 _HOPE = 0.6
 """A compile starts if this part of its predicted time is left: at worst the budget ends it."""
+_LATE = 0.2
+"""The part of the budget after which `default` is late, and other compiles but the first wait for it."""
 _LAST = 4
 """Candidates by whose compiles the duration of the next one is predicted."""
 _FINALISTS = 3
@@ -231,12 +235,20 @@ class Search:
             if self._planner is not None and self._left() <= 0:
                 self._notes["the budget ended before every candidate was measured"] = None
                 return
+            self._put_default_first()
             pool.collect()
             if self._planner is None and self._baseline_is_ready():
+                pool.release()
                 self._measure_baseline()
             if self._planner is not None and pool.compiled:
                 self._race()
             self._verify_leaders()
+
+    def _put_default_first(self) -> None:
+        """Let other compiles wait while `default` is late: until it is measured, nothing can be compared."""
+        if self._planner is None and self._budget.elapsed > _LATE * self.plan.budget_seconds:
+            others = [trial for trial in self._pool.compiling if trial.name != DEFAULT]
+            self._pool.hold(others[1:])  # the first is the most likely winner
 
     def _note_skipped(self) -> None:
         """Say that the budget was too short, if it was."""
@@ -360,7 +372,7 @@ class Search:
     def _unsuitable(self, setting: KnobSetting) -> Unsuitable | None:
         default = self._pool.trials.get(DEFAULT)
         is_measured = default is not None and default.row.generated
-        seen = ceilings.traits(default.row) if default is not None and is_measured else {Trait.FLOAT32}
+        seen = ceilings.traits(default.row) if default is not None and is_measured else _MAYBE
         return unsuitable(
             setting,
             work=self._pool.work,

@@ -44,6 +44,10 @@ class Trait(str, enum.Enum):
     """A graph has symbolic sizes."""
     AVX512 = "avx512"
     """The processor has vectors of 512 bits."""
+    CONVOLUTIONS = "convolutions"
+    """It computes convolutions."""
+    ATTENTION = "attention"
+    """It computes scaled_dot_product_attention."""
     HOPPER = "hopper"
     """The GPU's compute capability is 9.0 or higher."""
 
@@ -55,6 +59,8 @@ _LACKS = {
     Trait.RECOMPILATIONS: "nothing was recompiled",
     Trait.SYMBOLIC_SIZES: "no graph has symbolic sizes",
     Trait.AVX512: "the processor has no vectors of 512 bits",
+    Trait.CONVOLUTIONS: "no convolution",
+    Trait.ATTENTION: "no attention kernel",
     Trait.HOPPER: "the GPU's compute capability is below 9.0",
 }
 
@@ -187,6 +193,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.25,
         structural=True,
         group="layout",
+        needs=frozenset({Trait.CONVOLUTIONS}),
     ),
     KnobSetting(
         "force_layout",
@@ -198,6 +205,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         structural=True,
         group="layout",
+        needs=frozenset({Trait.CONVOLUTIONS}),
     ),
     KnobSetting(
         "attention_flash",
@@ -209,6 +217,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         structural=True,
         group="attention",
+        needs=frozenset({Trait.ATTENTION}),
     ),
     KnobSetting(
         "attention_cudnn",
@@ -220,6 +229,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         structural=True,
         group="attention",
+        needs=frozenset({Trait.ATTENTION}),
     ),
     KnobSetting(
         "attention_efficient",
@@ -231,6 +241,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         structural=True,
         group="attention",
+        needs=frozenset({Trait.ATTENTION}),
     ),
     KnobSetting(
         "attention_math",
@@ -241,6 +252,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.05,
         structural=True,
         group="attention",
+        needs=frozenset({Trait.ATTENTION}),
     ),
     KnobSetting(
         "tf32",
@@ -393,6 +405,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         "Compute convolutions of size 1 as matrix multiplications.",
         order=122,
         share=0.06,
+        needs=frozenset({Trait.CONVOLUTIONS}),
     ),
     KnobSetting(
         "dependent_launch",

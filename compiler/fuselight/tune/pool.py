@@ -53,6 +53,8 @@ class TrialPool:
     """What the target and the machine have, once a first call was made."""
     varies: str = ""
     """How eager's results differ from call to call, if they do."""
+    _held: dict[Trial, float] = field(default_factory=dict)
+    """Compiles that are paused for a more urgent one, and when that began."""
     _reference: Trial | None = None
 
     @property
@@ -79,6 +81,11 @@ class TrialPool:
     def working(self) -> list[Trial]:
         """Every process that works on an order."""
         return [trial for trial in self.alive if trial.asked]
+
+    @property
+    def running(self) -> list[Trial]:
+        """Those of them that are not held."""
+        return [trial for trial in self.working if trial not in self._held]
 
     @property
     def alive(self) -> list[Trial]:
@@ -138,7 +145,7 @@ class TrialPool:
 
     def collect(self) -> None:
         """Take the answers that have arrived; waits a short time for one, and while another search times calls."""
-        working = self.working
+        working = self.running
         if self.turns.is_asked_to_wait():
             with self._paused():
                 self.turns.make_way()
@@ -172,7 +179,7 @@ class TrialPool:
 
     @contextlib.contextmanager
     def _paused(self) -> Iterator[None]:
-        working, began = self.working, self.budget.clock()
+        working, began = self.running, self.budget.clock()
         for trial in working:
             trial.process.pause()
         try:
@@ -182,6 +189,21 @@ class TrialPool:
             for trial in working:
                 trial.process.resume()
                 trial.postpone(self.budget.clock() - began)
+
+    def hold(self, trials: Sequence[Trial]) -> None:
+        """Pause compiles until `release`."""
+        for trial in trials:
+            if trial not in self._held:
+                trial.process.pause()
+                self._held[trial] = self.budget.clock()
+
+    def release(self) -> None:
+        """Let held compiles go on."""
+        for trial, since in self._held.items():
+            if trial.is_alive:
+                trial.process.resume()
+                trial.postpone(self.budget.clock() - since)
+        self._held.clear()
 
     def retire(self, trial: Trial, outcome: TuneOutcome) -> None:
         """End a candidate, with its timings in its row."""

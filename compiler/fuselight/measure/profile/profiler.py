@@ -41,6 +41,7 @@ _FEW_EVENTS = 100_000
 
 _DETACHES = (12, 6)
 """The first CUDA with which CUPTI can be detached and attached again."""
+_TEARDOWN = "TEARDOWN_CUPTI"
 _ENDS_A_CYCLE = "Warning: Profiler clears events at the end of each cycle"
 """torch's warning when a process profiles a second time."""
 
@@ -75,9 +76,10 @@ def trace_calls(
     each = max(1, len(_seen(_profiled(call, 1, device), device)))
     few = min(_FEW_CALLS, _FEW_EVENTS // MOST_EVENTS * most_events // each)
     count = max(1, min(calls, max(few, most_events // each)))
+    text = _profiled(call, count, device)
     if timed_later:
-        _detach_after_the_next(device)
-    return Trace(_profiled(call, count, device), count, device)
+        _detach(call, device)
+    return Trace(text, count, device)
 
 
 def read_calls(trace: Trace) -> Recording:
@@ -96,15 +98,22 @@ def read_calls(trace: Trace) -> Recording:
     )
 
 
-def _detach_after_the_next(device: torch.device) -> None:
-    """Have the next profile end with CUPTI detached from the process.
+def _detach(call: Callable[[], object], device: torch.device) -> None:
+    """Detach CUPTI from the process: it stays attached after a profile, and each later launch takes longer.
 
-    Otherwise it stays attached, in releases of torch before Kineto did this by itself, and each later launch takes
-    longer. With a CUDA below 12.6 a later profile might crash.
+    Kineto detaches at the end of a profile and loses what that profile has recorded (seen with torch 2.11 and CUDA
+    13.0), so this is a profile of its own. With a CUDA below 12.6 a later profile might crash.
     """
     version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2] if part.isdigit())
     if device.type == "cuda" and version >= _DETACHES:
-        os.environ["TEARDOWN_CUPTI"] = "1"  # Kineto reads it at the end of a profile
+        before = os.environ.get(_TEARDOWN)
+        os.environ[_TEARDOWN] = "1"  # Kineto reads it at the end of a profile
+        try:
+            _profiled(call, 1, device)
+        finally:
+            os.environ.pop(_TEARDOWN)
+            if before is not None:
+                os.environ[_TEARDOWN] = before
 
 
 def _profiled(

@@ -206,7 +206,7 @@ async def test_an_answer_for_an_older_text_is_dropped(model_folder: Path) -> Non
     workspace.worker.hold = asyncio.Event()
     workspace.edit("model.py", BROKEN.replace("print(0)", "print(1)"))
     await workspace.pause()
-    assert len(workspace.worker.retraced) == 2
+    await workspace.until(lambda: len(workspace.worker.retraced) == 2)
     workspace.edit("model.py", MODEL.replace("x + 1", "x + 5"))
     workspace.worker.hold.set()
     workspace.worker.hold = None
@@ -379,6 +379,21 @@ async def test_a_function_that_the_worker_cannot_trace_is_said(model_folder: Pat
         "f: the trace took longer than its time limit",
         "g: the trace took longer than its time limit",
     ]
+
+
+@pytest.mark.asyncio
+async def test_it_is_said_where_nothing_was_predicted_before(model_folder: Path) -> None:
+    workspace = await ran(model_folder)
+    workspace.edit("model.py", IN_G)
+    await workspace.pause()
+    workspace.edit("model.py", MODEL)
+    await workspace.pause()
+    assert workspace.effects() == []
+    workspace.worker.problems = {"g": "closure: x"}
+    workspace.edit("model.py", IN_G.replace("x + 1", "x + 2"))
+    await workspace.pause()
+    (one,) = workspace.deferred()
+    assert one.startswith("g: ")
 
 
 async def with_a_caller_in_eager(workspace: LiveWorkspace) -> list[str]:

@@ -370,12 +370,8 @@ class LivePredictions:
             return
         if trace is not None:
             changes = _without_problems(trace[0], changes)
-        prediction = self._prediction(run.key, edit.path)
-        prediction.deferred = changes.deferred
         if trace is None or not changes.functions:
-            prediction.forget_trace()
-            self._state.predict(prediction)
-            self._refresh()
+            self._show_deferred(run.key, edit.path, changes.deferred)
             return
         self._show_trace(run.key, edit, trace, changes)
         entry, names = run.entry(edit.path), [one.name for one in changes.functions]
@@ -453,6 +449,7 @@ class LivePredictions:
         includes_callers: bool = False,
     ) -> None:
         prediction = self._prediction(key, edit.path)
+        prediction.deferred = changes.deferred
         texts = edit.ran, edit.now
         prediction.take_trace(
             edit.result, *trace, changes.functions, texts, includes_callers=includes_callers

@@ -144,6 +144,7 @@ pid = os.fork()
 if pid:
     os.waitpid(pid, 0)
     step(torch.ones(2), n=4)
+    raise ValueError
 else:
     step(torch.ones(2), n=5)
     sys.exit(0)
@@ -155,7 +156,8 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
 ) -> None:
     (tmp_path / "program.py").write_text(MODEL + FORKS)
     done, report = run(tmp_path, "program.py")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ValueError")
+    assert "fuselight" not in done.stderr
     assert report is not None
     assert report.problems == ()
     assert {found.stack[-1].line for found in report.breaks} == {12}
@@ -172,18 +174,18 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     for one in report.recorded:
         parse_directive(one.text)
     assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) == 0o600
+    assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        "raise ValueError",
         "sys.exit(4)",
         "os.kill(os.getpid(), 9)",
     ],
 )
 def test_the_report_is_complete_after_any_end_of_the_program(tmp_path: Path, end: str) -> None:
-    """The last one runs no code of ours, as any signal, crash or `os._exit`."""
+    """The last one runs no code of ours, as any signal, crash or `os._exit`. The test above ends with an error."""
     (tmp_path / "program.py").write_text("import os\n" + MODEL + end + "\n")
     done, report = run(tmp_path, "program.py")
     assert done.returncode != 0

@@ -7,9 +7,6 @@ far.
 
 from __future__ import annotations
 
-import math
-import re
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,62 +15,23 @@ from typing import Any
 from fuselight.configurations import EAGER
 from fuselight.measure.accuracy import RANDOM
 from fuselight.protocol import TunePlan
-from fuselight.report import (
-    Confirmation,
-    Knob,
-    KnobBound,
-    Skip,
-    Tuned,
-    TunedResult,
-    TuneOutcome,
-    Work,
-)
-from fuselight.tune import ceilings, race
-from fuselight.tune.knobs import (
-    BY_NAME,
-    CPU,
-    GPU,
-    KNOBS,
-    KnobSetting,
-    Trait,
-    Unsuitable,
-    configuration_of,
-    unsuitable,
-)
+from fuselight.report import Confirmation, Tuned, TunedResult, TuneOutcome, Work
+from fuselight.tune import race
+from fuselight.tune.candidates import Candidates
+from fuselight.tune.knobs import CPU, GPU
 from fuselight.tune.modes import measure_modes
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import MOST_AUTOTUNES, Budget, CompileTime, Knobs, Planner, named_knobs
-from fuselight.tune.summary import accuracy_words, median_us, summary
+from fuselight.tune.schedule import Budget, Knobs
+from fuselight.tune.summary import accuracy_words, summary
 from fuselight.tune.timed_rounds import TimedRounds, complexity
 from fuselight.tune.trial import SearchProcess, Trial
 from fuselight.tune.turns import Turns
 
-_SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
-    GPU: (
-        Knobs({"cuda_graphs"}),
-        Knobs({"cuda_graphs", "optimizer"}),
-        Knobs({"cuda_graphs", "gemm_autotune"}),
-        Knobs({"cuda_graphs", "combo_kernels"}),
-        Knobs({"cuda_graphs", "freezing"}),
-    ),
-    CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
-}
-"""What is compiled beside `default`, before its profile says which knobs can help, by device."""
-_MAYBE = frozenset({Trait.FLOAT32, Trait.CONVOLUTIONS, Trait.ATTENTION})
-"""What a target may have while its kernels are not known."""
-_FIXED_MODULES = BY_NAME["fixed_modules"]
-"""Costs no compile time and makes nothing slower: where it is allowed, every speculative set has it."""
-_SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
-"""A symbolic size in the text of an input: `f32[s0, 64]`."""
+_LATE = 0.2
+"""The part of the budget after which `default` is late, and other compiles but the first wait for it."""
 _NOISE = {GPU: 0.01, CPU: 0.02}
 """The least difference that counts, whatever the spread of `default`'s rounds."""
 _MOST_NOISE = 0.1
-_HOPE = 0.6
-"""A compile starts if this part of its predicted time is left: at worst the budget ends it."""
-_LATE = 0.2
-"""The part of the budget after which `default` is late, and other compiles but the first wait for it."""
-_LAST = 4
-"""Candidates by whose compiles the duration of the next one is predicted."""
 _FINALISTS = 3
 """Candidates that stay alive between races, besides `default`."""
 _RESERVED = 3.0
@@ -105,16 +63,8 @@ class Search:
     turns: Turns = field(default_factory=Turns)
     """With other searches on this machine."""
     clock: Callable[[], float] = time.perf_counter
-    _knobs: tuple[Knob, ...] = ()
-    _planner: Planner | None = None
-    """Known once `default` is measured."""
-    _ranked_for: tuple[str, float | None] | None = None
-    """The candidate, and its gain, on top of which the planner ranks knobs; None: `default`."""
-    _compile: CompileTime | None = None
     _default_noise: float = 0.0
     """The least relative difference from `default` that counts; `TimedRounds.noise` is that between candidates."""
-    _refused: set[Knobs] = field(default_factory=set)
-    """Sets of knobs for which there was no time."""
     _confirmation: Confirmation | None = None
     _winner: str = DEFAULT
     _leader: str = ""
@@ -141,11 +91,9 @@ class Search:
             self.turns,
         )
         self._rounds = TimedRounds(plan, self._pool, _NOISE[self.device])
-        self._wanted = list(dict.fromkeys(plan.candidates))
-        self._speculative = [] if plan.only else list(_SPECULATIVE[self.device])
-        if plan.fixed and not plan.only:  # a break that goes is the largest gain
-            graphs = Knobs({"cuda_graphs"}) if self.device == GPU else Knobs()
-            self._speculative.insert(0, Knobs({"fixes"}) | graphs)
+        self._candidates = Candidates(
+            plan, self.device, self.options, self._pool, self._rounds, self.jobs, self._best, self._left
+        )
 
     def run(self) -> Tuned:
         """Search. A failure is stored in the row of its configuration."""
@@ -155,8 +103,9 @@ class Search:
             self._pool.start(EAGER)
             self._pool.start(DEFAULT, Knobs())
             self._explore()
-            self._note_skipped()
-            if self._planner is not None:
+            if shortage := self._candidates.shortage():
+                self._notes[shortage] = None
+            if self._candidates.knows_default:
                 self._decide()
                 self._describe()
                 if (
@@ -166,14 +115,14 @@ class Search:
             self._seconds = self._budget.elapsed
             if self.plan.artifacts and self._result is not None:
                 self._save_artifacts()
-            if self.plan.modes and self._planner is not None:
+            if self.plan.modes and self._candidates.knows_default:
                 began, winner = self.clock(), self._pool.trials[self._winner]
                 measure_modes(
                     self._pool,
                     self._rounds,
                     winner,
                     self.plan.modes,
-                    jobs=self.jobs,
+                    jobs=self._candidates.jobs,
                     accuracy=self.plan.accuracy,
                     tell=self.tell,
                 )
@@ -188,13 +137,12 @@ class Search:
     def tuned(self, *, finished: bool = False) -> Tuned:
         """The state so far."""
         pool = self._pool
-        untried = self._untried() if finished else set[str]()
         return Tuned(
             work=pool.work,
             machine=pool.machine,
             numerics=self.plan.numerics,
             budget_seconds=self.plan.budget_seconds,
-            knobs=tuple(self._reported(knob, knob.name in untried) for knob in self._knobs),
+            knobs=self._candidates.reported(finished=finished),
             candidates=(*(trial.candidate() for trial in pool.trials.values()), *pool.skipped.values()),
             race=tuple(self._rounds.samples),
             winner=self._winner if finished or not self._leader else self._leader,
@@ -207,58 +155,37 @@ class Search:
             started=self._when,
         )
 
-    def _reported(self, knob: Knob, is_untried: bool) -> Knob:  # noqa: FBT001 - a fact of the knob
-        """A knob as the report has it: tried, or why it was not."""
-        if knob.skipped is Skip.NOISE and any(
-            knob.name in (trial.knobs or ()) and trial.outcome is not TuneOutcome.SKIPPED
-            for trial in self._pool.trials.values()
-        ):  # on a base that is faster than `default` it could gain more
-            return replace(knob, skipped=None)
-        if knob.skipped is None and is_untried:
-            return replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")
-        return knob
-
     def _known(self) -> None:
         self.keep(self.tuned())
 
-    # Which candidates to compile
+    # What happens in which order
 
     def _explore(self) -> None:
         """Compile and race candidates until none is left that could help, or the budget ends."""
         pool = self._pool
         while not self._is_hopeless():
-            self._start_more()
+            self._candidates.start_more()
             if not pool.working and not pool.compiled:
                 return
-            if self._planner is None and self._budget.left() <= 0:
-                self._end_candidates()  # they would only slow down `default`
-            if self._planner is not None and self._left() <= 0:
+            if not self._candidates.knows_default and self._budget.left() <= 0:
+                self._candidates.stop()  # they would only slow down `default`
+            if self._candidates.knows_default and self._left() <= 0:
                 self._notes["the budget ended before every candidate was measured"] = None
                 return
             self._put_default_first()
             pool.collect()
-            if self._planner is None and self._baseline_is_ready():
+            if not self._candidates.knows_default and self._baseline_is_ready():
                 pool.release()
                 self._measure_baseline()
-            if self._planner is not None and pool.compiled:
+            if self._candidates.knows_default and pool.compiled:
                 self._race()
             self._verify_leaders()
 
     def _put_default_first(self) -> None:
         """Let other compiles wait while `default` is late: until it is measured, nothing can be compared."""
-        if self._planner is None and self._budget.elapsed > _LATE * self.plan.budget_seconds:
+        if not self._candidates.knows_default and self._budget.elapsed > _LATE * self.plan.budget_seconds:
             others = [trial for trial in self._pool.compiling if trial.name != DEFAULT]
             self._pool.hold(others[1:])  # the first is the most likely winner
-
-    def _note_skipped(self) -> None:
-        """Say that the budget was too short, if it was."""
-        skipped = sum(one.skipped is Skip.BUDGET for one in self._pool.skipped.values())
-        if not skipped or self._compile is None:
-            return
-        one_compile = self._compile.of(())
-        what = "1 candidate was" if skipped == 1 else f"{skipped} candidates were"
-        why = f"the budget of {self.plan.budget_seconds:g} s left no time, and a compile takes {one_compile:.0f} s"
-        self._notes[f"{what} not compiled: {why}"] = None
 
     def _left(self) -> float:
         """Seconds until the decision must begin."""
@@ -283,131 +210,10 @@ class Search:
         """Start `default` again without the others, which left too little memory for it."""
         for trial in others:
             trial.end(TuneOutcome.UNFINISHED)
-        self._speculative.clear()
-        self._retried, self.jobs = True, 1
+        self._candidates.start_only_named()
+        self._retried, self._candidates.jobs = True, 1
         self._notes["there was not enough memory for two compiles side by side"] = None
         self._pool.start(DEFAULT, Knobs())
-
-    def _start_more(self) -> None:
-        """Start candidates while there is room for their compiles and time for them."""
-        while len(self._pool.compiling) < self.jobs:
-            if self._wanted:
-                name = self._wanted.pop(0)
-                knobs_named = named_knobs(name)
-                if name not in self._pool.trials and self._fits(name, knobs_named):
-                    self._pool.start(name, knobs_named or None)
-                continue
-            knobs = self._next_knobs()
-            if knobs is None:
-                return
-            name = configuration_of(_settings(knobs))
-            if (
-                name in self._pool.trials
-                or not self._fits(name, knobs)
-                or self._pool.start(name, knobs) is None
-            ):
-                self._refused.add(knobs)
-
-    def _next_knobs(self) -> Knobs | None:
-        """The next set of knobs to compile, None if there is none now."""
-        if self._planner is not None:
-            best = self._best()
-            expected = self._expected_base() if best is None else Knobs()
-            base = best.knobs if best is not None and best.knobs is not None else expected
-            ranked_for = (best.name, best.gain) if best is not None else None
-            if self._ranked_for != ranked_for:
-                self._planner = Planner(self._promising(best), self._rounds.noise)
-                self._ranked_for = ranked_for
-            return self._planner.next(
-                base,
-                self._gains(),
-                self._pending(),
-                lambda knobs: knobs >= expected and self._may_start(knobs),
-            )
-        if self.plan.work is None and not any(trial.ready_s for trial in self._pool.trials.values()):
-            return None  # what a call does is not known yet
-        while self._speculative:
-            knobs = self._speculative.pop(0)
-            if not any(self._unsuitable(setting) for setting in _settings(knobs)):
-                return knobs if self._unsuitable(_FIXED_MODULES) else knobs | {_FIXED_MODULES.name}
-        return None
-
-    def _expected_base(self) -> Knobs:
-        """The set of structural knobs that is expected to win, while it is being compiled and nothing has won yet."""
-        ceiling = {knob.name: knob for knob in self._knobs if knob.skipped is None}
-        promises = {
-            trial.knobs: math.prod(ceilings.promise(BY_NAME[name], ceiling[name]) for name in trial.knobs)
-            for trial in self._pool.trials.values()
-            if trial.knobs and trial.is_alive and trial.gain is None and trial.knobs <= set(ceiling)
-            if all(BY_NAME[name].structural for name in trial.knobs)
-        }
-        base = max(promises, key=lambda one: (promises[one], -len(one)), default=Knobs())
-        return base if promises.get(base, 1.0) > 1 + self._default_noise else Knobs()
-
-    def _may_start(self, knobs: Knobs) -> bool:
-        """Whether a compile may start now: those that time kernels disturb each other."""
-        running = [trial for trial in self._pool.compiling if _autotunes(trial.knobs or Knobs())]
-        return not _autotunes(knobs) or len(running) < MOST_AUTOTUNES
-
-    def _fits(self, name: str, knobs: Knobs) -> bool:
-        """Whether there is time for a compile; if not, its row says so."""
-        if self._compile is None:
-            return True
-        predicted = self._compile.of(_settings(knobs)) * self._compile_ratio(self._compile)
-        if _HOPE * predicted <= self._left():
-            return True
-        self._pool.skip(name, knobs, Skip.BUDGET)
-        return False
-
-    def _compile_ratio(self, expected: CompileTime) -> float:
-        """The time that the last candidates took, per predicted time: later ones find kernels in Triton's cache."""
-        ready = [
-            (trial.ready_s, (trial.ready_s - trial.started_s) / expected.of(_settings(trial.knobs)))
-            for trial in self._pool.trials.values()
-            if trial.ready_s is not None and trial.knobs
-        ]
-        last = [ratio for _, ratio in sorted(ready)[-_LAST:]]
-        return min(1.0, statistics.median(last)) if last else 1.0
-
-    def _unsuitable(self, setting: KnobSetting) -> Unsuitable | None:
-        default = self._pool.trials.get(DEFAULT)
-        is_measured = default is not None and default.row.generated
-        seen = ceilings.traits(default.row) if default is not None and is_measured else _MAYBE
-        return unsuitable(
-            setting,
-            work=self._pool.work,
-            device=self.device,
-            numerics=self.plan.numerics,
-            fixed_modules=self.plan.fixed_modules,
-            options=self.options,
-            has=self._pool.traits | seen | ({Trait.FIXES} if self.plan.fixed else set()),
-        )
-
-    def _gains(self) -> dict[Knobs, float]:
-        """The speed-up over `default` of each set of knobs that was tried; 0 for one that failed or is wrong."""
-        gains = {}
-        for trial in self._pool.trials.values():
-            if trial.knobs and not (trial.is_alive and trial.gain is None):
-                gains[trial.knobs] = (trial.gain or 0.0) if trial.is_accurate else 0.0
-        return gains
-
-    def _pending(self) -> set[Knobs]:
-        """Sets of knobs that are being compiled, or for which there is no time."""
-        trials = self._pool.trials.values()
-        return self._refused | {
-            trial.knobs for trial in trials if trial.knobs and trial.is_alive and trial.gain is None
-        }
-
-    def _untried(self) -> set[str]:
-        """Names of the knobs that no measured or failed candidate changes."""
-        if self._planner is None:
-            return set()
-        tried = {
-            trial.knobs
-            for trial in self._pool.trials.values()
-            if trial.knobs and (trial.gain is not None or trial.outcome is TuneOutcome.FAILED)
-        }
-        return {one.name for one in self._planner.untried({}, tried)}
 
     # Races
 
@@ -428,76 +234,11 @@ class Search:
         said = pool.order(default, "replay", artifacts="")
         if said is None:
             return
-        if any(_SYMBOL.search(size) for graph in said["graphs"] for size in graph.get("inputs", ())):
-            pool.traits |= {Trait.SYMBOLIC_SIZES}
         timing = default.row.device or default.row.wall
         spread = timing.spread if timing is not None else 0.0
         self._default_noise = min(_MOST_NOISE, max(self._rounds.noise, spread))
-        compiled = (default.row.first_us or 0.0) / 1e6
-        before = (default.ready_s or 0.0) - default.started_s - compiled
-        self._compile = CompileTime(max(0.0, before), compiled)
-        if not self.plan.only:
-            expected = {knob.name: knob for knob in self._ceilings(None)}
-            self._knobs = tuple(
-                replace(knob, skipped=expected[knob.name].skipped, detail=expected[knob.name].detail)
-                for knob in ceilings.ceilings(default.row, noise=0.0, unsuitable=self._unsuitable)
-            )
-        default.gain = 1.0
-        promising = self._promising(None)
-        self._planner = Planner(promising, self._rounds.noise)
-        for trial in pool.alive:
-            is_wanted = trial.name in self.plan.candidates
-            if trial.knobs and not is_wanted and not trial.knobs <= {one.name for one in promising}:
-                trial.skipped = self._reason_to_skip(trial.knobs)
-                trial.end(TuneOutcome.SKIPPED)
+        self._candidates.learn(said, self._default_noise)
         self._known()
-
-    def _ceilings(self, best: Trial | None) -> tuple[Knob, ...]:
-        """What each knob could gain on top of the best candidate: its kernels take what those of `default` take.
-
-        Without one: on top of `default` or, if that is more, of CUDA graphs, which leave only the kernels.
-        """
-        default, noise = self._pool.default, self._rounds.noise
-        us, divided = median_us(default), ceilings.call_parts(default.row)
-        if us is None or divided is None or (best is not None and not best.gain):
-            return ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
-        if best is not None:
-            base_us = us / (best.gain or 1.0)
-            found = ceilings.ceilings(default.row, noise=noise, us=base_us, unsuitable=self._unsuitable)
-            has_graphs = "cuda_graphs" in (best.knobs or ())  # which leave no idle time for others to remove
-            return tuple(
-                replace(knob, skipped=Skip.NOISE) if has_graphs and knob.bound is KnobBound.IDLE else knob
-                for knob in found
-            )
-        plain = ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
-        kernels_us = us - divided.parts[KnobBound.IDLE]
-        if kernels_us <= 0 or self._unsuitable(BY_NAME["cuda_graphs"]) is not None:
-            return plain
-        replayed = ceilings.ceilings(default.row, noise=noise, us=kernels_us, unsuitable=self._unsuitable)
-        better = {knob.name: knob for knob in replayed if knob.skipped is None}
-        return tuple(
-            better.get(knob.name, knob) if knob.bound is not KnobBound.IDLE else knob for knob in plain
-        )
-
-    def _promising(self, best: Trial | None) -> tuple[KnobSetting, ...]:
-        """The knobs to try on top of the best candidate: structure first, then by the gain to expect.
-
-        What is expected to gain less than timings can show is tried last.
-        """
-        if self.plan.only:
-            return ()
-        tried = {knob.name: knob for knob in self._ceilings(best) if knob.skipped is None}
-
-        def rank(setting: KnobSetting) -> tuple[bool, bool, float, int]:
-            promise = ceilings.promise(setting, tried[setting.name])
-            is_small = promise < 1 + self._rounds.noise / 2
-            return is_small, not setting.structural, -promise, setting.order
-
-        return tuple(sorted((BY_NAME[name] for name in tried), key=rank))
-
-    def _reason_to_skip(self, knobs: Knobs) -> Skip | None:
-        """Why a set of knobs cannot win, by the first of them that cannot."""
-        return next((one.skipped for one in self._knobs if one.name in knobs and one.skipped), None)
 
     def _race(self) -> None:
         """Race newly compiled candidates against the best ones so far."""
@@ -604,7 +345,8 @@ class Search:
         winner = pool.trials.get(self._winner)
         if pool.varies != RANDOM or winner is None or self._winner == DEFAULT or not winner.is_idle:
             return
-        if self._compile is None or self._compile.compile > self._budget.left(-self._modes_seconds):
+        compile_time = self._candidates.compile_time
+        if compile_time is None or compile_time.compile > self._budget.left(-self._modes_seconds):
             return
         self.tell(f"comparing the results of {winner.name} with eager's random numbers")
         pool.order(winner, "judge_random", **pool.compared)
@@ -621,7 +363,7 @@ class Search:
     def _decide(self) -> None:
         """Race the last candidates, and confirm the fastest accurate one against `default`."""
         pool = self._pool
-        self._end_candidates()
+        self._candidates.stop()
         finalists = [trial for trial in self._faster() if trial.is_idle]
         if len(finalists) > 1 and self._left() > 0:
             self.tell(f"final race of {len(finalists)} candidates")
@@ -639,14 +381,6 @@ class Search:
             self._retire(trial)
         for trial in pool.compiled:
             trial.end(TuneOutcome.UNFINISHED)
-
-    def _end_candidates(self) -> None:
-        """End candidates that are still being compiled, and start no more of them."""
-        self._wanted.clear()
-        self._speculative.clear()
-        for trial in self._pool.compiling:
-            if trial is not self._pool.default:
-                trial.end(TuneOutcome.UNFINISHED)
 
     def _confirm(self, trial: Trial) -> bool:
         """Race a candidate against `default` with fresh rounds. Whether it is faster."""
@@ -699,12 +433,3 @@ class Search:
         confirmed = self._confirmation if trial is not self._pool.default else None
         made = summary(trial, self._pool, confirmed)
         return replace(made, numerics=self.plan.numerics, when=self._when)
-
-
-def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
-    return tuple(one for one in KNOBS if one.name in knobs)
-
-
-def _autotunes(knobs: Knobs) -> bool:
-    """Whether a compile times kernels on the device."""
-    return any(BY_NAME[name].autotunes for name in knobs)

@@ -294,3 +294,11 @@ def test_the_winner_is_right_never_slower_than_default_and_found_in_time(
         if one.stage > 1 and one.outcome is not TuneOutcome.INACCURATE
     ]
     assert won <= min(raced, default=1000.0) * (1.02 + 6 * target.jitter)
+
+
+def test_calls_that_compile_are_made_before_anything_is_timed() -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 700}))
+    machine.search()
+    timed = [one.orders for one in machine.processes if "warm" in one.orders]
+    assert timed
+    assert all(orders.index("settle") < orders.index("warm") for orders in timed)

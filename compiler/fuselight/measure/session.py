@@ -34,6 +34,8 @@ from fuselight.report import (
 )
 from fuselight.target.tensors import SEED, set_seeds
 
+_SETTLING = 8
+"""Calls after the first one in which a target may go on to compile: as often as Dynamo compiles one frame again."""
 _WARM_UP = 0.5
 """Maximum fraction of `MeasurePlan.seconds` for the warm-up."""
 _PROFILED_LEAST = 3
@@ -99,11 +101,25 @@ class ConfigurationSession:
         self.counted_us += first
         self.row = replace(self.row, first_us=first)
 
-    def warm(self) -> None:
-        """Make the second call, then continue until the time is steady."""
+    def settle(self) -> None:
+        """Make the second call, and further ones until a call compiles nothing: later ones can be timed."""
         self.tell("second call")
-        second = timing.once(self.unit.prepare, self.device)
-        self.row = replace(self.row, second_us=second)
+        for number in range(_SETTLING):
+            before = self.compiled_so_far()
+            us = timing.once(self.unit.prepare, self.device)
+            self.counted_us += us
+            if number == 0:
+                self.row = replace(self.row, second_us=us)
+            if self.compiled_so_far() == before:
+                return
+
+    def warm(self) -> None:
+        """Make calls until the time is steady; the second call first, unless it was made."""
+        if self.row.second_us is None:
+            self.tell("second call")
+            second = timing.once(self.unit.prepare, self.device)
+            self.counted_us += second
+            self.row = replace(self.row, second_us=second)
         self.tell("warming up until the time is steady")
         warm = steady_state.warm_up(
             lambda: timing.once(self.unit.prepare, self.device),
@@ -111,7 +127,7 @@ class ConfigurationSession:
             compiled=self.compiled_so_far,
         )
         self.us = steady_state.quartiles(warm[-steady_state.WINDOW :])[1]
-        self.counted_us += second + sum(warm)
+        self.counted_us += sum(warm)
         if self._may_be_replayed():
             collector = ResultCollector(self.unit.prepared)
             set_seeds(SEED)

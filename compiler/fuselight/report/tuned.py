@@ -112,7 +112,7 @@ class TuneOutcome(str, enum.Enum):
     SLOWER = "slower"
     """It stayed in the race to the end and was not the fastest."""
     ELIMINATED = "eliminated"
-    """It left the race early: too slow to win."""
+    """It left its last race early: another one was faster in the same rounds."""
     UNCONFIRMED = "unconfirmed"
     """It led the race, and the confirming race did not show it to be faster than `default`."""
     INACCURATE = "inaccurate"

@@ -244,9 +244,11 @@ class TrialPool:
             self.varies = said["varies"]
             self.compared.update({key: said[key] for key in ("float64", "why") if key in said})
             trial.end()
-        elif what == "first":
+        elif what == "settle":
             trial.ready_s = self.budget.elapsed
             trial.limit_by(0)
+            self.changed()
+        elif what == "first":
             self.work = Work(said["work"])
             self.traits |= {Trait(one) for one in said["traits"]}
             if trial.name in {EAGER, DEFAULT}:

@@ -19,8 +19,9 @@ from fuselight.tune.schedule import Knobs
 
 _OVERDUE = 0.001
 """Seconds to wait for an answer whose time limit has passed; 0 would be without limit."""
-COMPILE_ORDERS = ("ready", "build", "first")
-"""The orders that compile a configuration: import the file, build the target, make the first call."""
+COMPILE_ORDERS = ("ready", "build", "first", "settle")
+"""The orders that compile a configuration: import the file, build the target, make the first call, and further ones
+until nothing compiles."""
 
 
 class SearchProcess(RemoteConfiguration, Protocol):
@@ -48,7 +49,7 @@ class Trial:
     clock: Callable[[], float]
     started_s: float
     limit: float
-    """Seconds that it may take for everything up to its first call; 0: no limit."""
+    """Seconds that it may take for everything until it can be timed; 0: no limit."""
     knobs: Knobs | None = None
     """The knobs that it changes from `default`; None if it is not made of knobs."""
     row: MeasuredConfiguration = field(init=False)

@@ -185,6 +185,7 @@ class MeasureCalls:
             orders.update(
                 {
                     "first": lambda: self._first(state, session),
+                    "settle": session.settle,
                     "warm": warm,
                     "round": session.round,
                     "sample": lambda calls: {"us": session.sample(calls)},

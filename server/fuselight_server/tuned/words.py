@@ -82,7 +82,7 @@ OUTCOMES = {
 }
 
 EXPLAINED = {
-    TuneOutcome.ELIMINATED: "it left the race early: too slow to win",
+    TuneOutcome.ELIMINATED: "it left its last race early: another configuration was faster in the same rounds",
     TuneOutcome.UNCONFIRMED: "it led the race, but the confirming race did not show it to be faster than default",
 }
 """Outcomes that need a sentence."""

@@ -18,7 +18,14 @@ from fuselight.measure.machine import memory
 from fuselight.measure.measured_call import Unit
 from fuselight.measure.profile import compile_steps
 from fuselight.measure.profile.join import read_profile
-from fuselight.measure.profile.profiler import NotProfiledError, Trace, read_calls, record_lines, trace_calls
+from fuselight.measure.profile.profiler import (
+    NotProfiledError,
+    Trace,
+    detach,
+    read_calls,
+    record_lines,
+    trace_calls,
+)
 from fuselight.protocol import MeasurePlan
 from fuselight.report import (
     Accuracy,
@@ -76,6 +83,8 @@ class ConfigurationSession:
     _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
     _trace: Trace | None = None
     """Trace of the profiled calls until it is read."""
+    _detaches: bool = False
+    """Whether the profiler is to be detached once it is read."""
 
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.compiled.configuration.name)
@@ -172,8 +181,12 @@ class ConfigurationSession:
         return steady_state.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
 
     def profile(self, *, timed_later: bool = False) -> None:
-        """Profile calls; if that is not possible, a note says why. `timed_later`: as in profiler.trace_calls."""
+        """Profile calls; if that is not possible, a note says why. Follow it by `read`.
+
+        `timed_later`: calls will be timed in this process afterwards, so that no profiler may stay attached.
+        """
         most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
+        self._detaches = timed_later and not self.compiled.cudagraphs
         calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
         ready = iter([self.unit.prepare() for _ in range(calls + _PROFILED_EXTRA)] if self.unit.fresh else ())
 
@@ -182,17 +195,22 @@ class ConfigurationSession:
             return made()
 
         try:
-            self._trace = trace_calls(
-                call, calls, self.device, timed_later=timed_later and not self.compiled.cudagraphs
-            )
+            self._trace = trace_calls(call, calls, self.device)
         except (NotProfiledError, ValueError) as error:
             self._note(f"{_NOT_PROFILED}: {error}")
 
     def read(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
         """Read the profile. May make one untimed call to find lines, so other processes may be active."""
         trace, self._trace = self._trace, None
-        if trace is None:
-            return
+        try:
+            if trace is not None:
+                self._keep(trace, breaks, not_compiled)
+        finally:
+            if self._detaches:
+                self._detaches = False
+                detach(self.unit.prepare(), self.device)
+
+    def _keep(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
         try:
             profile = self._read(trace, breaks, not_compiled)
         except (NotProfiledError, ValueError) as error:

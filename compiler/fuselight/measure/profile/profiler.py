@@ -65,21 +65,15 @@ def trace_calls(
     device: torch.device,
     *,
     most_events: int = MOST_EVENTS,
-    timed_later: bool = False,
 ) -> Trace:
     """Profile up to `calls` calls, fewer if they would exceed about `most_events` events; waits for each.
 
-    An additional first call starts the profiler and counts the events. `timed_later`: calls without CUDA graphs will be
-    timed in this process, so that nothing of the profiler may stay active. Raises NotProfiledError, and what `call`
-    raises.
+    An additional first call starts the profiler and counts the events. Raises NotProfiledError, and what `call` raises.
     """
     each = max(1, len(_seen(_profiled(call, 1, device), device)))
     few = min(_FEW_CALLS, _FEW_EVENTS // MOST_EVENTS * most_events // each)
     count = max(1, min(calls, max(few, most_events // each)))
-    text = _profiled(call, count, device)
-    if timed_later:
-        _detach(call, device)
-    return Trace(text, count, device)
+    return Trace(_profiled(call, count, device), count, device)
 
 
 def read_calls(trace: Trace) -> Recording:
@@ -98,11 +92,12 @@ def read_calls(trace: Trace) -> Recording:
     )
 
 
-def _detach(call: Callable[[], object], device: torch.device) -> None:
+def detach(call: Callable[[], object], device: torch.device) -> None:
     """Detach CUPTI from the process: it stays attached after a profile, and each later launch takes longer.
 
-    Kineto detaches at the end of a profile and loses what that profile has recorded (seen with torch 2.11 and CUDA
-    13.0), so this is a profile of its own. With a CUDA below 12.6 a later profile might crash.
+    For a process in which calls without CUDA graphs will be timed; the next profile attaches it again. Kineto detaches
+    at the end of a profile and loses what that profile has recorded (seen with torch 2.11 and CUDA 13.0), so this is a
+    profile of its own. With a CUDA below 12.6 a later profile might crash.
     """
     version = tuple(int(part) for part in (torch.version.cuda or "0").split(".")[:2] if part.isdigit())
     if device.type == "cuda" and version >= _DETACHES:
@@ -111,7 +106,7 @@ def _detach(call: Callable[[], object], device: torch.device) -> None:
         try:
             _profiled(call, 1, device)
         finally:
-            os.environ.pop(_TEARDOWN)
+            os.environ.pop(_TEARDOWN, None)
             if before is not None:
                 os.environ[_TEARDOWN] = before
 

@@ -1,4 +1,4 @@
-"""The calls after the first one that a search makes before it times a configuration."""
+"""Steps of the session of one configuration: which calls are made, and when the profiler goes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fuselight.configurations import parse_configuration
+from fuselight.measure import session as session_module
 from fuselight.measure.session import ConfigurationSession
 from fuselight.protocol import MeasurePlan
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.torch
 def session(compiles: int) -> tuple[ConfigurationSession, list[int]]:
     """A session of a target that compiles in each of so many calls after its first; the calls that were made."""
     calls: list[int] = []
-    unit: Any = SimpleNamespace(prepare=lambda: lambda: calls.append(len(calls)))
+    unit: Any = SimpleNamespace(prepare=lambda: lambda: calls.append(len(calls)), fresh=False)
     compiled: Any = SimpleNamespace(configuration=parse_configuration("default"), cudagraphs=False)
     made = ConfigurationSession(
         MeasurePlan(seconds=0.01), torch.device("cpu"), compiled, unit, (), lambda _: None,
@@ -44,3 +45,29 @@ def test_without_it_the_warm_up_makes_the_second_call() -> None:
     settled.warm()
     assert settled.row.second_us is not None
     assert settled.row.warm_up_calls == len(calls) - 1
+
+
+@pytest.mark.parametrize("is_timed_later", [True, False])
+def test_the_profiler_is_detached_once_the_profile_is_read(
+    is_timed_later: bool,  # noqa: FBT001 - both cases
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    def profile(*_: object) -> object:
+        steps.append("profile")
+        return object()
+
+    def read(*_: object) -> None:
+        steps.append("read")
+        raise ValueError("no such trace")
+
+    monkeypatch.setattr(session_module, "trace_calls", profile)
+    monkeypatch.setattr(session_module, "read_calls", read)
+    monkeypatch.setattr(session_module, "detach", lambda *_: steps.append("detach"))
+    made, _ = session(0)
+    for _ in range(2):
+        made.profile(timed_later=is_timed_later)
+        made.read((), ())
+    assert steps == ["profile", "read", *["detach"] * is_timed_later] * 2
+    assert any("no such trace" in note for note in made.row.notes)

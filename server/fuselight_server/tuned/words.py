@@ -87,6 +87,8 @@ EXPLAINED = {
 }
 """Outcomes that need a sentence."""
 
+_CLEAR = 1.05
+"""A gain from which it is the spread of the timings that kept it from being confirmed."""
 NUMERICS = {
     Numerics.EXACT: "exact: only what torch.compile itself does",
     Numerics.TF32: "TF32 allowed",
@@ -169,6 +171,11 @@ def headline(tuned: Tuned) -> str:
 def _default_words(tuned: Tuned) -> str:
     """Why the decision is `default`."""
     others = [one for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE]
+    leader = next((one for one in others if one.outcome is TuneOutcome.UNCONFIRMED), None)
+    race = tuned.confirmation
+    if leader is not None and race is not None and race.gain > _CLEAR and race.low <= 1:
+        name = configuration_label(leader.configuration.name, leader.knobs)
+        return f"default: {name} led, but the timings vary too much to confirm it. Close other programs and tune again"
     if any(one.configuration.wall is not None or one.configuration.device is not None for one in others):
         return "default is the fastest: nothing that was tried is faster beyond the noise"
     if any(one.skipped is Skip.BUDGET or one.outcome is TuneOutcome.UNFINISHED for one in others):

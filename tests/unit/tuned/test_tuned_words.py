@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fuselight.report import Knob, KnobBound, Numerics, Skip, TuneOutcome
+from fuselight.report import Confirmation, Knob, KnobBound, Numerics, Skip, TuneOutcome
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.tuned import words
 from fuselight_server.tuned.measurements import eager_gain, gain
@@ -48,6 +50,13 @@ def test_the_headline_says_what_was_gained() -> None:
     failed = default_won().candidates[4]
     assert words.headline(default_won(candidates=(*only_default, failed))) == (
         "default: no other configuration could be measured"
+    )
+    led = replace(
+        tuned().candidates[-1], outcome=TuneOutcome.UNCONFIRMED, skipped=None, knobs=("cuda_graphs",)
+    )
+    varying = Confirmation(us=250.0, default_us=400.0, gain=1.6, low=0.9, high=2.8, rounds=8)
+    assert words.headline(default_won(candidates=(*only_default, led), confirmation=varying)) == (
+        "default: CUDA graphs led, but the timings vary too much to confirm it. Close other programs and tune again"
     )
     none = tuned(result=None, candidates=(), winner="default")
     assert words.headline(none) == "no decision: default could not be measured"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.protocol import TunePlan
-from fuselight.report import Knob, KnobBound, Skip, TuneOutcome
+from fuselight.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
 from fuselight.tune import ceilings
 from fuselight.tune.knobs import (
     BY_NAME,
@@ -44,10 +44,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
-_MAYBE = frozenset({Trait.FLOAT32, Trait.CONVOLUTIONS, Trait.ATTENTION})
-"""What a target may have while its kernels are not known."""
 _FIXED_MODULES = BY_NAME["fixed_modules"]
-"""Costs no compile time and makes nothing slower: where it is allowed, every speculative set has it."""
+"""Costs little compile time and makes no call slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 """A symbolic size in the text of an input: `f32[s0, 64]`."""
 _HOPE = 0.6
@@ -236,8 +234,7 @@ class Candidates:
 
     def _unsuitable(self, setting: KnobSetting) -> Unsuitable | None:
         default = self.pool.trials.get(DEFAULT)
-        is_measured = default is not None and default.row.generated
-        seen = ceilings.traits(default.row) if default is not None and is_measured else _MAYBE
+        row = default.row if default is not None else MeasuredConfiguration(DEFAULT)
         return unsuitable(
             setting,
             work=self.pool.work,
@@ -245,7 +242,7 @@ class Candidates:
             numerics=self.plan.numerics,
             fixed_modules=self.plan.fixed_modules,
             options=self.options,
-            has=self.pool.traits | seen | ({Trait.FIXES} if self.plan.fixed else set()),
+            has=self.pool.traits | ceilings.traits(row) | ({Trait.FIXES} if self.plan.fixed else set()),
         )
 
     def _gains(self) -> dict[Knobs, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import time
 import xml.etree.ElementTree as ET
@@ -37,6 +38,10 @@ memory for more.
 """
 PROCESSES = _CORES + 1
 """Processes of pytest: tests wait for a quarter of their time."""
+_COLOR = re.compile(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m|\[\d+m")
+_ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")
+_LINE = 200
+"""Characters of what a failed test said that the summary shows."""
 _NICENESS = 5
 """Added to a ring that shares the machine with the editor ring, whose deadlines are real ones."""
 
@@ -61,9 +66,11 @@ class Outcome:
     seconds: float = 0.0
     skipped_because: str | None = None
     suspects: tuple[str, ...] = ()
-    """Failures to run once more, alone: pytest node ids, or the kinds of a script's tests."""
+    """Failures to run once more, alone: pytest node ids, or what a script calls a part of its tests."""
     script: Path | None = None
     """The script that ran the tests, if pytest did not."""
+    failures: tuple[tuple[str, str], ...] = ()
+    """(test, first line of what it said) of each test that failed."""
     second_try: tuple[str, ...] = ()
     """Tests that failed first and passed alone: each has a fault, in the test or in the product."""
     slowest: tuple[tuple[float, str], ...] = ()
@@ -114,9 +121,8 @@ def pytest_ring(
         nicer=_NICENESS if shares_machine else 0,
         quiet=quiet,
     )
-    failed = failed_tests(ARTIFACTS / "junit" / f"{ring}.xml")
-    few = 0 < done.failed == len(failed) <= _SECOND_TRIES
-    return replace(done, suspects=failed) if few else done
+    few = 0 < done.failed == len(done.failures) <= _SECOND_TRIES
+    return replace(done, suspects=tuple(name for name, _ in done.failures)) if few else done
 
 
 def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
@@ -127,17 +133,20 @@ def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
     print(f"\n== {ring}, second try, alone: {', '.join(outcome.suspects)}", flush=True)
     if outcome.script is not None:
         tried = script_ring(ring, environment, outcome.script, only=outcome.suspects)
-        passed = () if tried.failed else outcome.suspects
-        return replace(tried, seconds=outcome.seconds + tried.seconds, second_try=passed)
-    tried = _pytest(ring, environment, ["-n", "0", *outcome.suspects], f"{ring}-again")
-    still = failed_tests(ARTIFACTS / "junit" / f"{ring}-again.xml") if tried.passed else outcome.suspects
+    else:
+        tried = _pytest(ring, environment, ["-n", "0", *outcome.suspects], f"{ring}-again")
+    # A process that died named no test, and shows nothing.
+    seen = bool(tried.passed or tried.failures)
+    still = tried.failures if seen else outcome.failures
+    failed = tried.failed if seen else outcome.failed
     return replace(
         outcome,
-        passed=outcome.passed + len(outcome.suspects) - len(still),
-        failed=len(still),
+        passed=outcome.passed + max(outcome.failed - failed, 0),
+        failed=failed,
         seconds=outcome.seconds + tried.seconds,
         suspects=(),
-        second_try=tuple(name for name in outcome.suspects if name not in still),
+        failures=still,
+        second_try=tuple(name for name, _ in outcome.failures if name not in dict(still)),
     )
 
 
@@ -218,17 +227,17 @@ def script_ring(
 ) -> Outcome:
     """Run a script that drives other test runners, given the Python that has torch.
 
-    The script writes `artifacts/junit/<ring>-*.xml`, one per runner, and `<ring>.failed`, one failed kind per line; or
-    it exits with NOTHING_RAN after one line that says why. `only` names kinds to run again. With `shares_machine`, its
-    output goes to `artifacts/<ring>.log` and is shown at the end.
+    In a folder that it is given, the script writes `<ring>-*.xml`, one per runner, and `<ring>.failed`, a line for each
+    part of its tests that failed; or it exits with NOTHING_RAN after one line that says why. `only` names parts to run
+    again. With `shares_machine`, its output goes to `artifacts/<ring>.log` and is shown at the end.
     """
-    folder = ARTIFACTS / "junit"
+    folder = ARTIFACTS / "junit" / ("again" if only else "")
     folder.mkdir(parents=True, exist_ok=True)
-    failed_kinds = folder / f"{ring}.failed"
-    for old in [] if only else [failed_kinds, *folder.glob(f"{ring}-*.xml")]:
+    failed_parts = folder / f"{ring}.failed"
+    for old in [failed_parts, *folder.glob(f"{ring}-*.xml")]:
         old.unlink(missing_ok=True)
-    kinds = [word for kind in only for word in ("--only", kind)]
-    command = [str(environment.python), str(script), str(environment.python), *kinds]
+    options = ["--results", str(folder), *(word for part in only for word in ("--only", part))]
+    command = [str(environment.python), str(script), str(environment.python), *options]
     started = time.monotonic()
     code = (
         _shown_at_the_end(command, environment, ARTIFACTS / f"{ring}.log")
@@ -248,8 +257,9 @@ def script_ring(
         skipped=sum(part.skipped for part in parts),
         seconds=seconds,
         slowest=tuple(sorted((time for part in parts for time in part.slowest), reverse=True)[:SLOWEST]),
-        suspects=tuple(failed_kinds.read_text(encoding="utf-8").split())
-        if shares_machine and failed_kinds.is_file()
+        failures=tuple(failure for part in parts for failure in part.failures),
+        suspects=tuple(failed_parts.read_text(encoding="utf-8").split())
+        if shares_machine and failed_parts.is_file()
         else (),
         script=script,
     )
@@ -287,17 +297,24 @@ def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcom
         cases = list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
     except ET.ParseError:  # the process was killed while it wrote
         return Outcome(ring, failed=1, seconds=seconds)
-    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    failures = tuple((_name(case), said) for case in cases if (said := _failure(case)) is not None)
     skipped = sum(case.find("skipped") is not None for case in cases)
-    passed = len(cases) - failed - skipped
-    if code != 0 and failed == 0:
-        failed = 1
+    passed = len(cases) - len(failures) - skipped
+    failed = len(failures) or int(code != 0)
     times = sorted(((float(case.get("time") or 0), _name(case)) for case in cases), reverse=True)
-    slowest = tuple(times[:SLOWEST])
-    return Outcome(ring, passed=passed, failed=failed, skipped=skipped, seconds=seconds, slowest=slowest)
+    return Outcome(
+        ring,
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        seconds=seconds,
+        slowest=tuple(times[:SLOWEST]),
+        failures=failures,
+    )
 
 
 def _name(case: ET.Element) -> str:
+    """How a test is called: `tests/unit/test_wire.py::test_frames[3]` of pytest, `file > test` of others."""
     file, name = case.get("classname", ""), case.get("name", "")
     return (
         f"{file.replace('.', '/')}.py::{name}"
@@ -306,18 +323,17 @@ def _name(case: ET.Element) -> str:
     )
 
 
-def failed_tests(results: Path) -> tuple[str, ...]:
-    """Node ids of the failures in a JUnit file of pytest: `tests/unit/test_wire.py::test_frames[3]`."""
-    if not results.is_file():
-        return ()
-    try:
-        cases = list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
-    except ET.ParseError:
-        return ()
-    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    return tuple(
-        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}" for case in failed
-    )
+def _failure(case: ET.Element) -> str | None:
+    """What a failed test said, in one line without the colors of a terminal; None if it did not fail."""
+    failure = case.find("failure")
+    failure = case.find("error") if failure is None else failure
+    if failure is None:
+        return None
+    # What Playwright calls the message of a failure is the name of its test.
+    texts = [failure.get("message") or "", failure.text or ""]
+    lines = [line.strip() for text in texts for line in _COLOR.sub("", text).splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return ([*errors, *lines, "no message"])[0][:_LINE]
 
 
 def vector_units(environment: Environment) -> dict[str, str]:

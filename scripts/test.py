@@ -282,6 +282,11 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
         print(f"{outcome.seconds:7.1f} s  the {outcome.ring} ring")
     for took, name in slowest:
         print(f"{took:7.1f} s  {name}")
+    failures = [(outcome.ring, *failure) for outcome in outcomes for failure in outcome.failures]
+    if failures:
+        print("\n== failed")
+        for ring, name, said in failures:
+            print(f"{ring}: {name}\n    {said}")
     print(f"\n== summary, {seconds / 60:.1f} minutes")
     for outcome in outcomes:
         print(outcome)

@@ -20,7 +20,7 @@ function suite(label, { files, workspace, env }) {
       timeout: 180_000, // a deadline for a busy machine; the slowest needs 30 seconds on a quiet one
       reporter: path.resolve(here, "harness/junit_reporter.cjs"),
       reporterOptions: {
-        output: path.resolve(process.env.FUSELIGHT_ARTIFACTS, `../junit/editor-${label}.xml`),
+        output: path.resolve(process.env.FUSELIGHT_RESULTS, `editor-${label}.xml`),
         suiteName: label,
       },
     },

@@ -5,12 +5,12 @@ export default defineConfig({
   testDir: "visual",
   outputDir: `${tools.artifacts}/playwright`,
   workers: 1, // an editor and a browser take more than a gigabyte
-  // No retries: the ring runs failures again at its end, and names a test that passes only then.
+  // No retries: the ring runs failed files again at its end, and names a test that passes only then.
   timeout: 400_000, // deadlines for a busy machine; a quiet one needs a minute
   expect: { timeout: 90_000 },
   reporter: [
     ["list", { printSteps: true }],
-    ["junit", { outputFile: `${tools.artifacts}/../junit/editor-visual.xml` }],
+    ["junit", { outputFile: `${tools.results}/editor-visual.xml` }],
   ],
   use: {
     actionTimeout: 60_000,

@@ -2,8 +2,10 @@
 
 The package itself is tested first, with every Python of this machine.
 
-Usage: `run.py PYTHON [--pictures] [--only package|host|visual]... [--name NAME]...`, where PYTHON has torch. Each suite
-writes its results to `artifacts/junit/editor-<suite>.xml`, and `editor.failed` there lists the kinds that failed.
+Usage: `run.py PYTHON [--pictures] [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
+`package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or a file of visual tests.
+Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and `editor.failed` there lists
+what failed as values of `--only`.
 Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
 and one line that says why.
 """
@@ -15,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +33,10 @@ from node_tools import CACHE, Unavailable  # noqa: E402
 
 LEFT_OUT = 3
 KINDS = ("package", "host", "visual")
+ARTIFACTS = ROOT / "artifacts"
 
 
-def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
+def editor_environment(python: str, results: Path, *, pictures: bool) -> dict[str, str]:
     """The environment of the harness, after everything that it needs was installed. Raises Unavailable."""
     node = ensure_editor_tests()
     editor = ensure_code_server()
@@ -45,7 +49,8 @@ def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
         FUSELIGHT_BROWSER_FLAGS=json.dumps(browser.flags),
         FUSELIGHT_PYTHON=python,
         FUSELIGHT_BARE_PYTHON=str(_python_without_torch(python)),
-        FUSELIGHT_ARTIFACTS=str(ROOT / "artifacts" / "editor"),
+        FUSELIGHT_ARTIFACTS=str(ARTIFACTS / "editor"),
+        FUSELIGHT_RESULTS=str(results),
     )
     if pictures:
         variables["FUSELIGHT_PICTURES"] = "1"
@@ -62,35 +67,60 @@ def _python_without_torch(python: str) -> Path:
 
 
 def run_editor_tests(
-    python: str, *, pictures: bool = False, only: Sequence[str] = (), names: Sequence[str] = ()
+    python: str, results: Path, *, pictures: bool = False, only: Sequence[tuple[str, str]] = ()
 ) -> int:
-    """Package the extension and run each kind of test; returns the exit code. Raises Unavailable.
+    """Package the extension and run the tests; returns the exit code. Raises Unavailable.
 
-    `names` are labels of the extension host (`.vscode-test.mjs`), or those of files of visual tests; empty for all.
+    `only` is (kind, name) of what to run: all of a kind where the name is empty, everything if there is none.
     """
-    variables = editor_environment(python, pictures=pictures)
-    results = ROOT / "artifacts" / "junit"
+    variables = editor_environment(python, results, pictures=pictures)
     results.mkdir(parents=True, exist_ok=True)
+    names = {kind: [name for asked, name in only if asked == kind and name] for kind in KINDS}
     variables["FUSELIGHT_VSIX"] = str(package())
     tools = EDITOR_TESTS / "node_modules" / ".bin"
     suffix = ".cmd" if os.name == "nt" else ""
     pytest = [python, "-m", "pytest", "-q", "tests/editor/test_package.py"]
     commands = {
         "package": [*pytest, "--junitxml", str(results / "editor-package.xml")],
-        "host": [str(tools / f"vscode-test{suffix}"), *(f"--label={name}" for name in names)],
-        "visual": [str(tools / f"playwright{suffix}"), "test", *names],
+        "host": [str(tools / f"vscode-test{suffix}"), *(f"--label={name}" for name in names["host"])],
+        "visual": [str(tools / f"playwright{suffix}"), "test", *names["visual"]],
     }
     codes = {
         kind: subprocess.run(
             commands[kind], cwd=ROOT if kind == "package" else EDITOR_TESTS, env=variables, check=False
         ).returncode
         for kind in KINDS
-        if not only or kind in only
+        if not only or any(asked == kind for asked, _ in only)
     }
     failed = [kind for kind, code in codes.items() if code]
-    (results / "editor.failed").write_text("\n".join(failed), encoding="utf-8")
+    (results / "editor.failed").write_text(
+        "\n".join(part for kind in failed for part in failed_parts(kind, results)), encoding="utf-8"
+    )
     # The exit code of a runner may be its number of failures: 3 failures are not LEFT_OUT.
     return int(bool(failed))
+
+
+def failed_parts(kind: str, results: Path) -> list[str]:
+    """What to run again after a kind failed, as values of `--only`: the whole kind if no test of it is to blame."""
+    failed = [
+        (path.stem.removeprefix("editor-"), str(case.get("classname")))
+        for path in sorted(results.glob("editor-*.xml"))
+        for case in ET.parse(path).getroot().iter("testcase")  # noqa: S314 - our own test runner wrote it
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    if kind == "visual":
+        names = {file for suite, file in failed if suite == "visual"}
+    else:
+        names = {suite for suite, _ in failed if suite not in KINDS} if kind == "host" else set()
+    return [f"{kind}:{name}" for name in sorted(names)] or [kind]
+
+
+def part(text: str) -> tuple[str, str]:
+    """The kind and the name in `KIND[:NAME]`. Raises argparse.ArgumentTypeError."""
+    kind, _, name = text.partition(":")
+    if kind not in KINDS:
+        raise argparse.ArgumentTypeError(f"no kind `{kind}`: write {', '.join(KINDS)}")
+    return kind, name
 
 
 def main() -> int:
@@ -98,18 +128,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="redraw the pictures of the README")
-    parser.add_argument("--only", choices=KINDS, action="append", default=[], help="one kind of test")
+    parser.add_argument("--results", type=Path, default=ARTIFACTS / "junit", help="the folder of the results")
     parser.add_argument(
-        "--name",
+        "--only",
+        type=part,
         action="append",
         default=[],
-        help="one label of the extension host, or one file of visual tests",
+        metavar="KIND[:NAME]",
+        help="one kind of test, or one label of the extension host or one file of visual tests of it",
     )
     options = parser.parse_args()
     try:
         # Absolute, without resolving links: the editors have other working directories, and a venv's python is a link.
         python = os.path.abspath(options.python)  # noqa: PTH100 - Path.resolve would leave the venv
-        return run_editor_tests(python, pictures=options.pictures, only=options.only, names=options.name)
+        return run_editor_tests(
+            python, options.results.absolute(), pictures=options.pictures, only=options.only
+        )
     except Unavailable as why:
         print(f"editor: left out: {why}")
         return LEFT_OUT

@@ -24,6 +24,7 @@ export const tools = {
   /** A Python without torch. */
   bare: required("FUSELIGHT_BARE_PYTHON"),
   artifacts: required("FUSELIGHT_ARTIFACTS"),
+  results: required("FUSELIGHT_RESULTS"),
 };
 
 const quiet = {

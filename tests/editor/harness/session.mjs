@@ -8,7 +8,7 @@
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { test as base } from "@playwright/test";
+import { test as base, expect } from "@playwright/test";
 import { install, startCodeServer, tools } from "./code_server.mjs";
 import { workbench } from "./workbench.mjs";
 
@@ -109,7 +109,17 @@ async function begin({ folder, page, view }, files) {
   const [first] = Object.keys(files);
   await view.openFile(first);
   await view.status(/Fuselight, /).waitFor(); // its commands are in no list before it is there
-  return { view, page, folder, file: path.join(folder, first) };
+  /**
+   * Writes the settings of the folder, and again until `seen` passes: VS Code can miss the first write of others to a
+   * file in a folder that was just made.
+   */
+  const configure = (values, seen) =>
+    expect(async () => {
+      fs.mkdirSync(path.join(folder, ".vscode"), { recursive: true });
+      fs.writeFileSync(path.join(folder, ".vscode", "settings.json"), JSON.stringify(values));
+      await seen({ timeout: 10_000 });
+    }).toPass({ timeout: 90_000 });
+  return { view, page, folder, file: path.join(folder, first), configure };
 }
 
 async function keepFailure(info, { page, server }) {

@@ -1,7 +1,6 @@
 /** A benchmark in a real editor: from the lens to the page, its charts and tables, its files, and a canceled benchmark. */
 
 import fs from "node:fs";
-import path from "node:path";
 import { expect } from "@playwright/test";
 import { test } from "../harness/session.mjs";
 
@@ -27,7 +26,7 @@ const measured = { timeout: 300_000 };
 
 test.setTimeout(700_000);
 test("a benchmark, from the lens to its files", async ({ session }) => {
-  const { view, page, folder } = await session({ files: { "model.py": model } });
+  const { view, page, configure } = await session({ files: { "model.py": model } });
   const { benchmark } = view;
   const heading = benchmark.getByRole("heading", { name: "Benchmark of Net" });
   const row = (name) => benchmark.getByRole("row", { name });
@@ -184,12 +183,9 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     ["high-contrast", "Default High Contrast"],
   ]) {
     await test.step(`the ${name} theme`, async () => {
-      fs.mkdirSync(path.join(folder, ".vscode"), { recursive: true });
-      fs.writeFileSync(
-        path.join(folder, ".vscode", "settings.json"),
-        JSON.stringify({ "workbench.colorTheme": theme }),
+      await configure({ "workbench.colorTheme": theme }, (limit) =>
+        expect(benchmark.locator(`body.vscode-${name}`)).toBeVisible(limit),
       );
-      await expect(benchmark.locator(`body.vscode-${name}`)).toBeVisible();
       await view.screenshot(`benchmark-${name}`);
     });
   }

@@ -6,7 +6,7 @@ import { expect } from "@playwright/test";
 import { test } from "../harness/session.mjs";
 
 test("the target device is shown and chosen, and a wrong name offers the nearest", async ({ session }) => {
-  const { view, folder } = await session({ files: { "devices.py": "import torch\n" } });
+  const { view, folder, configure } = await session({ files: { "devices.py": "import torch\n" } });
   const settings = path.join(folder, ".vscode", "settings.json");
   /** Open the list of devices, and again while a change of the focus closes it. */
   const open = (current, listed) =>
@@ -45,11 +45,9 @@ test("the target device is shown and chosen, and a wrong name offers the nearest
   });
 
   await test.step("a wrong name offers the nearest", async () => {
-    // VS Code can miss the first write of others to a file in a folder that it has just made.
-    await expect(async () => {
-      fs.writeFileSync(settings, '{ "fuselight.device": "h1000" }');
-      await view.notified("There is no device 'h1000'. Nearest: h100-sxm", 10_000);
-    }).toPass({ timeout: 90_000 });
+    await configure({ "fuselight.device": "h1000" }, ({ timeout }) =>
+      view.notified("There is no device 'h1000'. Nearest: h100-sxm", timeout),
+    );
     await expect(view.status(/Fuselight target device, auto/)).toBeVisible();
     await view.screenshot("wrong-device");
     await view.answer("Choose Target Device");

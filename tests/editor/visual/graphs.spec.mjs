@@ -1,7 +1,5 @@
 /** The picture of a target's graphs: drawn after a run, navigated with keys, shown as a tree, in every theme. */
 
-import fs from "node:fs";
-import path from "node:path";
 import { expect } from "@playwright/test";
 import { test } from "../harness/session.mjs";
 
@@ -54,9 +52,8 @@ ${"    x = x.sin() + 1\n    torch._dynamo.graph_break()\n".repeat(breaks)}    re
 const lineOf = (text) => model.split("\n").findIndex((line) => line.includes(text)) + 1;
 
 test("the graphs of a target, as a picture and as a tree", async ({ session }) => {
-  const { view, folder } = await session({ files: { "layers.py": model, "long.py": long } });
+  const { view, configure } = await session({ files: { "layers.py": model, "long.py": long } });
   const { graphs, page } = view;
-  const settings = path.join(folder, ".vscode", "settings.json");
 
   await test.step("without a run, it offers to run the target", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
@@ -148,9 +145,9 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     ["high-contrast", "Default High Contrast"],
   ]) {
     await test.step(`the ${name} theme`, async () => {
-      fs.mkdirSync(path.dirname(settings), { recursive: true });
-      fs.writeFileSync(settings, JSON.stringify({ "workbench.colorTheme": theme }));
-      await expect(graphs.locator(`body.vscode-${name}`)).toBeVisible();
+      await configure({ "workbench.colorTheme": theme }, (limit) =>
+        expect(graphs.locator(`body.vscode-${name}`)).toBeVisible(limit),
+      );
       await graphs.getByRole("button", { name: "Zoom in (+)" }).click();
       await view.screenshot(`graphs-${name}`);
     });

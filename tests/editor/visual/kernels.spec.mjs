@@ -1,8 +1,6 @@
 /** Generated kernels as a user sees them: the lens, the source of a kernel next to the line, marks on both sides. */
 
 import { spawnSync } from "node:child_process";
-import fs from "node:fs";
-import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "../harness/code_server.mjs";
 import { test } from "../harness/session.mjs";
@@ -39,10 +37,10 @@ const hasTriton = () => spawnSync(tools.python, ["-c", "import triton"]).status 
 
 test("kernels are on their lines, and the source of a kernel opens next to its line", async ({ session }) => {
   test.skip(!hasTriton(), "this environment has no Triton");
-  const { view, folder } = await session({ files: { "block.py": model } });
-  fs.mkdirSync(path.join(folder, ".vscode"));
-  fs.writeFileSync(path.join(folder, ".vscode/settings.json"), '{ "fuselight.device": "h200" }');
-  await expect(view.status(/Fuselight target device, h200/)).toBeVisible();
+  const { view, configure } = await session({ files: { "block.py": model } });
+  await configure({ "fuselight.device": "h200" }, (limit) =>
+    expect(view.status(/Fuselight target device, h200/)).toBeVisible(limit),
+  );
 
   await test.step("the lens generates them", async () => {
     await view.goToLine(lineOf("class Net"));

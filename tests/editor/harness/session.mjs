@@ -116,7 +116,7 @@ async function begin({ folder, page, view }, files) {
   const configure = (values, seen) =>
     expect(async () => {
       fs.mkdirSync(path.join(folder, ".vscode"), { recursive: true });
-      fs.writeFileSync(path.join(folder, ".vscode", "settings.json"), JSON.stringify(values));
+      fs.writeFileSync(path.join(folder, ".vscode", "settings.json"), JSON.stringify(values, null, 2));
       await seen({ timeout: 10_000 });
     }).toPass({ timeout: 90_000 });
   return { view, page, folder, file: path.join(folder, first), configure };

@@ -1,11 +1,12 @@
 """Run every row of a built-in suite through Fuselight, and compare with torch's own record of the same run.
 
-    python benchmarks/suite.py run --results FILE [--do capture|kernels] [--suite pytorch-163] [--size tiny] [--train]
-                                   [--device h100-sxm] [--python PATH] [--models bert,resnet] [--part 1/4]
+    python benchmarks/suite.py run --results FILE [--do capture|kernels|tune] [--suite pytorch-163] [--size tiny]
+                                   [--train] [--device h100-sxm] [--python PATH] [--models bert,resnet] [--part 1/4]
     python benchmarks/suite.py page --results FILE [--sweep FILE]... --page docs/results/suite.md
 
 `run` captures each row in Fuselight's worker while torch writes its own record in the same process; with `--do
-kernels` it generates the row's kernels for a GPU that may be absent. Each row is a line of FILE as soon as it is known;
+kernels` it generates the row's kernels for a GPU that may be absent, with `--do tune` it searches for the row's fastest
+configuration on a GPU. Each row is a line of FILE as soon as it is known;
 what FILE has is not run again, so that an interrupted run goes on. `page`
 makes the page. `--sweep` adds results of `fuselight sweep pytorch-163`, whose rows have the same names: kernels, where
 FILE has none, and times from a machine with a GPU.
@@ -47,14 +48,15 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
 )
 from benchmarks.suite_page import suite_page  # noqa: E402
 from fuselight.devices import find  # noqa: E402
-from fuselight.protocol import CaptureRequest, GenerateRequest, Limits  # noqa: E402
-from fuselight.report import Culprit, Outcome, Report  # noqa: E402
+from fuselight.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
+from fuselight.report import Culprit, Outcome, Report, Work  # noqa: E402
 from fuselight.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
 from fuselight_server.cli.options import CommandOptions  # noqa: E402
 from fuselight_server.cli.outcome import CheckOutcome  # noqa: E402
 from fuselight_server.cli.targets import TargetRun, report_each  # noqa: E402
 from fuselight_server.findings.counts import counts  # noqa: E402
 from fuselight_server.kernels.summary import one_call  # noqa: E402
+from fuselight_server.tuned.planning import tune_request  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,6 +160,23 @@ def kernels_row(report: Report) -> dict[str, Any]:
     }
 
 
+def tuned_row(report: Report) -> dict[str, Any]:
+    """The times of a row on a GPU, or why there are none."""
+    tuned = report.tuned
+    if tuned is None or tuned.result is None:
+        return {"tune_failure": _failure(report) or "the search came to no decision"}
+    result = tuned.result
+    return {
+        "eager": f"{result.eager_us / 1000:.2f} ms" if result.eager_us else "–",
+        "default": f"{result.default_us / 1000:.2f} ms",
+        "tuned": f"{result.gain:.2f}× default",
+        "accuracy": result.accuracy,
+        "configuration": result.configuration,
+        "timed_on": result.device,
+        "search_seconds": round(tuned.seconds or 0.0, 1),
+    }
+
+
 def _failure(report: Report) -> str:
     return report.failures[0].message.strip().splitlines()[0][:_WHY] if report.failures else ""
 
@@ -195,7 +214,7 @@ class SuiteRun:
             for key, row in known.items()
             if row["absent"]
             or f"{options.do}_seconds" in row
-            or (options.do == "kernels" and row.get("failure"))
+            or (options.do != "capture" and row.get("failure"))
         }
         parts = [one.strip().lower() for one in options.models.split(",") if one.strip()]
         rows = [
@@ -221,6 +240,8 @@ class SuiteRun:
         """Write and print a row."""
         options = self.options
         head = {"suite": options.suite, "size": options.size, "training": options.train}
+        if options.do == "tune":  # beside the row's other facts, which are those of another size
+            head = {"suite": options.suite, "timed_size": options.size}
         line = {"name": row.name, "group": row.group, **head, "note": row.note, "absent": row.absent, **found}
         self.write(line)
         print(_line(line), flush=True)
@@ -243,7 +264,8 @@ class SuiteRun:
 
     async def _run_files(self, present: dict[Path, SuiteRow], trace: Path) -> None:
         for path, row in present.items():
-            path.write_text(row.text + _RECORDING.format(folder=str(trace)), encoding="utf-8")
+            recording = _RECORDING.format(folder=str(trace)) if self.options.do == "capture" else ""
+            path.write_text(row.text + recording, encoding="utf-8")
         folders = (str(ROOT / "benchmarks" / "cpu_torchvision"), os.environ.get("PYTHONPATH", ""))
         os.environ.update(HF_HUB_OFFLINE="1", PYTHONPATH=os.pathsep.join(filter(None, folders)))
         options, device = self.options, find(self.options.device)
@@ -255,6 +277,17 @@ class SuiteRun:
             if options.do == "capture":
                 report = await target_run.report(target_run.request.of_kind(CaptureRequest))
                 found = captured_row(report, trace)
+            elif options.do == "tune":
+                plan = TunePlan(
+                    work=Work.FORWARD_BACKWARD if options.train else Work.INFERENCE,
+                    device="cuda",
+                    budget_seconds=options.budget,
+                    seconds=1.0,
+                    limit_seconds=options.seconds,
+                    jobs=options.jobs,
+                )
+                report = await target_run.report(tune_request(target_run.request, plan))
+                found = tuned_row(report)
             else:
                 report = await target_run.report(target_run.request.of_kind(GenerateRequest, device=device))
                 found = {**kernels_row(report), "device": device.key}
@@ -301,6 +334,9 @@ def about(python: str, rows: Iterable[SuiteRow]) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     if row["absent"]:
         return f"{row['name']:<40} absent: {row['absent']}"
+    if "tune_seconds" in row:
+        shown = row.get("tune_failure") or f"{row['default']} {row['tuned']} {row['configuration']}"
+        return f"{row['name']:<40} {row['tune_seconds']:>6} s {shown}"
     if "kernels_seconds" in row:
         numbers = f"{row.get('kernels', '-'):>5} kernels {row['kernels_seconds']:>6} s"
         return f"{row['name']:<40} {numbers} {row['kernels_failure']}".rstrip()
@@ -317,7 +353,11 @@ def main() -> int:
     running.add_argument("--results", type=Path, required=True)
     running.add_argument("--suite", choices=SUITES, default="pytorch-163")
     running.add_argument("--size", choices=SIZES, default="tiny")
-    running.add_argument("--do", choices=("capture", "kernels"), default="capture")
+    running.add_argument("--do", choices=("capture", "kernels", "tune"), default="capture")
+    running.add_argument("--budget", type=float, default=40.0, help="seconds of each search")
+    running.add_argument(
+        "--jobs", type=int, default=0, help="compiles of a search side by side; 0: by cores and memory"
+    )
     running.add_argument("--train", action="store_true")
     running.add_argument("--device", default="h100-sxm")
     running.add_argument("--python", default=sys.executable)

@@ -99,6 +99,9 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
         table.append(f"| versions | {', '.join(shown)} |")
     if devices:
         table.append(f"| kernels for | {', '.join(devices)}, without that GPU |")
+    timed = sorted({f"{row['timed_on']}, `{row['timed_size']}` sizes" for row in rows if row.get("timed_on")})
+    if timed:
+        table.append(f"| times on | {'; '.join(timed)} |")
     table.append("| raw results | [suite.jsonl](suite.jsonl) |")
     return "\n".join(table) + f"\n\n```console\n{_COMMANDS}```"
 

@@ -5,8 +5,9 @@
 
 One line of JSON a model goes to FOLDER/models.jsonl as it ends; a model with a decision there is not searched again,
 so that an interrupted run goes on where it was. FOLDER/fuselight-tuned.json has the results for a replay,
-FOLDER/tuning.md the table; `--only-page` writes the table again. Needs torch, Triton on a GPU, and the models'
-libraries; nothing of the server. With `--tiny --device cpu` it shows on a machine without a GPU that it works.
+FOLDER/tuning.md the table; `--only-page` writes the table again, with the rows of benchmarks.replay from `--replays
+FILE`. Needs torch, Triton on a GPU, and the models' libraries; nothing of the server. With `--tiny --device cpu` it
+shows on a machine without a GPU that it works.
 Invariant: one search at a time; each of its processes has empty caches.
 """
 
@@ -52,7 +53,7 @@ _PROVIDER = "example_inputs"
 _LINES, _RESULTS, _PAGE = "models.jsonl", "fuselight-tuned.json", "tuning.md"
 _SPARE_SECONDS = 240.0
 """Seconds that a worker may take beyond the budget: torch's other modes, and the start."""
-_PATHS = ("--out", "--sources")
+_PATHS = ("--out", "--sources", "--replays")
 _BEGAN = time.monotonic()
 
 
@@ -102,6 +103,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("artifacts/tuning"))
     parser.add_argument("--sources", type=Path, help="where the files of the targets go; OUT/sources")
     parser.add_argument("--only-page", action="store_true", help="search nothing")
+    parser.add_argument("--replays", type=Path, help="output of benchmarks.replay, for the table")
     asked = parser.parse_args()
     asked.models = list(_names(asked.models))
     asked.modes = tuple(name for name in asked.modes.split(",") if name)
@@ -141,7 +143,9 @@ def _rows(lines: Path) -> list[dict[str, Any]]:
 
 
 def _page(asked: argparse.Namespace) -> str:
-    rows = [tuned_table.read_row(row) for row in _rows(asked.out / _LINES)]
+    replayed = {row["model"]: row for row in _rows(asked.replays)} if asked.replays else {}
+    lines = ({"replayed": replayed.get(row["model"], {}), **row} for row in _rows(asked.out / _LINES))
+    rows = [tuned_table.read_row(row) for row in lines]
     text = tuned_table.page(rows, asked.models)
     (asked.out / _PAGE).write_text(text, encoding="utf-8")
     return text

@@ -19,6 +19,10 @@ GAIN, OVER_MODES = 1.20, 1.05
 """What the geometric means are to reach: over `default`, and over the fastest of torch's modes."""
 _DEFAULT, *_OTHERS = MODES
 _MAX_AUTOTUNE = "max-autotune"
+REPLAY, SAME = "replay", "same options"
+"""Programs of benchmarks.replay."""
+WITHIN, COLD = 1.02, 1.1
+"""What replays are to reach: of the time that was tuned, and of the cold start with the same options."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,9 @@ class TunedRow:
     first_seconds: Mapping[str, float] = field(default_factory=dict)
     """Duration of the first call by mode: its compile, with empty caches."""
     accuracy: str = ""
-    replay: float | None = None
-    """Time of a call in a fresh process that replays the result, divided by the tuned time (benchmarks.replay)."""
+    replayed: Mapping[str, Any] = field(default_factory=dict)
+    """The row of benchmarks.replay, empty if there is none: plain programs, of which one replays the result. `us` then
+    has the times of these programs, in which nothing of the search is left."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """Why a mode was not measured, or is not counted."""
     failure: str = ""
@@ -69,7 +74,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     """A row of one line of JSON."""
     row = TunedRow(
         line["model"], line["half"], line["work"], line["rows"], failure=line.get("failure", ""),
-        made=line.get("made", {}), replay=line.get("replay"),
+        made=line.get("made", {}), replayed=line.get("replayed", {}),
     )  # fmt: skip
     if "tuned" not in line:
         return row
@@ -83,19 +88,44 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     if (tuned_us := _us(winner, raced)) is not None:
         us["tuned"] = tuned_us
     first = {name: known[name].first_us for name in MODES if name in known}
+    first_seconds = {name: us / 1e6 for name, us in first.items() if us is not None}
+    if row.replayed:
+        of_programs = _of_programs(row.replayed)
+        us = {**({EAGER: us[EAGER]} if EAGER in us else {}), **of_programs}
+        first_seconds = {
+            name: row.replayed[name]["first"] for name in MODES if "first" in row.replayed.get(name, {})
+        }
+        failures |= {
+            name: row.replayed[name]["failure"] for name in MODES if "failure" in row.replayed.get(name, {})
+        }
     return TunedRow(
         row.model, row.half, row.work, row.rows, us,
         winner="" if row.failure else tuned.winner,
         gain=decided.gain if decided is not None else 1.0 if _DEFAULT in us else None,
         interval=(decided.low, decided.high) if decided is not None else None,
         seconds=tuned.seconds,
-        first_seconds={name: us / 1e6 for name, us in first.items() if us is not None},
+        first_seconds=first_seconds,
         accuracy=_accuracy(winner),
         failures=failures,
         failure=row.failure,
         made=row.made,
-        replay=row.replay,
+        replayed=row.replayed,
     )  # fmt: skip
+
+
+def _of_programs(replayed: Mapping[str, Any]) -> dict[str, float]:
+    """The times of the programs of a replay: torch's modes with right results, and the replay as `tuned`."""
+    timed = {
+        name: replayed[name] for name in (*MODES, REPLAY) if replayed.get(name, {}).get("us") is not None
+    }
+    is_comparable = _is_comparable(replayed)
+    right = {name: one["us"] for name, one in timed.items() if one.get("close") or not is_comparable}
+    return {"tuned" if name == REPLAY else name: us for name, us in right.items()}
+
+
+def _is_comparable(replayed: Mapping[str, Any]) -> bool:
+    """Whether `default` gives what eager mode gives: a model with random numbers does not."""
+    return replayed.get(_DEFAULT, {}).get("close") is not False
 
 
 def _of_last_race(tuned: Tuned) -> dict[str, float]:
@@ -150,7 +180,7 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
         "| model | half | work | rows | device | eager | default | "
         + " | ".join(_OTHERS)
         + " | tuned | over default (95%) | "
-        "over the best mode | search, s | max-autotune compile, s | accuracy | replay | configuration |"
+        "over the best mode | search, s | max-autotune compile, s | accuracy | configuration |"
     )
     lines = [head, "|" + "---|" * head.count(" |"), *map(_line, ordered)]
     text = "\n".join(lines)
@@ -161,13 +191,60 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
         notes.append(f"- no search was run yet: {', '.join(missing)}")
     means = "\n".join(f"- {line}" for line in _means(ordered))
     made = "\n".join(f"- {key}: {value}" for key, value in _made(ordered).items())
+    replays = _replays([row for row in ordered if row.replayed])
     missed = ("\n\n## Not measured\n\n" + "\n".join(notes)) if notes else ""
     return (
         "# Searches for the fastest configuration\n\n"
         "Times are microseconds of one call: the lower quartile of interleaved rounds, because what disturbs a round\n"
-        "only makes it longer. A dash is what was not measured. [tuning.md](../tuning.md) describes the search.\n\n"
-        f"{means}\n\n{text}{missed}\n\n## Machine\n\n{made}\n"
+        "only makes it longer. torch's modes and the tuned configuration are programs in fresh processes; the last\n"
+        'replays the result of the search with `backend="fuselight"`. A dash is what was not measured.\n'
+        "[tuning.md](../tuning.md) describes the search.\n\n"
+        f"{means}\n\n{text}{missed}{replays}\n\n## Machine\n\n{made}\n"
     )
+
+
+def _replays(rows: Sequence[TunedRow]) -> str:
+    """The section about programs that replay results; empty if none was run."""
+    if not rows:
+        return ""
+    head = (
+        "| model | replay, µs | over the tuned time | over the same options | cold start over the same options "
+        "| kernels timed at start: same options, replay | results |"
+    )
+    lines = [head, "|" + "---|" * head.count(" |"), *map(_replay_line, rows)]
+    over = [row.replayed["replayed_over_tuned"] for row in rows if row.replayed.get("replayed_over_tuned")]
+    same = [
+        row.replayed["replayed_over_same_options"]
+        for row in rows
+        if row.replayed.get("replayed_over_same_options")
+    ]
+    starts = [
+        row.replayed["cold_start_over_same_options"]
+        for row in rows
+        if row.replayed.get("cold_start_over_same_options")
+    ]
+    timed = [row.model for row in rows if row.replayed.get(REPLAY, {}).get("timed") != 0]
+    near, near_same = (sum(one <= WITHIN for one in ratios) for ratios in (over, same))
+    notes = [
+        f"within 2% of the tuned time, or faster: {near} of {len(rows)}",
+        f"within 2% of the same options in the same rounds, or faster: {near_same} of {len(rows)}",
+        f"longest cold start: {_ratio(max(starts, default=None))} of that with the same options (goal {COLD:.1f}×)",
+        f"replays that timed a kernel at start: {', '.join(timed) or 'none'}",
+    ]
+    return "\n\n## Replays\n\n" + "\n".join(f"- {one}" for one in notes) + "\n\n" + "\n".join(lines)
+
+
+def _replay_line(row: TunedRow) -> str:
+    found = row.replayed
+    replay, same = found.get(REPLAY, {}), found.get(SAME, {})
+    results = "right" if replay.get("close") else "wrong"
+    cells = [
+        row.model, _number(replay.get("us")), _ratio(found.get("replayed_over_tuned"), 3),
+        _ratio(found.get("replayed_over_same_options"), 3), _ratio(found.get("cold_start_over_same_options")),
+        f"{same.get('timed', '-')}, {replay.get('timed', '-')}",
+        replay.get("failure") or (results if _is_comparable(found) else "not comparable"),
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
 
 
 def _line(row: TunedRow) -> str:
@@ -178,7 +255,7 @@ def _line(row: TunedRow) -> str:
         row.made.get("device", "-").removeprefix("NVIDIA "),
         *(_number(row.us.get(name)) for name in (EAGER, *MODES, "tuned")),
         gain, _ratio(row.over_modes), _number(row.seconds), _number(row.first_seconds.get(_MAX_AUTOTUNE)),
-        row.accuracy or "-", _ratio(row.replay), f"`{row.winner}`" if row.winner else "-",
+        row.accuracy or "-", f"`{row.winner}`" if row.winner else "-",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 
@@ -229,5 +306,5 @@ def _number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}×"
+def _ratio(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}×"

@@ -136,13 +136,33 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
     tuned = machine.search(budget_seconds=30.0)
     assert tuned.winner == GRAPHS
     assert tuned.seconds <= 30.0
-    assert rows(tuned)[GEMM].outcome is TuneOutcome.UNFINISHED
     skipped = {name for name, one in rows(tuned).items() if one.skipped is Skip.BUDGET}
     assert skipped
     assert not skipped & set(machine.names())
     assert any("not compiled: the budget of 30 s" in note for note in tuned.notes)
     why = {one.name: one.skipped for one in tuned.knobs}
-    assert why["gemm_autotune"] is why["combo_kernels"] is Skip.BUDGET
+    assert why["gemm_autotune"] is why["coordinate_descent"] is Skip.BUDGET
+
+
+@pytest.mark.parametrize(("budget", "started"), [(60.0, 0), (120.0, 1)])
+def test_a_compile_that_times_kernels_starts_early_only_with_a_long_budget(
+    budget: float, started: int
+) -> None:
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={"default": 20.0, GEMM: 90.0}))
+    machine.search(budget_seconds=budget, jobs=8)
+    assert machine.names().count(GEMM) == started
+
+
+def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> None:
+    target = FakeTarget(
+        compile_s={"default": 5.0}, factors={"triton.cudagraphs": 0.5, "max_autotune_gemm": 0.6}
+    )
+    assert "max_autotune_gemm" in FakeMachine(target).search(budget_seconds=70.0, jobs=8).winner
+    short = FakeMachine(target)
+    tuned = short.search(budget_seconds=25.0, jobs=8)  # a compile of 25 s is predicted
+    assert tuned.winner == GRAPHS
+    assert not [name for name in short.names() if "max_autotune_gemm" in name]
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
 
 
 def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:

@@ -37,19 +37,24 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     GPU: (
         Knobs({"cuda_graphs"}),
         Knobs({"cuda_graphs", "optimizer"}),
-        Knobs({"cuda_graphs", "gemm_autotune"}),
         Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "freezing"}),
+        Knobs({"cuda_graphs", "freezing", "combo_kernels"}),
+        Knobs({"cuda_graphs", "gemm_autotune"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
+_LEAST_FOR_AUTOTUNING = 100.0
+"""Seconds of budget below which no compile that times kernels starts before the profile is known. On an H100 with 16
+cores such a compile takes 56 to more than 90 s (docs/results/tuning.md) and half of the cores."""
 _FIXED_MODULES = BY_NAME["fixed_modules"]
 """Costs little compile time and makes no call slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 """A symbolic size in the text of an input: `f32[s0, 64]`."""
 _HOPE = 0.6
-"""A compile starts if this part of its predicted time is left: at worst the budget ends it."""
+"""A compile starts if this part of its predicted time is left: at worst the budget ends it. One that times kernels
+takes more cores from the others, and needs all of its predicted time."""
 _LAST = 4
 """Candidates by whose compiles the duration of the next one is predicted."""
 
@@ -191,6 +196,8 @@ class Candidates:
             return None  # what a call does is not known yet
         while self._speculative:
             knobs = self._speculative.pop(0)
+            if _autotunes(knobs) and self.plan.budget_seconds < _LEAST_FOR_AUTOTUNING:
+                continue
             if not any(self._unsuitable(setting) for setting in _settings(knobs)):
                 return knobs if self._unsuitable(_FIXED_MODULES) else knobs | {_FIXED_MODULES.name}
         return None
@@ -216,8 +223,10 @@ class Candidates:
         """Whether there is time for a compile; if not, its row says so."""
         if self.compile_time is None:
             return True
-        predicted = self.compile_time.of(_settings(knobs)) * self._compile_ratio(self.compile_time)
-        if _HOPE * predicted <= self.seconds_left():
+        predicted = self.compile_time.of(_settings(knobs))
+        if not _autotunes(knobs):  # which compiles kernels that no earlier candidate has
+            predicted *= _HOPE * self._compile_ratio(self.compile_time)
+        if predicted <= self.seconds_left():
             return True
         self.pool.skip(name, knobs, Skip.BUDGET)
         return False

@@ -1,0 +1,192 @@
+"""The program of one process of `benchmarks.replay`: builds a model as a user would, compiles it in one way, times it.
+
+    python -m benchmarks.replayed_program FOLDER KIND:MODEL
+
+It prints a line after its first call, one after its warm-up, one for each line `round` that it reads, and at last its
+answer as JSON. Invariant: it knows nothing of the search but the tuned file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fuselight import tuned_file
+from fuselight.configurations import MODES
+from fuselight.measure import timing
+from fuselight.report import Clock, TunedResult, Work
+from fuselight.runtime.backend import replay
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.target.tensors import tensors_in, with_tensors
+from fuselight.torch_api.kernel_choices import counting_timings
+
+DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
+ROUND, FIRST_CALL, WARM = "round", "first call made", "ready"
+_ROUND_SECONDS = 0.06
+_WARM_CALLS = 8
+_TOLERANCE = 0.05
+"""Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
+_PROGRAMS_PART = "fuselight: the result of"
+"""What the backend says that only the program can do, as this one does."""
+
+
+@dataclass
+class _Program:
+    """The user's program of one model, compiled or not."""
+
+    module: Any
+    result: TunedResult
+    args: Any
+    named: Any
+    device: torch.device
+    function: Callable[..., Any]
+    optimizer: Any = None
+
+    def call(self) -> Any:
+        """Make one call with its work."""
+        if self.result.work is Work.INFERENCE:
+            with torch.no_grad():
+                return self.function(*self.args, **self.named)
+        for parameter in self.module.model.parameters():
+            parameter.grad = None
+        found = self.function(*self.args, **self.named)
+        losses = [one.sum() for one in tensors_in(found) if one.requires_grad]
+        torch.autograd.backward(losses)
+        if self.optimizer is not None:
+            self.optimizer.step()
+        return found
+
+    def round_us(self, calls: int) -> float:
+        """Microseconds of one of several calls: by the clock with which a search times rounds."""
+        taken = timing.round_of(lambda: self.call, calls, self.device, cold_cache=False, fresh=False)
+        return statistics.median(taken.get(Clock.DEVICE, taken[Clock.WALL]).us)
+
+    def compile(self, arguments: dict[str, Any]) -> None:
+        """Compile what the result compiles."""
+        if self.result.blocks:
+            for name in self.result.blocks:
+                self.module.model.get_submodule(name).compile(**arguments)
+        else:
+            self.function = torch.compile(self.module.call, **arguments)
+        if self.result.optimizer and self.optimizer is not None:
+            self.optimizer.step = torch.compile(self.optimizer.step)
+
+
+def _program(folder: Path, name: str, result: TunedResult) -> _Program:
+    """Import the source of a model, and put it on the device of the result."""
+    path = folder / "sources" / f"{name}.py"
+    if not path.exists():  # the search wrote its sources elsewhere
+        from benchmarks.tuned_models import source  # noqa: PLC0415 - needs the libraries of all models
+
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source(name), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"there is no source of {name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    device = torch.device("cuda" if result.capability else "cpu")
+    timing.load(device.type)
+    module.model.to(device)
+    args, named = with_tensors(module.example_inputs(), lambda tensor: tensor.to(device))
+    made = _Program(module, result, args, named, device, module.call)
+    if result.work is Work.TRAINING_STEP:
+        made.optimizer = torch.optim.SGD(module.model.parameters(), lr=0.0)
+    return made
+
+
+def _arguments(folder: Path, kind: str, result: TunedResult, scratch: str) -> dict[str, Any]:
+    """The arguments of torch.compile."""
+    if kind in MODES:
+        return {} if kind == DEFAULT else {"mode": kind}
+    arguments: dict[str, Any] = {"dynamic": result.dynamic}
+    if kind == SAME:
+        arguments["backend"] = prepared_inductor(result.preparation, None, result.options)
+    else:
+        arguments.update(backend=replay, options={"file": _file(folder, result, kind, scratch)})
+    if result.fixed_modules:
+        skip = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+        arguments["options"] = {**arguments.get("options", {}), "guard_filter_fn": skip}
+    return arguments
+
+
+def _file(folder: Path, result: TunedResult, kind: str, scratch: str) -> str:
+    """A tuned file with this result alone; without its artifacts unless they are to be loaded."""
+    if kind == LOADED:
+        return str(folder / tuned_file.NAME)
+    path = Path(scratch) / tuned_file.NAME
+    tuned_file.keep(path, [replace(result, artifacts="")])
+    return str(path)
+
+
+def _is_close(found: Any, expected: Any) -> bool:
+    """Whether results are those of eager mode but for rounding."""
+    pairs = zip(tensors_in(found), tensors_in(expected), strict=True)
+    return all(
+        float((one.detach().float() - other.detach().float()).abs().max())
+        <= _TOLERANCE * max(1.0, float(other.detach().float().abs().max()))
+        for one, other in pairs
+        if other.numel()
+    )
+
+
+def main(folder: Path, what: str) -> dict[str, Any]:
+    """Compile and call one model in this process, and time it on demand; returns the answer."""
+    kind, _, name = what.partition(":")
+    file = tuned_file.read(folder / tuned_file.NAME)
+    if file is None:
+        raise SystemExit(f"there is no {tuned_file.NAME} in {folder}")
+    result = next(one for one in file.results if Path(one.file).stem == name)
+    if kind in MODES:
+        result = replace(result, blocks=(), optimizer=False, dynamic=None, fixed_modules=False)
+    warnings: list[str] = []
+    handler = logging.Handler()
+    handler.addFilter(lambda record: not record.getMessage().startswith(_PROGRAMS_PART))
+    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("fuselight").addHandler(handler)
+    program = _program(folder, name, result)
+    torch.manual_seed(0)
+    expected = program.call()
+    with tempfile.TemporaryDirectory() as scratch:
+        program.compile(_arguments(folder, kind, result, scratch))
+        torch.manual_seed(0)
+        with counting_timings() as timed:
+            timing.wait(program.device)
+            began = time.perf_counter()
+            found = program.call()
+            timing.wait(program.device)
+            first = time.perf_counter() - began
+            is_close = _is_close(
+                found, expected
+            )  # now: the next replay of a CUDA graph overwrites the results
+            del found
+        program.call()  # the second call of a CUDA graph records it
+        program.call()
+    _say(FIRST_CALL)
+    sys.stdin.readline()  # until nothing else runs
+    for _ in range(_WARM_CALLS):
+        us = timing.once(lambda: program.call, program.device)
+    calls = max(1, int(_ROUND_SECONDS * 1e6 / max(us, 10.0)))
+    _say(WARM)
+    while sys.stdin.readline().strip() == ROUND:
+        _say(str(program.round_us(calls)))
+    return {"first": round(first, 3), "timed": len(timed), "warnings": warnings, "close": is_close}
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))

@@ -165,6 +165,8 @@ def _pytest(
     plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
     variables = environment.variables()
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    # OpenMP threads that wait for work would keep a processor busy, which another process of the tests needs.
+    variables.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     command = [
         str(environment.python),
         "-m",

@@ -99,9 +99,10 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
         table.append(f"| versions | {', '.join(shown)} |")
     if devices:
         table.append(f"| kernels for | {', '.join(devices)}, without that GPU |")
-    timed = sorted({f"{row['timed_on']}, `{row['timed_size']}` sizes" for row in rows if row.get("timed_on")})
+    timed = [row for row in rows if row.get("timed_on")]
+    where = sorted({f"{row['timed_on']}, `{row['timed_size']}` sizes" for row in timed})
     if timed:
-        table.append(f"| times on | {'; '.join(timed)} |")
+        table.append(f"| times of {format_count(len(timed), 'model')} | {'; '.join(where)}: `--do tune` |")
     table.append("| raw results | [suite.jsonl](suite.jsonl) |")
     return "\n".join(table) + f"\n\n```console\n{_COMMANDS}```"
 
@@ -109,6 +110,7 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
 _COMMANDS = """\
 $ python benchmarks/suite.py run --results docs/results/suite.jsonl
 $ python benchmarks/suite.py run --results docs/results/suite.jsonl --do kernels
+$ python benchmarks/suite.py run --results docs/results/suite.jsonl --do tune --size real --budget 40   # on a GPU
 $ python benchmarks/suite.py page --results docs/results/suite.jsonl --page docs/results/suite.md
 """
 
@@ -128,6 +130,11 @@ def _summary(rows: Sequence[Row]) -> str:
     generated = sum("kernels" in row for row in rows)
     number = "each model that ran" if generated == len(ran) else format_count(generated, "model")
     text += f" Kernels were generated for {number}."
+    if any(row.get("timed_on") for row in rows):
+        text += (
+            " Times are of a search (eager, `default`, and the gain of the tuned configuration): `1.00× default` says "
+            "that nothing was faster than `default` within the budget."
+        )
     return "\n".join(textwrap.wrap(text, 120))
 
 

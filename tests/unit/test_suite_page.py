@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.suite import SuiteRun
+from benchmarks.suite import SuiteRun, known_rows, tuned_row
 from benchmarks.suite_page import suite_page, with_sweeps
+from tests.support.tuned import result, search
 
 FACTS = ("graphs", "breaks", "findings", "recompilations", "refusals", "errors")
 HEAD = {"suite": "pytorch-163", "size": "tiny", "training": False, "note": ""}
@@ -99,6 +100,55 @@ def test_sweeps_add_kernels_and_times() -> None:
     assert line(page, "b")[7:11] == ["–"] * 4
     (kept,) = with_sweeps([row("a", kernels=7)], [tune])
     assert kept["kernels"] == 7
+
+
+def test_a_search_adds_times_of_the_real_size_beside_the_facts_of_the_tiny_one() -> None:
+    timed = {
+        "eager": "2.00 ms", "default": "1.00 ms", "tuned": "1.25× default", "accuracy": "passed against float64",
+        "timed_on": "NVIDIA H100", "timed_size": "real",
+    }  # fmt: skip
+    page = suite_page([row("a", **timed), row("b")], [], [])
+    assert line(page, "a")[7:11] == [timed[name] for name in ("eager", "default", "tuned", "accuracy")]
+    assert line(page, "b")[7:11] == ["–"] * 4
+    assert "| times of 1 model | NVIDIA H100, `real` sizes" in page
+    assert "| rows | tiny, inference |" in page
+
+
+def test_the_row_of_a_search_has_its_times_or_why_there_are_none() -> None:
+    decided = result(eager_us=2000.0, default_us=1000.0, gain=1.25, device="GPU")
+    found = tuned_row(search({"result": decided, "seconds": 39.96}))
+    assert (found["eager"], found["default"], found["tuned"]) == ("2.00 ms", "1.00 ms", "1.25× default")
+    assert (found["accuracy"], found["timed_on"], found["search_seconds"]) == (
+        "passed against float64",
+        "GPU",
+        40.0,
+    )
+    assert tuned_row(search({"result": None})) == {"tune_failure": "the search came to no decision"}
+
+
+def test_a_row_that_has_its_facts_has_no_times_yet(tmp_path: Path) -> None:
+    path = tmp_path / "suite.jsonl"
+    kept = {
+        "name": "alexnet",
+        "group": "torchbench",
+        **HEAD,
+        "absent": "",
+        "capture_seconds": 1.0,
+        "failure": "",
+    }
+    path.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    options = argparse.Namespace(
+        suite="pytorch-163", size="real", do="tune", train=False, part="1/1", models="alexnet"
+    )
+    run = SuiteRun(path, options)
+    (missing,) = run.missing()
+    run.keep(
+        missing,
+        {"default": "1.00 ms", "tuned": "1.00× default", "configuration": "default", "tune_seconds": 2},
+    )
+    assert SuiteRun(path, options).missing() == []
+    (merged,) = known_rows(path).values()
+    assert (merged["size"], merged["timed_size"], merged["default"]) == ("tiny", "real", "1.00 ms")
 
 
 def test_machines_and_versions_are_named_once() -> None:

@@ -54,6 +54,7 @@ _LINES, _RESULTS, _PAGE = "models.jsonl", "fuselight-tuned.json", "tuning.md"
 _SPARE_SECONDS = 240.0
 """Seconds that a worker may take beyond the budget: torch's other modes, and the start."""
 _PATHS = ("--out", "--sources", "--replays")
+_LARGE = ("generated", "profile", "compile_steps")
 _BEGAN = time.monotonic()
 
 
@@ -180,10 +181,18 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
         failures = [failure.message for failure in report.failures] if report is not None else [why]
         row["failure"] = "; ".join(failures) or "the search came to no decision"
     if report is not None and report.tuned is not None:
-        row["tuned"] = encode(report.tuned)
+        row["tuned"] = _without_kernels(encode(report.tuned))
         if report.tuned.result is not None:
             tuned_file.keep(asked.out / _RESULTS, [report.tuned.result])
     return row
+
+
+def _without_kernels(tuned: dict[str, Any]) -> dict[str, Any]:
+    """A search without the kernels of its candidates, which are megabytes."""
+    for candidate in tuned.get("candidates", ()):
+        for name in _LARGE:
+            candidate["configuration"].pop(name, None)
+    return tuned
 
 
 def _request(path: Path, plan: TunePlan) -> TuneRequest:

@@ -127,6 +127,62 @@ def test_the_page_has_means_by_half_and_overall() -> None:
     assert "- command: `python -m benchmarks.tune_models`" in text
 
 
+def program(us: float | None = None, **more: Any) -> dict[str, Any]:
+    timed = {} if us is None else {"us": us, "close": True, "first": 90.0, "timed": 0}
+    return {**timed, **more}
+
+
+def replayed(**programs: dict[str, Any]) -> dict[str, Any]:
+    named = {
+        "default": program(100),
+        "same options": program(40, timed=7),
+        "replay": program(40),
+        "reduce-overhead": program(50),
+        "max-autotune": program(45),
+        "max-autotune-no-cudagraphs": program(None, failure="killed after 170 s"),
+    }
+    return {
+        **named, **{name.replace("_", "-"): one for name, one in programs.items()},
+        "replayed_over_tuned": 1.03, "replayed_over_same_options": 1.001, "cold_start_over_same_options": 0.9,
+    }  # fmt: skip
+
+
+def test_programs_that_replay_are_compared_with_programs_of_the_modes() -> None:
+    of_search = (candidate("eager", 300), candidate("default", 80), candidate(WINNER, 30))
+    row = read("bert", "building", *of_search, replayed=replayed())
+    assert dict(row.us) == {
+        "eager": 300, "default": 100, "reduce-overhead": 50, "max-autotune": 45, "tuned": 40
+    }  # fmt: skip
+    assert row.over_modes == pytest.approx(45 / 40)
+    assert row.failures == {"max-autotune-no-cudagraphs": "killed after 170 s"}
+    text = tuned_table.page([row])
+    assert "- within 2% of the tuned time, or faster: 0 of 1" in text
+    assert "- within 2% of the same options in the same rounds, or faster: 1 of 1" in text
+    assert "- longest cold start: 0.90× of that with the same options (goal 1.1×)" in text
+    assert "- replays that timed a kernel at start: none" in text
+    assert "| bert | 40.0 | 1.030× | 1.001× | 0.90× | 7, 0 | right |" in text
+
+
+def test_programs_with_wrong_results_do_not_count_unless_nothing_can_be_compared() -> None:
+    of_search = (candidate("default", 80), candidate(WINNER, 30))
+    wrong = replayed(max_autotune=program(45, close=False))
+    assert read("a", "building", *of_search, replayed=wrong).over_modes == pytest.approx(50 / 40)
+    random = replayed(default=program(100, close=False), max_autotune=program(45, close=False))
+    row = read("a", "building", *of_search, replayed=random)
+    assert row.over_modes == pytest.approx(45 / 40)
+    assert "not comparable |" in tuned_table.page([row])
+
+
+def test_a_replay_that_failed_or_timed_a_kernel_is_named() -> None:
+    of_search = (candidate("default", 80), candidate(WINNER, 30))
+    failed = read("a", "building", *of_search, replayed=replayed(replay=program(None, failure="no GPU")))
+    timed = read("b", "building", *of_search, replayed=replayed(replay=program(40, timed=3)))
+    text = tuned_table.page([failed, timed])
+    assert "- replays that timed a kernel at start: a, b" in text
+    assert "| no GPU |" in text
+    assert failed.over_modes is None
+
+
 def test_models_without_a_search_are_named() -> None:
     text = tuned_table.page([], ["bert_b1", "gpt2_b1"])
     assert "no search was run yet: bert_b1, gpt2_b1" in text

@@ -102,12 +102,12 @@ class FakeMachine:
         then = min([one.due for one in processes if one.asked], default=self.now)
         self.now = min(max(self.now, then), self.now + 1.0)
 
-    def search(self, device: str = "cuda", jobs: int = 3, **plan: Any) -> Tuned:
+    def search(self, device: str = "cuda", jobs: int = 3, cores: float = 0.0, **plan: Any) -> Tuned:
         plan = {"budget_seconds": 100.0, "seconds": 0.5, "rounds": 8, **plan}
         made = Search(
             TunePlan(**plan), device, self.start, self.said.append, self.kept.append, self.wait,
             lambda result, said: replace(result, target="Net", capability=str(said["capability"])),
-            OPTIONS, jobs=jobs, clock=self.clock,
+            OPTIONS, jobs=jobs, cores=cores, clock=self.clock,
         )  # fmt: skip
         return made.run()
 

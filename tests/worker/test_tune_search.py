@@ -77,6 +77,18 @@ def test_other_compiles_wait_for_a_late_default() -> None:
     assert tuned.seconds <= tuned.budget_seconds
 
 
+def test_other_compiles_do_not_wait_where_all_have_cores() -> None:
+    slow = {"default": 40.0, GRAPHS: 41.0, COMBO: 42.0, FROZEN: 43.0}
+    target = FakeTarget(us={GRAPHS: 700, FROZEN: 600}, compile_s=slow)
+    waited = {}
+    for cores in (4.0, 16.0):
+        machine = FakeMachine(target)
+        machine.search(jobs=5, cores=cores, budget_seconds=60.0)
+        waited[cores] = {one.name: one.paused_s for one in machine.processes}[COMBO]
+    assert waited[4.0] > 15
+    assert waited[16.0] < 5, "it is paused only while others are timed"
+
+
 def test_nothing_faster_leaves_default() -> None:
     tuned = FakeMachine(FakeTarget()).search()
     assert tuned.winner == "default"

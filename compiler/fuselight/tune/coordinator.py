@@ -21,14 +21,14 @@ from fuselight.tune.candidates import Candidates
 from fuselight.tune.knobs import CPU, GPU
 from fuselight.tune.modes import measure_modes
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import Budget, Knobs
+from fuselight.tune.schedule import CORES_PER_COMPILE, Budget, Knobs
 from fuselight.tune.summary import accuracy_words, summary
 from fuselight.tune.timed_rounds import TimedRounds, complexity
 from fuselight.tune.trial import SearchProcess, Trial
 from fuselight.tune.turns import Turns
 
 _LATE = 0.2
-"""The part of the budget after which `default` is late, and other compiles but the first wait for it."""
+"""The part of the budget after which `default` is late: compiles that share its cores, but the first, wait for it."""
 _NOISE = {GPU: 0.01, CPU: 0.02}
 """The least difference that counts, whatever the spread of `default`'s rounds."""
 _MOST_NOISE = 0.1
@@ -60,6 +60,8 @@ class Search:
     """Inductor's options of this torch, with their values."""
     jobs: int = 2
     """Compiles that run side by side."""
+    cores: float = 0.0
+    """Of this machine; 0 if that is not known."""
     turns: Turns = field(default_factory=Turns)
     """With other searches on this machine."""
     clock: Callable[[], float] = time.perf_counter
@@ -182,7 +184,12 @@ class Search:
             self._verify_leaders()
 
     def _put_default_first(self) -> None:
-        """Let other compiles wait while `default` is late: until it is measured, nothing can be compared."""
+        """Let other compiles wait while `default` is late: until it is measured, nothing can be compared.
+
+        Where there are cores for all, it gains nothing by that, and they would not be ready in time.
+        """
+        if self._candidates.jobs * CORES_PER_COMPILE <= self.cores:
+            return
         if not self._candidates.knows_default and self._budget.elapsed > _LATE * self.plan.budget_seconds:
             others = [trial for trial in self._pool.compiling if trial.name != DEFAULT]
             self._pool.hold(others[1:])  # the first is the most likely winner

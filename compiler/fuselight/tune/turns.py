@@ -9,6 +9,7 @@ locks (Windows, no folder to write to) a search runs as if it were alone.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import tempfile
 import time
@@ -16,10 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 PATIENCE = 120.0
 """Seconds to wait for another search to finish its timing."""

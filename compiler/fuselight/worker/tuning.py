@@ -97,6 +97,7 @@ class _Searching:
             self._completed,
             self._options,
             jobs=self._jobs,
+            cores=self._cores,
             turns=Turns(shared_folder()),
         )
 

@@ -23,19 +23,22 @@ ROOT = Path(__file__).parent.parent
 AIMS = {2: 1.8, 4: 3.4}
 MODEL = """\
 import torch
+from torch.nn import functional as F
 
 
 # fuselight: Net()(f32[2, 32, 64])
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        make = lambda: torch.nn.TransformerEncoderLayer(64, 4, {width}, batch_first=True)
+        make = lambda: torch.nn.TransformerEncoderLayer(
+            64, 4, {width}, activation=F.silu, batch_first=True  # one that torch has no fused operator for
+        )
         self.layers = torch.nn.ModuleList([make() for _ in range({layers})])
 
     def forward(self, x):
         for layer in self.layers:
-            x = layer(x) + x.mean().item()
-        return x
+            x = layer(x)
+        return x * x.mean().item()
 """
 
 

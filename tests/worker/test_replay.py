@@ -330,6 +330,17 @@ def test_what_the_backend_cannot_do_is_said(
     assert chosen.calls[0][2] == OPTIONS
 
 
+def test_a_program_that_skips_guards_is_not_asked_to(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(tmp_path, replace(result, fixed_modules=True))
+    run({"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe})
+    assert "fuselight:" not in caplog.text
+    assert chosen.calls[0][2] == OPTIONS
+    run()
+    assert "skip_guard_on_all_nn_modules_unsafe" in caplog.text
+
+
 def test_damaged_artifacts_cost_a_warning(
     result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,6 +21,7 @@ from fuselight.runtime.machine_key import MachineKey, machine_key
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
 from fuselight.torch_api.captured_graphs import device_of
+from fuselight.torch_api.frames import has_guard_filter
 from fuselight.torch_api.kernel_choices import replaying
 from fuselight.tuned_code import GUARD_OPTION
 
@@ -196,7 +197,7 @@ def _beyond_the_backend(result: TunedResult) -> Iterator[str]:
     where = f"{result.file} {result.target}".strip()
     if result.dynamic is not None:
         yield f"the result of {where} was tuned with torch.compile(..., dynamic={result.dynamic}): pass it as well"
-    if result.fixed_modules:
+    if result.fixed_modules and not has_guard_filter():
         yield (
             f"the result of {where} was tuned without guards on modules: pass {GUARD_OPTION} as well if no module "
             "changes after the first call; without it each call is slower"

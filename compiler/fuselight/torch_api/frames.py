@@ -2,7 +2,7 @@
 """Frames: those that Dynamo traces, those of Python above them, and the functions in which Dynamo resumes.
 
 Invariant: only the code object, the line and the positions of a frame are read, never its
-values; a translator is found as the `self` of one of Dynamo's own frames.
+values; a translator and the hooks of a compile are found as values of Dynamo's own frames.
 """
 
 from __future__ import annotations
@@ -35,6 +35,21 @@ def current_compile_id() -> str | None:
     """The compile that is going on in this thread."""
     compile_id = torch._guards.CompileContext.current_compile_id()
     return None if compile_id is None else str(compile_id)
+
+
+def has_guard_filter() -> bool | None:
+    """Whether the program gave the compile that is going on a `guard_filter_fn`; None if that cannot be known.
+
+    A backend is not told: torch.compile takes it out of the options. It is a value of Dynamo's frames below the call.
+    """
+    kind: Any = getattr(importlib.import_module("torch._dynamo.hooks"), "Hooks", None)
+    for frame, _ in traceback.walk_stack(None):
+        if kind is None or frame.f_code.co_filename != torch._dynamo.convert_frame.__file__:
+            continue
+        hooks = frame.f_locals.get("hooks")
+        if isinstance(hooks, kind):
+            return getattr(hooks, "guard_filter_fn", None) is not None
+    return None
 
 
 def user_stack() -> list[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import os
 import statistics
 import sys
 import tempfile
@@ -90,7 +91,9 @@ def _program(folder: Path, name: str, result: TunedResult) -> _Program:
         from benchmarks.tuned_models import source  # noqa: PLC0415 - needs the libraries of all models
 
         path.parent.mkdir(exist_ok=True)
-        path.write_text(source(name), encoding="utf-8")
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_text(source(name), encoding="utf-8")
+        written.replace(path)  # other programs of the model may look for it now
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SystemExit(f"there is no source of {name}")

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 import pytest
 import torch
 
 from fuselight import dynamo
-from fuselight.torch_api import devices, errors, hooks, settings, targets, toolchain
+from fuselight.torch_api import devices, errors, frames, hooks, settings, targets, toolchain
 
 pytestmark = pytest.mark.torch
 
@@ -150,6 +151,21 @@ def test_the_registry_of_graph_breaks_is_the_installed_torchs() -> None:
     registry = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
     read = json.loads(registry.read_text(encoding="utf-8"))
     assert ids == {entry["Gb_type"]: gb_id for gb_id, entries in read.items() for entry in entries}
+
+
+def test_a_backend_can_know_whether_the_program_filters_guards() -> None:
+    seen: list[bool | None] = []
+
+    def backend(gm: torch.fx.GraphModule, _: Sequence[torch.Tensor], **_options: object) -> object:
+        seen.append(frames.has_guard_filter())
+        return gm.forward
+
+    skip: Any = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}
+    for options in (skip, None):
+        torch._dynamo.reset()
+        torch.compile(torch.nn.Linear(2, 2), backend=backend, options=options)(torch.ones(2))
+    assert seen == [True, False]
+    assert frames.has_guard_filter() is None, "no compile is going on"
 
 
 def test_a_skipped_frame_runs_as_python_and_is_traced_where_compiled_code_calls_it() -> None:

@@ -40,15 +40,15 @@ def current_compile_id() -> str | None:
 def has_guard_filter() -> bool | None:
     """Whether the program gave the compile that is going on a `guard_filter_fn`; None if that cannot be known.
 
-    A backend is not told: torch.compile takes it out of the options. It is a value of Dynamo's frames below the call.
+    torch.compile takes it out of the options before a backend sees them. The frames of Dynamo that call the backend
+    have it.
     """
-    kind: Any = getattr(importlib.import_module("torch._dynamo.hooks"), "Hooks", None)
+    kind: Any = getattr(importlib.import_module("torch._dynamo.hooks"), "Hooks", ())
     for frame, _ in traceback.walk_stack(None):
-        if kind is None or frame.f_code.co_filename != torch._dynamo.convert_frame.__file__:
-            continue
-        hooks = frame.f_locals.get("hooks")
-        if isinstance(hooks, kind):
-            return getattr(hooks, "guard_filter_fn", None) is not None
+        if frame.f_code.co_filename == torch._dynamo.convert_frame.__file__:
+            hooks = frame.f_locals.get("hooks")
+            if isinstance(hooks, kind):
+                return getattr(hooks, "guard_filter_fn", None) is not None
     return None
 
 

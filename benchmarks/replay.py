@@ -31,13 +31,16 @@ from typing import Any
 from fuselight import tuned_file
 from fuselight.configurations import MODES
 from fuselight.report import TunedResult
+from fuselight.tune.modes import AUTOTUNING_MODES
 from fuselight.tune.turns import Turns, shared_folder
 from fuselight.worker import process
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
-_FIRST, _SECOND = "max-autotune", "max-autotune-no-cudagraphs"
-"""Both make the same choices: the second starts after the first one's first call, with its caches."""
+ROUND = "round"
+"""The order to time one round."""
+_FIRST, _SECOND = AUTOTUNING_MODES
+"""The second starts after the first call of the first, with its caches."""
 _ROUNDS = 12
 _TICK = 0.05
 _ANSWER_SECONDS = 60.0
@@ -293,7 +296,7 @@ class _Process:
 
     def time(self) -> None:
         """Time one round of calls."""
-        self.tell("round")
+        self.tell(ROUND)
         with contextlib.suppress(ValueError):  # it has ended: its answer says why
             self._rounds.append(float(self.hear()))
 

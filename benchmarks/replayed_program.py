@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.replay import DEFAULT, LOADED, ROUND, SAME
 from fuselight import tuned_file
 from fuselight.configurations import MODES
 from fuselight.measure import timing
@@ -32,8 +33,7 @@ from fuselight.runtime.preparation import prepared_inductor
 from fuselight.target.tensors import tensors_in, with_tensors
 from fuselight.torch_api.kernel_choices import counting_timings
 
-DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
-ROUND, FIRST_CALL, WARM = "round", "first call made", "ready"
+_FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06
 _WARM_CALLS = 8
 _TOLERANCE = 0.05
@@ -176,12 +176,12 @@ def main(folder: Path, what: str) -> dict[str, Any]:
             del found
         program.call()  # the second call of a CUDA graph records it
         program.call()
-    _say(FIRST_CALL)
+    _say(_FIRST_CALL)
     sys.stdin.readline()  # until nothing else runs
     for _ in range(_WARM_CALLS):
         us = timing.once(lambda: program.call, program.device)
     calls = max(1, int(_ROUND_SECONDS * 1e6 / max(us, 10.0)))
-    _say(WARM)
+    _say(_WARM)
     while sys.stdin.readline().strip() == ROUND:
         _say(str(program.round_us(calls)))
     return {"first": round(first, 3), "timed": len(timed), "warnings": warnings, "close": is_close}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.replay import REPLAY, SAME
 from fuselight.codec import decode
 from fuselight.configurations import EAGER, MODES
 from fuselight.report import MeasuredConfiguration, Tuned
@@ -19,8 +20,6 @@ GAIN, OVER_MODES = 1.20, 1.05
 """What the geometric means are to reach: over `default`, and over the fastest of torch's modes."""
 _DEFAULT, *_OTHERS = MODES
 _MAX_AUTOTUNE = "max-autotune"
-REPLAY, SAME = "replay", "same options"
-"""Programs of benchmarks.replay."""
 WITHIN, COLD = 1.02, 1.1
 """What replays are to reach: of the time that was tuned, and of the cold start with the same options."""
 
@@ -196,8 +195,9 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
     return (
         "# Searches for the fastest configuration\n\n"
         "Times are microseconds of one call: the lower quartile of interleaved rounds, because what disturbs a round\n"
-        "only makes it longer. torch's modes and the tuned configuration are programs in fresh processes; the last\n"
-        'replays the result of the search with `backend="fuselight"`. A dash is what was not measured.\n'
+        "only makes it longer. Where a model was replayed (the section Replays), torch's modes and the tuned\n"
+        'configuration are programs in fresh processes, and the last replays the result with `backend="fuselight"`;\n'
+        "elsewhere they are processes of the search. A dash is what was not measured.\n"
         "[tuning.md](../tuning.md) describes the search.\n\n"
         f"{means}\n\n{text}{missed}{replays}\n\n## Machine\n\n{made}\n"
     )

@@ -67,6 +67,10 @@ class FakeTarget:
     """The part of a call of `default` without kernels."""
     varies: str = ""
     reference_s: float = 1.0
+    judge_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds in which results are compared, 0.05 if there is no entry."""
+    slower_after: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Seconds after which a configuration is slower, and by which factor."""
     seed: int = 0
 
     def us_of(self, name: str) -> float:
@@ -87,6 +91,8 @@ class FakeMachine:
         self.kept: list[Tuned] = []
         self.said: list[str] = []
         self.most_compiles = 0
+        self.most_raced = 0
+        """Candidates that were alive at the same time after a race."""
 
     def clock(self) -> float:
         return self.now
@@ -99,6 +105,12 @@ class FakeMachine:
         """Advance to the next answer, at most by a second."""
         compiling = [one for one in self.processes if one.asked == "first" and one.name != "eager"]
         self.most_compiles = max(self.most_compiles, len(compiling))
+        raced = [
+            one
+            for one in self.processes
+            if one.rounds and not one.is_ended and one.name not in {"eager", "default"}
+        ]
+        self.most_raced = max(self.most_raced, len(raced))
         then = min([one.due for one in processes if one.asked], default=self.now)
         self.now = min(max(self.now, then), self.now + 1.0)
 
@@ -156,7 +168,7 @@ class FakeSearchProcess:
             return float(self.details["calls"]) * self.us / 1e6
         if what == "replay" and self.details["artifacts"]:
             return target.compile_s.get(self.name, 5.0)
-        return 0.05
+        return target.judge_s.get(self.name, 0.05) if what == "judge" else 0.05
 
     def has_answer(self) -> bool:
         return bool(self.asked) and self.paused is None and self.machine.now >= self.due
@@ -195,6 +207,8 @@ class FakeSearchProcess:
             return {"us": self.us}
         if what == "sample":
             drift = 1 + target.drift * abs((self.machine.now / 10) % 2 - 1)
+            since, factor = target.slower_after.get(self.name, (math.inf, 1.0))
+            drift *= factor if self.machine.now >= since else 1
             self.rounds.append(self.us * drift * max(0.2, self.machine.random.gauss(1, target.jitter)))
             return {"us": self.rounds[-1]}
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -234,6 +234,45 @@ def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
     assert new.gain == pytest.approx(2.0)
     rounds.race([default, earlier, new], 100.0)
     assert earlier.gain == pytest.approx(2100 / 2900)
+
+
+DRIFTING = FakeTarget(
+    us={"default": 1000, GRAPHS: 500, COMBO: 550},
+    compile_s={COMBO: 9.0, **dict.fromkeys((TUNED, FROZEN, GEMM), math.inf)},
+    slower_after={"default": (8.0, 2.0)},
+)
+"""The slower candidate is ready when `default` is slower, so that its speed-up in its own race is the larger one."""
+
+
+@pytest.mark.parametrize("budget_seconds", [100.0, 24.0, 20.0])
+@pytest.mark.parametrize("judge_s", [6.0, 12.0, 20.0])
+def test_candidates_that_missed_each_others_races_race_before_the_decision(
+    budget_seconds: float, judge_s: float
+) -> None:
+    machine = FakeMachine(replace(DRIFTING, judge_s={GRAPHS: judge_s}))  # in which it cannot race
+    tuned = machine.search(budget_seconds=budget_seconds, seconds=0.2)
+    races = [{one.name for one in tuned.race if one.stage == stage} for stage in range(1, 20)]
+    assert {"default", COMBO} in races
+    if judge_s < budget_seconds - 8:
+        assert any(race >= {"default", COMBO, GRAPHS} for race in races)
+        assert tuned.winner == GRAPHS
+        assert tuned.seconds <= budget_seconds
+    else:
+        assert tuned.winner in {GRAPHS, COMBO}
+
+
+@pytest.mark.parametrize("tenths", range(170, 185))
+def test_a_race_that_is_cut_off_is_repeated_before_the_decision(tenths: int) -> None:
+    tuned = FakeMachine(DRIFTING).search(budget_seconds=tenths / 10, seconds=1.0)
+    assert tuned.winner == GRAPHS
+
+
+def test_few_candidates_stay_alive_while_results_are_compared() -> None:
+    names = [f"default+triton.cudagraphs=True+max_fusion_size={size}" for size in range(10, 22)]
+    us = {"default": 1000.0, GRAPHS: 500.0, **{name: 480.0 - place for place, name in enumerate(names)}}
+    machine = FakeMachine(FakeTarget(us=us, judge_s=dict.fromkeys(us, 40.0)))
+    machine.search(budget_seconds=100.0, candidates=tuple(names))
+    assert machine.most_raced == 3
 
 
 def test_verified_fixes_are_compiled_first() -> None:

@@ -67,6 +67,8 @@ class Search:
     clock: Callable[[], float] = time.perf_counter
     _default_noise: float = 0.0
     """The least relative difference from `default` that counts; `TimedRounds.noise` is that between candidates."""
+    _raced: set[Trial] = field(default_factory=set)
+    """The candidates of the last race: gains of different races are not comparable, because `default` drifts."""
     _confirmation: Confirmation | None = None
     _winner: str = DEFAULT
     _leader: str = ""
@@ -196,9 +198,14 @@ class Search:
 
     def _left(self) -> float:
         """Seconds until the decision must begin."""
+        reserved = min(_RESERVED, _RESERVED_PART * self.plan.budget_seconds)
+        return self._budget.left(self._confirming + reserved)
+
+    @property
+    def _confirming(self) -> float:
+        """Seconds for the confirming race."""
         us = max((trial.us for trial in self._pool.trials.values()), default=0.0)
-        confirming = 2 * max(self.plan.seconds, race.LEAST_ROUNDS * us / 1e6)
-        return self._budget.left(confirming + min(_RESERVED, _RESERVED_PART * self.plan.budget_seconds))
+        return 2 * max(self.plan.seconds, race.LEAST_ROUNDS * us / 1e6)
 
     def _is_hopeless(self) -> bool:
         """Whether `default` cannot be measured, so that there is nothing to compare with."""
@@ -256,7 +263,7 @@ class Search:
             new = [trial for trial in new if self._rounds.warm(trial)]
             if new:
                 old = [trial for trial in pool.contenders if trial.is_idle]
-                self._rounds.race([pool.default, *old, *new], self._left())
+                self._raced = self._rounds.race([pool.default, *old, *new], self._left())
                 self._measure_noise()
         self._retire_losers()
         self._known()
@@ -271,13 +278,19 @@ class Search:
     def _retire_losers(self) -> None:
         """End candidates that cannot win any more, because they hold memory.
 
-        One that is slower than an unverified candidate may still win.
+        One that is slower than an unverified candidate may still win. So may one that missed this race because its
+        results are being compared: `default` may have been faster in its last race.
         """
         contenders, noise = self._pool.contenders, self._rounds.noise
-        verified = [trial for trial in contenders if trial.is_verified or not self.plan.accuracy]
+        verified = [
+            trial
+            for trial in contenders
+            if trial in self._raced and (trial.is_verified or not self.plan.accuracy)
+        ]
         least = (verified[0].gain or 0.0) * (1 - 2 * noise) if verified else 0.0
         for place, trial in enumerate(contenders):
-            if place >= _FINALISTS or (trial.gain or 0.0) < max(least, 1 - self._default_noise):
+            is_slow = trial in self._raced and (trial.gain or 0.0) < max(least, 1 - self._default_noise)
+            if place >= _FINALISTS or is_slow:
                 self._retire(trial)
 
     def _retire(self, trial: Trial) -> None:
@@ -371,14 +384,15 @@ class Search:
         """Race the last candidates, and confirm the fastest accurate one against `default`."""
         pool = self._pool
         self._candidates.stop()
-        finalists = [trial for trial in self._faster() if trial.is_idle]
-        if len(finalists) > 1 and self._left() > 0:
-            self.tell(f"final race of {len(finalists)} candidates")
-            with pool.quiet():
-                self._rounds.race([pool.default, *finalists], self._left())
+        self._await_comparisons()
+        if self._left() > 0:
+            self._race_finalists()
         while (best := self._best()) is not None:
-            if self._is_verified(best) and self._confirm(best):
-                break
+            if self._is_verified(best):
+                if not self._raced.issuperset(self._finalists()) and self._race_finalists():
+                    continue
+                if self._confirm(best):
+                    break
             if best.is_alive:
                 pool.retire(best, TuneOutcome.UNCONFIRMED)
             if self._budget.left() <= 0:
@@ -388,6 +402,26 @@ class Search:
             self._retire(trial)
         for trial in pool.compiled:
             trial.end(TuneOutcome.UNFINISHED)
+
+    def _await_comparisons(self) -> None:
+        """Wait for candidates whose results are being compared: they could not take part in the final race."""
+        while any(trial.asked for trial in self._faster()) and self._budget.left(self._confirming) > 0:
+            self._pool.collect()
+
+    def _finalists(self) -> list[Trial]:
+        """The candidates that can take part in the final race."""
+        return [trial for trial in self._faster() if trial.is_idle]
+
+    def _race_finalists(self) -> bool:
+        """Race the finalists, whatever time is left. Whether their speed-ups can be compared now."""
+        finalists = self._finalists()
+        if len(finalists) <= 1:
+            return False
+        self.tell(f"final race of {len(finalists)} candidates")
+        with self._pool.quiet():
+            everyone = [self._pool.default, *finalists]
+            self._raced = self._rounds.race(everyone, self._left(), race.LEAST_ROUNDS)
+        return self._raced.issuperset(self._finalists())
 
     def _confirm(self, trial: Trial) -> bool:
         """Race a candidate against `default` with fresh rounds. Whether it is faster."""

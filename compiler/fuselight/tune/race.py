@@ -61,6 +61,8 @@ class RoundPlan:
     """Seconds."""
     deadline: float = math.inf
     """No round starts after it, except the first ones."""
+    least: int = 1
+    """Rounds of a race that are run whatever the deadline."""
     sample: Sample = lambda *_: None
 
     @property
@@ -129,7 +131,7 @@ def halve(
         if stage > 1 and (not finished or len(_racing(lanes)) <= 1):
             break
         for _ in range(rounds):
-            finished = number == 0 or not plan.is_over
+            finished = number < plan.least or not plan.is_over
             if not finished:
                 break
             _round(lanes, plan, stage, number)

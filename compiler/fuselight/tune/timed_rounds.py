@@ -50,9 +50,10 @@ class TimedRounds:
                 names[name].stage = self.stage
                 self._sample(self.stage, name, us)
 
-    def race(self, trials: Sequence[Trial], seconds: float) -> None:
-        """Race trials for up to `seconds`; stores each one's speed-up over `default`, which takes part.
+    def race(self, trials: Sequence[Trial], seconds: float, least: int = 1) -> set[Trial]:
+        """Race trials; stores each one's speed-up over `default`, which takes part.
 
+        It lasts up to `seconds`, and at least `least` rounds. Returns the trials whose speed-ups can be compared now.
         A race that the deadline cuts off after a round or two changes nothing for those that raced before.
         """
         first, clock = self.stage, self.pool.budget.clock
@@ -60,7 +61,8 @@ class TimedRounds:
         plan = race.RoundPlan(
             self._calls,
             clock,
-            clock() + seconds,
+            clock() + max(0.0, seconds),
+            least,
             lambda stage, name, us: self._sample(first + stage, name, us),
         )
         outcome = race.halve(entrants, plan, noise=self.noise)
@@ -69,6 +71,7 @@ class TimedRounds:
         is_cut_off = (
             outcome.rounds < race.LEAST_ROUNDS
         )  # one disturbed round must not outweigh an earlier race
+        comparable = set()
         for trial in trials:
             standing = standings[trial.name]
             self.stage = max(self.stage, first + standing.stage)
@@ -77,6 +80,8 @@ class TimedRounds:
             trial.gain = default.ratio / standing.ratio
             trial.stage = first + standing.stage
             trial.is_eliminated = standing.eliminated
+            comparable.add(trial)
+        return comparable
 
     def spread(self, trial: Trial) -> float:
         """How far the lower quartile of a trial's rounds in its last stage is above the least of them, relative to it.
@@ -97,7 +102,7 @@ class TimedRounds:
             lambda us: steady_state.calls_of_round(us, seconds=seconds, rounds=rounds),
             budget.clock,
             budget.clock() + max(0.0, budget.left()),
-            self._sample,
+            sample=self._sample,
         )
         self.stage += 1
         confirmation = race.confirm(

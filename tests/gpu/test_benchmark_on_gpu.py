@@ -157,6 +157,17 @@ def test_a_training_step(live: LiveWorker) -> None:
     assert {launch.graph for launch in one.profile.launches if launch.graph is not None} == {0, 1, 2, 3}
 
 
+def test_the_optimizers_step_is_compiled_beside_cuda_graphs(live: LiveWorker) -> None:
+    """Its inputs, the gradients, are results of the CUDA graphs of the backward."""
+    name = "default+triton.cudagraphs=True+optimizer"
+    report = measure(live, name, work=Work.TRAINING_STEP)
+    assert report.measured is not None
+    one = row(report.measured, name)
+    assert one.failure is None
+    assert one.accuracy is not None
+    assert one.accuracy.passed is True
+
+
 def test_a_gpu_that_is_missing(live: LiveWorker) -> None:
     plan = MeasurePlan(("default",), device="cuda:99")
     request = live.request(MODEL, "Net").of_kind(MeasureRequest, plan=plan)

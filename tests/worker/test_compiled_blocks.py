@@ -117,6 +117,23 @@ def test_the_optimizers_step_is_compiled_and_leaves_the_same_parameters(seeded: 
         torch.testing.assert_close(value.tensor, other.tensor)
 
 
+def test_the_optimizers_step_is_compiled_without_the_models_options(seeded: Stack) -> None:
+    parsed = parse_configuration("reduce-overhead+combo_kernels=True+channels_last+optimizer")
+    with configured(parsed, find("cpu")) as made:
+        Unit(prepared(seeded), seeded, Work.TRAINING_STEP, compiles_optimizer=True)
+        torch.compile(seeded)
+        torch.compile(dynamic=True)(torch.optim.SGD(seeded.parameters()).step)
+    of_step, of_model, of_other_step = made.by_inductor
+    for one in (of_step, of_other_step):
+        assert (one.cudagraphs, one.options) == (False, {})
+    assert (of_model.cudagraphs, of_model.options["combo_kernels"]) == (True, True)
+    assert made.options == of_model.options
+    assert made.suspect is of_model.unrecorded
+    step, model, _ = made.backends.values()
+    with made.replaced_by(str):
+        assert (step.instead, model.instead) == (None, str)
+
+
 def test_without_parameters_there_is_no_step_to_compile() -> None:
     unit = Unit(prepared(torch.nn.ReLU()), torch.nn.ReLU(), Work.TRAINING_STEP, compiles_optimizer=True)
     assert list(unit.notes) == ["it has no parameters: a training step is forward and backward"]

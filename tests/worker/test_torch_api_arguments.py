@@ -87,7 +87,8 @@ def test_a_configuration_that_makes_all_sizes_dynamic_replaces_those_of_the_sour
 ) -> None:
     """Torch takes either and never both."""
     made = Compiled(parse_configuration(name), find("cpu"))
-    asked = _as_configured(made, {"dynamic_shapes": {"x": None}, "shapes_spec": {"x": None}})
+    marks = {"dynamic_shapes": {"x": None}, "shapes_spec": {"x": None}}
+    asked = _as_configured(made, marks)
     assert {"dynamic_shapes", "shapes_spec"} & asked.keys() == (
         {"dynamic_shapes", "shapes_spec"} if kept else set()
     )

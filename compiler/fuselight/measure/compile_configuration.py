@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fuselight.configurations import Configuration
+from fuselight.configurations import MODES, Configuration
 from fuselight.report import Device, GeneratedGraph, Problem
 from fuselight.report.tuned import TunedGraph
 from fuselight.runtime.freezing import FREEZING
@@ -43,6 +43,8 @@ class Switched:
     instead: Callable[..., Any] | None = None
     captured: dict[str, TunedGraph] = field(default_factory=dict)
     """The graphs that it was given, by key."""
+    of_step: bool = False
+    """Whether it compiles an optimizer's step instead of the model."""
 
     @property
     def unrecorded(self) -> Callable[..., Any]:
@@ -91,19 +93,23 @@ class Compiled:
 
     @contextlib.contextmanager
     def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
-        """Within the block, graphs go to `backend`, which gets the replaced backend as `suspect`."""
-        for one in self.backends.values():
+        """Within the block, graphs of the model go to `backend`, which gets the replaced backend as `suspect`."""
+        for one in self._of_model:
             one.instead = backend
         try:
             yield
         finally:
-            for one in self.backends.values():
+            for one in self._of_model:
                 one.instead = None
 
     @property
     def suspect(self) -> Callable[..., Any] | None:
-        """The first backend that compiles graphs; None if nothing was compiled."""
-        return next((one.unrecorded for one in self.backends.values()), None)
+        """The first backend that compiles graphs of the model; None if nothing was compiled."""
+        return next((one.unrecorded for one in self._of_model), None)
+
+    @property
+    def _of_model(self) -> list[Switched]:
+        return [one for one in self.backends.values() if not one.of_step]
 
     @property
     def graphs(self) -> tuple[GeneratedGraph, ...]:
@@ -122,8 +128,9 @@ class Compiled:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Inductor's options, those of the mode included; empty if Inductor compiled nothing."""
-        return next((one.options for one in self.by_inductor), {})
+        """Inductor's options for the model, those of the mode included; empty if Inductor compiled nothing."""
+        found = (one.compilation for one in self._of_model)
+        return next((one.options for one in found if one is not None), {})
 
     @property
     def cudagraphs(self) -> bool | None:
@@ -150,10 +157,9 @@ def configured(configuration: Configuration, device: Device) -> Iterator[Compile
 def _compile(made: Compiled, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
     """`torch.compile` for this configuration. Without a model it is a decorator, as the original is."""
     model = asked.pop("model", model)
-    named = _as_configured(made, asked)
     if model is None:
-        return lambda function: _made(real, function, named)
-    return _made(real, model, named)
+        return lambda function: _made(real, function, _as_configured(made, asked, function))
+    return _made(real, model, _as_configured(made, asked, model))
 
 
 def _made(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
@@ -173,8 +179,18 @@ def _optimize(made: Compiled, real: Callable[..., Any], wanted: Any, /, *args: A
     return real(named.get("backend", wanted), *args, **{**asked, **kept})
 
 
-def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
+def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> dict[str, Any]:
+    """The arguments of torch.compile in a configuration, for `model` if that is known.
+
+    An optimizer's step is compiled as `torch.compile(optimizer.step)` does, which is what a tuned result says of it.
+    With the model's options it fails: gradients are results of the model's CUDA graphs, and those of another
+    torch.compile overwrite them.
+    """
     configuration = made.configuration
+    of_step = isinstance(getattr(model, "__self__", None), torch.optim.Optimizer)
+    if of_step and not configuration.eager and not configuration.written:
+        mode = MODES[0] if configuration.backend is None else None
+        configuration = Configuration(configuration.name, mode=mode, backend=configuration.backend)
     if configuration.eager:
         return {**asked, "disable": True}
     kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
@@ -187,7 +203,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     options.pop(_GUARDS, None)
     for_torch = _for_dynamo(configuration, of_source)
     if backend in (None, "inductor"):
-        key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
+        key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')} {of_step}"
         if configuration.written and options.get(FREEZING) and not module_tensors.is_freezing_set():
             made.notes.setdefault(_NOT_FROZEN)
         if key not in made.backends:
@@ -202,13 +218,14 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
                 say=made.notes.setdefault,
                 freezes=not configuration.written,
             )
-            made.backends[key] = Switched(Compilation(made.device, backend=inductor), captured=made.captured)
+            recorded = Compilation(made.device, backend=inductor)
+            made.backends[key] = Switched(recorded, captured=made.captured, of_step=of_step)
     else:
-        key = f"{backend if isinstance(backend, str) else id(backend)}"
+        key = f"{backend if isinstance(backend, str) else id(backend)} {of_step}"
         if key not in made.backends:
             named = targets.backend_named(backend) if isinstance(backend, str) else backend
             named = prepared(configuration.preparation, named)
-            made.backends[key] = Switched(named, captured=made.captured)
+            made.backends[key] = Switched(named, captured=made.captured, of_step=of_step)
         for_torch.update(options)
         if mode is not None:
             kept["mode"] = mode

@@ -55,6 +55,8 @@ _SPARE_SECONDS = 240.0
 """Seconds that a worker may take beyond the budget: torch's other modes, and the start."""
 _PATHS = ("--out", "--sources", "--replays")
 _LARGE = ("generated", "profile", "compile_steps")
+_WITH_PATHS = ("stack", "traceback")
+"""Of failures."""
 _BEGAN = time.monotonic()
 
 
@@ -188,10 +190,12 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
 
 
 def _without_kernels(tuned: dict[str, Any]) -> dict[str, Any]:
-    """A search without the kernels of its candidates, which are megabytes."""
+    """A search without the kernels of its candidates, which are megabytes, and without paths of this machine."""
     for candidate in tuned.get("candidates", ()):
         for name in _LARGE:
             candidate["configuration"].pop(name, None)
+        for name in _WITH_PATHS:
+            candidate["configuration"].get("failure", {}).pop(name, None)
     return tuned
 
 

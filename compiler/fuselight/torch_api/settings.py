@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -106,15 +107,48 @@ def without_guard_profile() -> contextlib.AbstractContextManager[None]:
 
 
 def warm_up() -> None:
-    """Trace one tiny function, so that what Dynamo loads at its first frame is loaded in this process."""
+    """Trace a tiny function and a tiny model, so that what Dynamo loads at its first frames is loaded in this process.
+
+    Raises what torch raises for the function. If the model cannot be traced, its traceback is printed: runs may work.
+    """
 
     def tiny(x: torch.Tensor) -> torch.Tensor:
         return x.sin() + 1
 
     with devices.unseen():
         torch.compile(tiny, backend="eager")(torch.ones(2))
+        try:
+            with torch.random.fork_rng(devices=()):
+                torch.compile(_TinyModel(), backend="eager")(torch.ones(2, 4))
+        except Exception:  # noqa: BLE001 - torch raises whatever its parts raise
+            traceback.print_exc()
         torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()  # of the model's graph breaks
     torch.overrides.get_overridable_functions()  # Dynamo asks for them at the first function of torch.nn
+
+
+class _TinyModel(torch.nn.Module):
+    """What most models have, and what runs find: submodules, calls of functions, and a graph break.
+
+    At the first call of a function Dynamo imports more of torch.distributed, which takes tens of milliseconds. No
+    break of it may make torch warn: it gives each warning once, and the user's program is to have it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.LayerNorm(4)])
+        self.scale = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = _half(torch.nn.functional.gelu(layer(x)))
+        if x.mean() > 0:
+            x = x * self.scale
+        return torch.cat([x, x], dim=-1).reshape(2, -1).softmax(-1)
+
+
+def _half(x: torch.Tensor) -> torch.Tensor:
+    return x * 0.5
 
 
 def fake_tensors() -> contextlib.AbstractContextManager[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import sysconfig
@@ -48,7 +49,14 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
     find = "import sysconfig; print(sysconfig.get_path('purelib'))"
     out = subprocess.run([python, "-c", find], check=True, capture_output=True, text=True).stdout
     site = Path(out.strip())
-    (site / "all.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    sites = {
+        sysconfig.get_path("purelib"),
+        str(Path(torch.origin).parents[1]),
+    }  # torch may be that of another one
+    (site / "all.pth").write_text("\n".join(sites) + "\n")
     for name, text in PACKAGES.items():
         (site / name).mkdir()
         (site / name / "__init__.py").write_text(

@@ -94,7 +94,7 @@ def pytest_ring(
     paths: Sequence[Path],
     *,
     options: Sequence[str] = (),
-    processes: int | None = None,
+    processes: int = PROCESSES,
     by_file: bool = False,
     shares_machine: bool = False,
     quiet: bool = False,
@@ -102,16 +102,14 @@ def pytest_ring(
     """Run pytest on `paths` in `processes` processes (0: pytest's own) and show its output as it comes.
 
     With `by_file`, one process runs all tests of a file, so that its fixtures are made once. With `shares_machine`,
-    another ring runs in parallel and has priority: fewer processes, at a lower priority. With `quiet`, the output goes
-    to `artifacts/<ring>.log` and is shown at the end.
+    another ring runs in parallel and has priority. With `quiet`, the output goes to `artifacts/<ring>.log` and is shown
+    at the end.
     """
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
         return Outcome(ring, failed=1, skipped_because="its tests are missing")
     # In the given order: xdist alone starts with the files that have the most tests.
     how = ("loadfile", "--no-loadscope-reorder") if by_file else ("worksteal",)
-    if processes is None:
-        processes = _CORES if shares_machine else PROCESSES
     spread = ("-n", str(processes), "--dist", *how)
     done = _pytest(
         ring,

@@ -19,7 +19,6 @@ from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
 from ray_tools import ensure_ray
 from rings import (
-    PROCESSES,
     SLOWEST,
     Outcome,
     has_gpu,
@@ -99,10 +98,7 @@ def server(environment: Environment, *, shares_machine: bool = False) -> Outcome
     if environment.no_torch:
         outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
         return replace(outcome, skipped_because=f"tests that run a model: {environment.no_torch}")
-    # Its tests wait more than others, and what runs in parallel may end soon.
-    return pytest_ring(
-        "server", environment, [TESTS / "server"], processes=PROCESSES, shares_machine=shares_machine
-    )
+    return pytest_ring("server", environment, [TESTS / "server"], shares_machine=shares_machine)
 
 
 def ray(environment: Environment, *, shares_machine: bool = False) -> Outcome:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.report import Confirmation, Knob, KnobBound, Numerics, Skip, TuneOutcome
+from fuselight.report import Confirmation, Knob, KnobBound, Numerics, Skip, Tuned, TuneOutcome
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.tuned import words
 from fuselight_server.tuned.measurements import eager_gain, gain
+from tests.support.measured import row
 from tests.support.tuned import GRAPHS, TUNED_GRAPHS, default_won, result, tuned, undecided
 
 
@@ -60,6 +61,19 @@ def test_the_headline_says_what_was_gained() -> None:
     )
     none = tuned(result=None, candidates=(), winner="default")
     assert words.headline(none) == "no decision: default could not be measured"
+
+
+def test_default_is_not_the_fastest_where_eager_mode_is_faster() -> None:
+    def with_eager(us: float) -> Tuned:
+        eager, *others = default_won().candidates
+        return default_won(candidates=(replace(eager, configuration=row("eager", us)), *others))
+
+    assert words.headline(with_eager(200.0)) == (
+        "eager mode is faster than default: 2.0×, and no configuration was confirmed to be faster than default"
+    )
+    assert words.lens_words(with_eager(200.0)) == "Tuned: eager is faster"
+    assert words.headline(with_eager(399.0)).startswith("default is the fastest")
+    assert words.lens_words(with_eager(399.0)) == "Tuned: default is fastest"
 
 
 def test_the_statements_say_what_the_decision_rests_on() -> None:

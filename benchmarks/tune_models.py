@@ -195,7 +195,7 @@ def _without_kernels(tuned: dict[str, Any]) -> dict[str, Any]:
         for name in _LARGE:
             candidate["configuration"].pop(name, None)
         for name in _WITH_PATHS:
-            candidate["configuration"].get("failure", {}).pop(name, None)
+            (candidate["configuration"].get("failure") or {}).pop(name, None)
     return tuned
 
 

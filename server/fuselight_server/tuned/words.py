@@ -170,7 +170,7 @@ def headline(tuned: Tuned) -> str:
 
 
 def _eager_words(tuned: Tuned) -> str:
-    """That eager mode is faster than `default`, whose rounds are all but disjoint; empty if it is not."""
+    """That eager mode is faster than `default`: the quartiles of their rounds do not overlap. Empty if it is not."""
     clock = clock_of(as_measured(tuned))
     rows = (candidate_of(tuned, name) for name in (EAGER, DEFAULT))
     eager, default = (timing_of(row.configuration, clock) if row is not None else None for row in rows)

@@ -1,13 +1,16 @@
 """Replays tuned results in fresh processes, and compares them with torch.compile.
 
-    PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--modes] [--out FILE] [--minutes 9]
+    PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--modes] [--processes 3] [--out FILE]
+        [--minutes 9]
 
 FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
 caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
 with the saved cache artifacts, if there are any; with `--modes` also torch's other modes. They compile side by side,
 together with those of `--at-once` other models. Once all of a model's processes have made their first call, those of
-other models are paused, and its steady calls are timed in interleaved rounds. One line of JSON a model has, of each
-process, the seconds of the first call, how often Inductor timed a kernel, the lower quartile of its rounds, and the
+other models are paused, and its steady calls are timed in interleaved rounds. Where the host limits a model, two
+processes of the same program differ: `--processes` starts more of each program whose kernels CUDA graphs launch, with
+the caches of the first, and the time of a program is the median of its processes. One line of JSON a model has, of each
+program, the seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the
 backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
 """
@@ -19,6 +22,7 @@ import contextlib
 import json
 import os
 import select
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,6 +45,8 @@ ROUND = "round"
 """The order to time one round."""
 _FIRST, _SECOND = AUTOTUNING_MODES
 """The second starts after the first call of the first, with its caches."""
+_REPEATED = frozenset({SAME, REPLAY, "reduce-overhead", _FIRST})
+"""Programs whose kernels CUDA graphs launch. The host limits the others, and they are the fastest of no model."""
 _ROUNDS = 12
 _TICK = 0.05
 _ANSWER_SECONDS = 60.0
@@ -58,6 +64,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="end after so many minutes")
     parser.add_argument("--at-once", type=int, default=1, help="models whose processes compile side by side")
     parser.add_argument("--modes", action="store_true", help="also measure torch's other modes")
+    parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds until the first call of a process"
     )
@@ -111,7 +118,9 @@ def _rows(
         stack.callback(turns.close)
         while (waiting or compiling) and time.monotonic() < until:
             while waiting and len(compiling) < asked.at_once:
-                made = _Model(waiting.pop(0), asked.folder.resolve(), asked.limit, modes=asked.modes)
+                made = _Model(
+                    waiting.pop(0), asked.folder.resolve(), asked.limit, asked.processes, modes=asked.modes
+                )
                 compiling.append(stack.enter_context(made))
             if turns.is_asked_to_wait():
                 with _paused(compiling):
@@ -130,7 +139,7 @@ def _rows(
 @contextlib.contextmanager
 def _paused(models: Sequence[_Model]) -> Iterator[None]:
     """Within the block, the processes of these models are stopped, and their time limits with them."""
-    processes = [one for model in models for one in model.processes.values()]
+    processes = [one for model in models for one in model.all_processes()]
     began = time.monotonic()
     for one in processes:
         one.pause()
@@ -148,8 +157,11 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     result: TunedResult
     folder: Path
     limit: float
+    count: int
+    """Processes of each program that is repeated."""
     modes: bool
-    processes: dict[str, _Process] = field(default_factory=dict)
+    processes: dict[str, list[_Process]] = field(default_factory=dict)
+    """By program; the first one of each has compiled with empty caches."""
 
     def __post_init__(self) -> None:
         kinds = [DEFAULT, SAME, REPLAY, *[LOADED] * bool(self.result.artifacts)]
@@ -161,31 +173,57 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def _start(self, kind: str) -> None:
-        caches = self.processes[_FIRST].caches if kind == _SECOND else None
-        self.processes[kind] = _Process(f"{kind}:{_name(self.result)}", self.folder, self.limit, caches)
+    def all_processes(self) -> list[_Process]:
+        """Every process that was started."""
+        return [one for started in self.processes.values() for one in started]
+
+    def _start(self, kind: str, caches: str | None = None) -> None:
+        made = _Process(f"{kind}:{_name(self.result)}", self.folder, self.limit, caches)
+        self.processes.setdefault(kind, []).append(made)
 
     def is_ready(self) -> bool:
-        """Whether every process has made its first call, or never will."""
-        if self.modes and _SECOND not in self.processes and self.processes[_FIRST].has_called():
-            self._start(_SECOND)
-        called = [one.has_called() for one in self.processes.values()]
-        return all(called)
+        """Whether every process has made its first call, or never will; starts those that need others' caches."""
+        if self.modes and _SECOND not in self.processes and self.processes[_FIRST][0].has_called():
+            self._start(_SECOND, self.processes[_FIRST][0].caches)
+        called = [one.has_called() for one in self.all_processes()]
+        if not all(called):
+            return False
+        repeated = [
+            started
+            for kind, started in self.processes.items()
+            if kind in _REPEATED and not started[0].failure and len(started) < self.count
+        ]
+        for started in repeated:
+            first = started[0]
+            started += [
+                _Process(first.what, self.folder, self.limit, first.caches)
+                for _ in range(self.count - len(started))
+            ]
+        return not repeated
 
     def timed(self) -> dict[str, Any]:
         """Time the steady calls of every process in interleaved rounds; returns the row."""
-        for one in self.processes.values():
+        for one in self.all_processes():
             one.tell("warm up")
             one.hear()
         for _ in range(_ROUNDS):
-            for one in self.processes.values():
+            for one in self.all_processes():
                 one.time()
-        return _row(self.result, {kind: one.answer() for kind, one in self.processes.items()})
+        return _row(self.result, {kind: _answer(started) for kind, started in self.processes.items()})
 
     def end(self) -> None:
         """End the processes."""
-        for one in self.processes.values():
+        for one in self.all_processes():
             one.end()
+
+
+def _answer(processes: Sequence[_Process]) -> dict[str, Any]:
+    """What the first process of a program says, with the median time of all."""
+    said, *others = [one.answer() for one in processes]
+    each = sorted(one["us"] for one in (said, *others) if "us" in one)
+    if others and each:
+        said = {**said, "us": round(statistics.median(each), 2), "each_us": each}
+    return said
 
 
 def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -211,6 +249,7 @@ class _Process:
     """One process with empty caches: it says when it has made its first call, and then times on demand."""
 
     def __init__(self, what: str, folder: Path, limit: float, caches: str | None) -> None:
+        self.what = what
         self._limit = limit
         self._until = time.monotonic() + limit
         self._made = None if caches else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -236,7 +275,8 @@ class _Process:
         )
         self._rounds: list[float] = []
         self._has_called = False
-        self._failure = ""
+        self.failure = ""
+        """Why it never made its first call."""
 
     def has_called(self) -> bool:
         """Whether it has made its first call, or has ended; ends it if it takes longer than its limit."""
@@ -247,7 +287,7 @@ class _Process:
             self.hear()
         elif time.monotonic() > self._until:
             self._has_called = True
-            self._failure = f"killed after {self._limit:.0f} s"
+            self.failure = f"killed after {self._limit:.0f} s"
             self._kill()
         return self._has_called
 
@@ -309,7 +349,7 @@ class _Process:
         except ValueError:
             self._errors.seek(0)
             errors = self._errors.read().strip().splitlines()
-            return {"failure": self._failure or (errors[-1] if errors else "it gave no answer")}
+            return {"failure": self.failure or (errors[-1] if errors else "it gave no answer")}
         rounds = sorted(self._rounds)
         return {**found, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else found
 

@@ -8,6 +8,7 @@ answer as JSON. Invariant: it knows nothing of the search but the tuned file.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import logging
@@ -36,6 +37,8 @@ from fuselight.torch_api.kernel_choices import counting_timings
 _FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06
 _WARM_CALLS = 8
+_CORES = 4
+"""Cores that are needed to pin threads: those of two threads are apart, as neighbours may be one core."""
 _TOLERANCE = 0.05
 """Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
 _PROGRAMS_PART = "fuselight: the result of"
@@ -178,6 +181,7 @@ def main(folder: Path, what: str) -> dict[str, Any]:
         program.call()
     _say(_FIRST_CALL)
     sys.stdin.readline()  # until nothing else runs
+    _settle()
     for _ in range(_WARM_CALLS):
         us = timing.once(lambda: program.call, program.device)
     calls = max(1, int(_ROUND_SECONDS * 1e6 / max(us, 10.0)))
@@ -185,6 +189,23 @@ def main(folder: Path, what: str) -> dict[str, Any]:
     while sys.stdin.readline().strip() == ROUND:
         _say(str(program.round_us(calls)))
     return {"first": round(first, 3), "timed": len(timed), "warnings": warnings, "close": is_close}
+
+
+def _settle() -> None:
+    """Pin the thread that calls and autograd's to a core each, the same ones in each program.
+
+    Where the host limits a model, the core on which a process happens to run makes a difference of its own.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < _CORES:
+        return
+    os.sched_setaffinity(0, {cores[-1]})
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            if (thread / "comm").read_text().startswith("pt_autograd"):
+                os.sched_setaffinity(int(thread.name), {cores[-_CORES]})
 
 
 def _say(text: str) -> None:

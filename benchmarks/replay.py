@@ -61,7 +61,9 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, help="also append the lines to this file; its models are not replayed again"
     )
-    parser.add_argument("--minutes", type=float, help="end after so many minutes")
+    parser.add_argument(
+        "--minutes", type=float, help="compile no longer than that in all: time what is ready then, and end"
+    )
     parser.add_argument("--at-once", type=int, default=1, help="models whose processes compile side by side")
     parser.add_argument("--modes", action="store_true", help="also measure torch's other modes")
     parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
@@ -116,7 +118,11 @@ def _rows(
     turns = Turns(shared_folder())
     with contextlib.ExitStack() as stack:
         stack.callback(turns.close)
-        while (waiting or compiling) and time.monotonic() < until:
+        while waiting or compiling:
+            if time.monotonic() > until:
+                waiting.clear()
+                for model in compiling:
+                    model.give_up()
             while waiting and len(compiling) < asked.at_once:
                 made = _Model(
                     waiting.pop(0), asked.folder.resolve(), asked.limit, asked.processes, modes=asked.modes
@@ -162,6 +168,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     modes: bool
     processes: dict[str, list[_Process]] = field(default_factory=dict)
     """By program; the first one of each has compiled with empty caches."""
+    _gave_up: bool = False
 
     def __post_init__(self) -> None:
         kinds = [DEFAULT, SAME, REPLAY, *[LOADED] * bool(self.result.artifacts)]
@@ -182,24 +189,27 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         self.processes.setdefault(kind, []).append(made)
 
     def is_ready(self) -> bool:
-        """Whether every process has made its first call, or never will; starts those that need others' caches."""
-        if self.modes and _SECOND not in self.processes and self.processes[_FIRST][0].has_called():
-            self._start(_SECOND, self.processes[_FIRST][0].caches)
-        called = [one.has_called() for one in self.all_processes()]
-        if not all(called):
-            return False
-        repeated = [
-            started
-            for kind, started in self.processes.items()
-            if kind in _REPEATED and not started[0].failure and len(started) < self.count
-        ]
-        for started in repeated:
+        """Whether every process has made its first call, or never will.
+
+        Starts those that need others' caches: at once, because the first calls of others may take minutes.
+        """
+        for kind, started in list(self.processes.items()):
             first = started[0]
-            started += [
-                _Process(first.what, self.folder, self.limit, first.caches)
-                for _ in range(self.count - len(started))
-            ]
-        return not repeated
+            if not first.has_called() or first.failure or self._gave_up:
+                continue
+            if kind == _FIRST and _SECOND not in self.processes:
+                self._start(_SECOND, first.caches)
+            if kind in _REPEATED:
+                for _ in range(len(started), self.count):
+                    self._start(kind, first.caches)
+        called = [one.has_called() for one in self.all_processes()]
+        return all(called)
+
+    def give_up(self) -> None:
+        """End each process that has not made its first call, and start no other."""
+        self._gave_up = True
+        for one in self.all_processes():
+            one.give_up()
 
     def timed(self) -> dict[str, Any]:
         """Time the steady calls of every process in interleaved rounds; returns the row."""
@@ -209,7 +219,10 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         for _ in range(_ROUNDS):
             for one in self.all_processes():
                 one.time()
-        return _row(self.result, {kind: _answer(started) for kind, started in self.processes.items()})
+        said = {kind: _answer(started) for kind, started in self.processes.items()}
+        if self.modes:
+            said.setdefault(_SECOND, {"failure": f"not started, because {_FIRST} was not ready"})
+        return _row(self.result, said)
 
     def end(self) -> None:
         """End the processes."""
@@ -286,10 +299,17 @@ class _Process:
             self._has_called = True
             self.hear()
         elif time.monotonic() > self._until:
-            self._has_called = True
-            self.failure = f"killed after {self._limit:.0f} s"
-            self._kill()
+            self.give_up()
         return self._has_called
+
+    def give_up(self) -> None:
+        """End it if it has not made its first call."""
+        if self._has_called:
+            return
+        self._has_called = True
+        seconds = self._limit - (self._until - time.monotonic())
+        self.failure = f"killed after {seconds:.0f} s"
+        self._kill()
 
     def pause(self) -> None:
         """Stop it and everything that it has started."""

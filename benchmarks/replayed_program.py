@@ -38,7 +38,7 @@ _FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06
 _WARM_CALLS = 8
 _CORES = 4
-"""Cores that are needed to pin threads: those of two threads are apart, as neighbours may be one core."""
+"""Cores that are needed to pin threads: those of two threads are apart, as neighbors may be one core."""
 _TOLERANCE = 0.05
 """Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
 _PROGRAMS_PART = "fuselight: the result of"

@@ -65,12 +65,19 @@ def main() -> int:
         "--minutes", type=float, help="compile no longer than that in all: time what is ready then, and end"
     )
     parser.add_argument("--at-once", type=int, default=1, help="models whose processes compile side by side")
-    parser.add_argument("--modes", action="store_true", help="also measure torch's other modes")
+    parser.add_argument(
+        "--modes",
+        nargs="?",
+        const=",".join(MODES),
+        default="",
+        help="also measure torch's other modes: all, or these",
+    )
     parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds until the first call of a process"
     )
     asked = parser.parse_args()
+    asked.modes = frozenset(asked.modes.split(",")) & frozenset(MODES)
     known = _models_of(asked.out)
     wanted = asked.models.split(",") if asked.models else ()
     results = [
@@ -125,7 +132,7 @@ def _rows(
                     model.give_up()
             while waiting and len(compiling) < asked.at_once:
                 made = _Model(
-                    waiting.pop(0), asked.folder.resolve(), asked.limit, asked.processes, modes=asked.modes
+                    waiting.pop(0), asked.folder.resolve(), asked.limit, asked.processes, asked.modes
                 )
                 compiling.append(stack.enter_context(made))
             if turns.is_asked_to_wait():
@@ -165,15 +172,16 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     limit: float
     count: int
     """Processes of each program that is repeated."""
-    modes: bool
+    modes: frozenset[str]
+    """Modes of torch to measure too."""
     processes: dict[str, list[_Process]] = field(default_factory=dict)
     """By program; the first one of each has compiled with empty caches."""
     _gave_up: bool = False
 
     def __post_init__(self) -> None:
         kinds = [DEFAULT, SAME, REPLAY, *[LOADED] * bool(self.result.artifacts)]
-        if self.modes:
-            kinds += [mode for mode in MODES if mode not in {DEFAULT, _SECOND}]
+        later = {_SECOND} if _FIRST in self.modes else set[str]()
+        kinds += [mode for mode in MODES if mode in self.modes - {DEFAULT} - later]
         for kind in kinds:
             self._start(kind)
 
@@ -197,7 +205,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
             first = started[0]
             if not first.has_called() or first.failure or self._gave_up:
                 continue
-            if kind == _FIRST and _SECOND not in self.processes:
+            if kind == _FIRST and _SECOND in self.modes and _SECOND not in self.processes:
                 self._start(_SECOND, first.caches)
             if kind in _REPEATED:
                 for _ in range(len(started), self.count):
@@ -220,7 +228,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
             for one in self.all_processes():
                 one.time()
         said = {kind: _answer(started) for kind, started in self.processes.items()}
-        if self.modes:
+        if _SECOND in self.modes:
             said.setdefault(_SECOND, {"failure": f"not started, because {_FIRST} was not ready"})
         return _row(self.result, said)
 

@@ -148,11 +148,19 @@ def prepare_path(path: str, roots: Sequence[str], started_with: frozenset[str]) 
         for place in (root, os.path.join(root, "src")):
             if place not in sys.path and os.path.isdir(place):
                 sys.path.append(place)
-    for top in {module.partition(".")[0] for module in sys.modules} - started_with - _NEVER_SHADOWED:
-        if _shadows(folder, top):
+    for top in _top_names(folder) - started_with - _NEVER_SHADOWED:
+        if top in sys.modules and _shadows(folder, top):
             for module in [m for m in sys.modules if m == top or m.startswith(top + ".")]:
                 del sys.modules[module]
     return name
+
+
+def _top_names(folder: str) -> set[str]:
+    """Return the names of the modules and packages that a folder may have."""
+    try:
+        return {entry.removesuffix(".py") for entry in os.listdir(folder)}
+    except OSError:
+        return set()
 
 
 def _shadows(folder: str, top: str) -> bool:

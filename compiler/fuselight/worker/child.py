@@ -11,7 +11,6 @@ import faulthandler
 import gc
 import os
 import signal
-import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from fuselight.torch_api import devices, frames
 from fuselight.worker import process, run_failures, wire
 from fuselight.worker.state import (
     ChildJob,
-    Originals,
+    Loaded,
     RunState,
     exit_now,
     finish,
@@ -111,9 +110,9 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     state = RunState(
         *(job, sources, getpid()),
         progress_identity=identity(job.progress),
-        loaded=frozenset(sys.modules),
-        originals=Originals(),  # with our own `os._exit` among them
+        loaded=job.loaded or Loaded(),
     )
+    state.originals.save("os", "_exit")  # our own
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]
     signal.signal(process.SOFT_SIGNAL, stop)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode
 from fuselight.environment import versions
@@ -40,6 +40,9 @@ from fuselight.protocol import (
 from fuselight.report import Culprit, Failure
 from fuselight.worker import answers, children, fork_rules, preload, process, warm, wire
 from fuselight.worker.children import RunningChild
+
+if TYPE_CHECKING:
+    from fuselight.worker.state import Loaded
 
 _POLL = 0.1
 """Seconds between checks of time and memory while a run is active."""
@@ -77,6 +80,7 @@ class Host:
         self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
         self._open = True
         self._closing: tuple[int, ...] = ()
+        self._loaded: Loaded | None = None
 
     def greet(self) -> bool:
         """Import torch and say hello. Returns whether runs can work here."""
@@ -258,10 +262,12 @@ class Host:
         for broken in fork_rules.violations(self._warm.baseline):
             self._log("error", f"fork rule broken: {broken}; the run may hang")
         close = self._not_for_children()
+        from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
+
+        if self._loaded is None or not self._loaded.is_current:
+            self._loaded = state.Loaded()
 
         def work(directory: str, progress: int, requests: int) -> None:
-            from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
-
             os.environ.clear()
             os.environ.update(self._environment)
             is_live = isinstance(request, LiveRequest)
@@ -277,6 +283,7 @@ class Host:
                     threads=1 if is_live else self._warm.threads,
                     fake=fake,
                     requests=requests if is_live else None,
+                    loaded=self._loaded,
                 )
             )
 

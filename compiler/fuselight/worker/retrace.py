@@ -439,7 +439,7 @@ def _state_of(state: RunState, request: Retrace, recorder: dynamo.Recorder) -> R
     sources = replace(
         state.sources, notes=[], files={**state.sources.files, request.path: text_key(request.text)}
     )
-    made = RunState(state.job, sources, getpid(), originals=state.originals)
+    made = RunState(state.job, sources, getpid(), loaded=state.loaded)
     made.phase = "trace"
     made.rung, made.inputs_line, made.calls = state.rung, state.inputs_line, state.calls
     made.grad, made.training, made.fake = state.grad, state.training, state.fake

@@ -8,6 +8,7 @@ function of Python's own: `Originals` saves them before, and looks up no builtin
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import os
 import sys
@@ -53,7 +54,24 @@ if TYPE_CHECKING:
 Replaced = list[tuple[dict[str, Any], str, Any, str]]
 """Namespace, name, the replacement, and the dotted name for a message."""
 
+_SavedModule = tuple[str, dict[str, Any], dict[str, Any]]
+"""Name, namespace, and the functions and classes in it."""
 _ABSENT = object()
+_FOR_MESSAGES = frozenset(
+    {
+        "builtins",
+        "dataclasses",
+        "enum",
+        "functools",
+        "json",
+        "json.encoder",
+        "os",
+        "posixpath",
+        "ntpath",
+        "typing",
+    }
+)
+"""Modules whose functions run while a message is sent."""
 _PROGRESS_EVERY = 0.1
 # Bound before any user code runs, which may replace them, as tests do that mock them.
 getpid, exit_now = os.getpid, os._exit
@@ -68,21 +86,28 @@ class Originals:
     """The functions and classes of the standard library's modules that are loaded."""
 
     def __init__(self) -> None:
-        self._saved = [
+        self._saved: list[_SavedModule] = [
             (name, vars(module), {key: value for key, value in vars(module).items() if callable(value)})
             for name, module in list(sys.modules.items())
             if name.partition(".")[0] in sys.stdlib_module_names and module is not None
         ]
+        self._for_messages = [saved for saved in self._saved if saved[0] in _FOR_MESSAGES]
         self._recursion_limit = sys.getrecursionlimit()
         self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 
-    def restore(self) -> Replaced:
-        """Restore all originals. Returns what user code had replaced."""
+    def save(self, module: str, name: str) -> None:
+        """Save what a module has under a name now."""
+        for saved_module, namespace, saved in self._saved:
+            if saved_module == module:
+                saved[name] = namespace[name]
+
+    def restore(self, *, for_message: bool = False) -> Replaced:
+        """Restore all originals, or those that a message to the host needs. Returns what user code had replaced."""
         if self._limit_now() < self._recursion_limit:
             self._set_limit(self._recursion_limit)
         replaced: Replaced = []
-        for module, namespace, saved in self._saved:
-            # Nearly always: thousands of names, at each message to the host.
+        # All are thousands of names, whose reference counts a fork shares with the host until it first reads them.
+        for module, namespace, saved in self._for_messages if for_message else self._saved:
             if _all(_map(_is, _map(namespace.get, saved), saved.values())):
                 continue
             for name, value in saved.items():
@@ -112,6 +137,21 @@ def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+class Loaded:
+    """The loaded modules, and their originals. A host reads them before its forks: in a fork, to read is to copy."""
+
+    def __init__(self) -> None:
+        self.modules = frozenset(sys.modules)
+        self.last = next(reversed(sys.modules))
+        """Name of the module that was imported last."""
+        self.originals = Originals()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing was imported since."""
+        return len(sys.modules) == len(self.modules)
+
+
 @dataclass(frozen=True)
 class ChildJob:
     """The input of one run."""
@@ -129,6 +169,8 @@ class ChildJob:
     """Why this run must use fake tensors, None if it may use real ones."""
     requests: int | None = None
     """Descriptor of the pipe from which a live run reads what it is asked; None for other runs."""
+    loaded: Loaded | None = None
+    """What the host had loaded before it forked; None for a fresh process."""
 
     @property
     def plan(self) -> MeasurePlan:
@@ -189,12 +231,16 @@ class RunState:
     """While the `__main__` block runs: how its modules were made."""
     stopped: bool = False
     """Whether a limit was reached: every later exception is a consequence of that."""
-    loaded: frozenset[str] = frozenset()
-    """Modules that were loaded before it."""
+    loaded: Loaded = field(default_factory=Loaded)
+    """Modules that were loaded before it, and their originals."""
     libraries: list[str] = field(default_factory=list)
     """Installed modules that other processes of this run have imported."""
-    originals: Originals = field(default_factory=Originals)
     recorder: dynamo.Recorder = field(init=False)
+
+    @property
+    def originals(self) -> Originals:
+        """The functions of Python's own, which user code may replace."""
+        return self.loaded.originals
 
     def __post_init__(self) -> None:
         self.recorder = dynamo.Recorder(
@@ -264,7 +310,7 @@ class RunState:
         """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
         if getpid() != self.pid:
             return
-        replaced = self.originals.restore()
+        replaced = self.originals.restore(for_message=True)
         try:
             if self.label and phase in _DOING:
                 what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
@@ -374,9 +420,12 @@ def keep(state: RunState) -> None:
 
 def _libraries(state: RunState) -> list[str]:
     """Name the installed modules that the run has loaded, in the order of their import."""
+    # From the end: the rest are the host's, and to read them is to copy them.
+    new = list(itertools.takewhile(lambda name: name != state.loaded.last, reversed(sys.modules)))
     found = []
-    for name, module in list(sys.modules.items()):
-        path = None if name in state.loaded else getattr(module, "__file__", None)
+    for name in reversed(new):
+        module = None if name in state.loaded.modules else sys.modules.get(name)
+        path = getattr(module, "__file__", None)
         if (
             isinstance(path, str)
             and not state.sources.is_users(path)

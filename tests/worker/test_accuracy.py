@@ -27,7 +27,7 @@ def accuracy() -> ModuleType:
     return module
 
 
-CASES = (("longformer", "eval"), ("reformer", "train"), ("gpt2", "train"))
+CASES = (("reformer", "train"), ("gpt2", "train"))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def scores(accuracy: ModuleType) -> dict[str, Any]:
     return {name: row for (name, _), row in zip(CASES, accuracy.measure(CASES), strict=True)}
 
 
-@pytest.mark.parametrize(("name", "breaks"), [("longformer", True), ("reformer", True), ("gpt2", False)])
+@pytest.mark.parametrize(("name", "breaks"), [("reformer", True), ("gpt2", False)])
 def test_every_record_is_reported_and_nothing_else(
     accuracy: ModuleType, scores: dict[str, Any], name: str, breaks: bool
 ) -> None:

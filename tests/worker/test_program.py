@@ -177,16 +177,9 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "sys.exit(4)",
-        "os.kill(os.getpid(), 9)",
-    ],
-)
-def test_the_report_is_complete_after_any_end_of_the_program(tmp_path: Path, end: str) -> None:
-    """The last one runs no code of ours, as any signal, crash or `os._exit`. The test above ends with an error."""
-    (tmp_path / "program.py").write_text("import os\n" + MODEL + end + "\n")
+def test_the_report_is_complete_after_an_end_that_runs_no_code(tmp_path: Path) -> None:
+    """As any signal, crash or `os._exit`. The test above ends with an error, which runs Python's own teardown."""
+    (tmp_path / "program.py").write_text("import os\n" + MODEL + "os.kill(os.getpid(), 9)\n")
     done, report = run(tmp_path, "program.py")
     assert done.returncode != 0
     assert report is not None
@@ -210,16 +203,16 @@ def write(self):
     spent.append(time.process_time() - start)
 program._Session._write = write
 functions = {}
-for number in range(80):
+for number in range(40):
     exec(compile(f"def f{number}(x):\\n    return x + {number}", __file__, "exec"), functions)
 start = time.process_time()
-for number in range(80):
+for number in range(40):
     torch.compile(functions[f"f{number}"], backend="eager")(torch.ones(2))
 print(len(spent), sum(spent) / (time.process_time() - start))
 """
     (tmp_path / "program.py").write_text(source)
     done, report = run(tmp_path, "program.py")
     assert report is not None, done.stderr
-    assert len(report.compiles) == 80
+    assert len(report.compiles) == 40
     count, share = done.stdout.split()
-    assert (int(count), float(share) < 0.25) == (80, True), done.stdout
+    assert (int(count), float(share) < 0.25) == (40, True), done.stdout

@@ -14,7 +14,7 @@ import pytest
 from fuselight.suites import suite_rows
 
 ROOT = Path(__file__).parents[2]
-TRANSFORMERS = ("DistilBertForMaskedLM", "T5Small", "hf_Bart", "hf_Reformer")
+TRANSFORMERS = ("DistilBertForMaskedLM", "T5Small", "hf_Reformer")
 OTHERS = {"timm": "regnety_002", "torchvision": "squeezenet1_1"}
 
 pytest.importorskip("transformers", reason="the models come from transformers")

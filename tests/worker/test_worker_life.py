@@ -167,16 +167,13 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert len(first.compiles) == 1
     (failure,) = live.analyse(ENDLESS, seconds=4).failures
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
-    crashed = live.analyse("import ctypes, os\nprint(os.getpid(), flush=True)\nctypes.string_at(0)\n")
-    (failure,) = crashed.failures
-    assert (failure.kind, failure.stack[-1].line) == ("signal", 3)
     plan = MeasurePlan(("backend:eager",), rounds=2, seconds=0.1, device="cpu", profile=False, accuracy=False)
     timed = live.report(live.request(print_pid).of_kind(MeasureRequest, plan=plan))
     assert timed.measured is not None
     assert [row.wall is not None for row in timed.measured.configurations] == [True, True]
-    pids = [one.output.stdout.split() for one in (first, crashed, timed) if one.output is not None]
-    assert list(map(len, pids)) == [1, 1, 2]
-    assert len({*itertools.chain(*pids)}) == 4
+    pids = [one.output.stdout.split() for one in (first, timed) if one.output is not None]
+    assert list(map(len, pids)) == [1, 2]
+    assert len({*itertools.chain(*pids)}) == 3
     edited = EditedRun(live, GOOD)
     assert {line for line, _ in breaks(edited.edit("return", "print(0); return", "f"))} == {4}
     assert breaks(edited.edit("x.sin()", "x.cos()", "f")) == []

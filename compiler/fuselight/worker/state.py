@@ -27,6 +27,7 @@ from fuselight.report import (
     Assembled,
     Call,
     Device,
+    Environment,
     Failure,
     FrameForecast,
     Inputs,
@@ -235,6 +236,8 @@ class RunState:
     """Modules that were loaded before it, and their originals."""
     libraries: list[str] = field(default_factory=list)
     """Installed modules that other processes of this run have imported."""
+    environment: Environment | None = None
+    """As of the first partial report: to read it takes as long as all else of one."""
     recorder: dynamo.Recorder = field(init=False)
 
     @property
@@ -319,8 +322,8 @@ class RunState:
         finally:
             self.originals.put_back(replaced)
 
-    def report(self) -> Report:
-        """Return the report of what was recorded so far."""
+    def report(self, environment: Environment | None = None) -> Report:
+        """Return the report of what was recorded so far; `environment`, if it was read already."""
         request = self.job.request
         parts, generated = self.parts or self.recorder.parts(), self.generation
         lost = [problem for one in (generated, self.operators) if one is not None for problem in one.problems]
@@ -347,7 +350,7 @@ class RunState:
             operators=() if self.operators is None else tuple(self.operators.paths),
             assembled=dict(self.assembled),
             inputs=inputs,
-            environment=dynamo.environment(),
+            environment=environment or dynamo.environment(),
             frames=parts.frames,
             compiles=parts.compiles,
             breaks=parts.breaks,
@@ -413,7 +416,9 @@ def keep(state: RunState) -> None:
         return
     replaced = state.originals.restore()
     try:
-        put(os.path.join(state.job.directory, "partial.json"), state.json.dump(state.report()))
+        state.environment = state.environment or dynamo.environment()
+        report = state.report(state.environment)
+        put(os.path.join(state.job.directory, "partial.json"), state.json.dump(report))
     finally:
         state.originals.put_back(replaced)
 

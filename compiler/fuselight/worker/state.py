@@ -61,6 +61,7 @@ _ABSENT = object()
 _FOR_MESSAGES = frozenset(
     {
         "builtins",
+        "contextlib",
         "dataclasses",
         "enum",
         "functools",
@@ -70,6 +71,7 @@ _FOR_MESSAGES = frozenset(
         "posixpath",
         "ntpath",
         "typing",
+        "zlib",
     }
 )
 """Modules whose functions run while a message is sent."""

@@ -112,7 +112,12 @@ def _place(path: Path) -> str:
 
 
 def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
-    found = [(_place(path), *cache) for path in SOURCES for cache in _caches(ast.parse(path.read_bytes()))]
+    found = [
+        (_place(path), *cache)
+        for path in SOURCES
+        if b"cache" in (text := path.read_bytes())
+        for cache in _caches(ast.parse(text))
+    ]
     assert any(sized for *_, sized in found)
     assert {(place, name) for place, name, sized in found if not sized} <= FINITE.keys()
 

@@ -85,3 +85,8 @@ def test_only_the_failed_files_run_again(load: Any, tmp_path: Path) -> None:
     assert run.part("visual:devices.spec.mjs") == ("visual", "devices.spec.mjs")
     with pytest.raises(run.argparse.ArgumentTypeError, match="no kind `visuals`"):
         run.part("visuals")
+
+
+def test_no_unit_test_imports_torch() -> None:
+    """The ring starts before torch is installed, and importing torch takes 5 seconds in each of its processes."""
+    assert "torch" not in sys.modules

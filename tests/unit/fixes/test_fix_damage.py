@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import io
 import random
 import tokenize
@@ -61,6 +62,7 @@ class Places(ast.NodeVisitor):
         ]
 
 
+@functools.lru_cache(maxsize=2)
 def comments(text: str) -> collections.Counter[str]:
     tokens = tokenize.generate_tokens(io.StringIO(text.replace("\r\n", "\n").removeprefix("\ufeff")).readline)
     return collections.Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
@@ -110,12 +112,17 @@ def check_undamaged(text: str, after: str, first: int, last: int) -> None:
 
 def function_around(text: str, line: int) -> tuple[int, int]:
     """First and last line of the outermost function around a line, its decorators included."""
-    found = [
+    return next((first, last) for first, last in functions(text) if first <= line <= last)
+
+
+@functools.lru_cache(maxsize=1)
+def functions(text: str) -> list[tuple[int, int]]:
+    """First and last line of each function, the outer ones first."""
+    return [
         (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or 0)
         for node in ast.walk(ast.parse(text.removeprefix("\ufeff")))
         if isinstance(node, ast.FunctionDef)
     ]
-    return next((first, last) for first, last in found if first <= line <= last)
 
 
 @pytest.mark.timeout(300)

@@ -32,11 +32,11 @@ SLOWEST = 15
 """Tests listed at the end of a run."""
 _SECOND_TRIES = 3
 """Up to this many failed tests run again, alone, on an idle machine. Each that then passes is reported as a fault."""
-_CORES = min(os.cpu_count() or 1, 3)
+CORES = min(os.cpu_count() or 1, 3)
 """Each worker test is a tree of processes with a torch in each, so that a machine with many cores may still lack the
 memory for more.
 """
-PROCESSES = _CORES + 1
+PROCESSES = CORES + 1
 """Processes of pytest: tests wait for a quarter of their time."""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m|\[\d+m")
 _ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")

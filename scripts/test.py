@@ -19,6 +19,7 @@ from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
 from ray_tools import ensure_ray
 from rings import (
+    CORES,
     SLOWEST,
     Outcome,
     has_gpu,
@@ -78,9 +79,9 @@ CONTRACT = (
 
 
 def unit(environment: Environment, *, shares_machine: bool = False) -> Outcome:
-    """Pure code: no torch, no process."""
+    """Pure code: no torch, no process. Its tests wait for nothing, and each process of pytest collects all of them."""
     files = [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"]
-    return pytest_ring("unit", environment, files, shares_machine=shares_machine)
+    return pytest_ring("unit", environment, files, processes=CORES, shares_machine=shares_machine)
 
 
 def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome:
@@ -94,11 +95,13 @@ def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome
 
 
 def server(environment: Environment, *, shares_machine: bool = False) -> Outcome:
-    """The real server over stdio."""
+    """The real server over stdio. Each process of pytest starts a server and a worker, which its tests share."""
     if environment.no_torch:
         outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
         return replace(outcome, skipped_because=f"tests that run a model: {environment.no_torch}")
-    return pytest_ring("server", environment, [TESTS / "server"], shares_machine=shares_machine)
+    return pytest_ring(
+        "server", environment, [TESTS / "server"], processes=CORES, shares_machine=shares_machine
+    )
 
 
 def ray(environment: Environment, *, shares_machine: bool = False) -> Outcome:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.server.conftest import settings
-from tests.support.lsp_client import CAPABILITIES, DEADLINE
+from tests.support.lsp_client import CAPABILITIES, DEADLINE, Client
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
@@ -78,12 +78,8 @@ head = torch.compile(Net().head)
 """
 
 
-def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(
-    connect: Start, tmp_path: Path
-) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, COMPILED_ELSEWHERE))
+def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, COMPILED_ELSEWHERE))
     found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
     assert [one["range"]["start"]["line"] for one in found["diagnostics"]] == [10], (
         "no class gives a part inputs"
@@ -103,10 +99,8 @@ def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(
     assert (titles[5], titles[10]) == (["Run Net.fast"], ["Run head"])
 
 
-def test_lenses_and_a_hint_without_a_run(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
+def test_lenses_and_a_hint_without_a_run(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder))
     assert client.lenses(uri) == ["Run"]
     found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
     assert [one["code"] for one in found["diagnostics"]] == ["FL502"]
@@ -123,10 +117,8 @@ def test_lenses_and_a_hint_without_a_run(connect: Start, tmp_path: Path) -> None
     assert edit["range"]["start"]["line"] == 3
 
 
-def test_half_typed_code_keeps_its_lenses(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
+def test_half_typed_code_keeps_its_lenses(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder))
     client.edit(uri, (5, 4), (5, 18), "return x.sin(")
     assert client.lenses(uri) == ["Run"]
     mark = client.mark()
@@ -135,11 +127,9 @@ def test_half_typed_code_keeps_its_lenses(connect: Start, tmp_path: Path) -> Non
 
 
 def test_an_untitled_buffer_and_a_notebook_cell_say_that_a_run_needs_a_file(
-    connect: Start, tmp_path: Path
+    client: Client, folder: Path
 ) -> None:
-    client = connect()
-    client.start(tmp_path)
-    untitled = client.open(tmp_path, SOURCE, uri="untitled:Untitled-1")
+    untitled = client.open(folder, SOURCE, uri="untitled:Untitled-1")
     assert "Save this to a file" in client.lenses(untitled)[0]
     cell = "vscode-notebook-cell:/nb.ipynb#1"
     client.notify(
@@ -216,20 +206,16 @@ def test_damaged_arguments_give_no_popup(connect: Start, tmp_path: Path) -> None
     assert not [text for text in said if "failed" in text], client.transcript()
 
 
-def test_a_message_of_an_impossible_length_is_skipped(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
+def test_a_message_of_an_impossible_length_is_skipped(client: Client, folder: Path) -> None:
     client.send_bytes(b'Content-Length: 1000000000000\r\n\r\n{"jsonrpc": "2.0"}')
-    assert client.request("fuselight/reportTree", {"uri": None}) == {"nodes": []}
+    assert client.request("fuselight/reportTree", {"uri": folder.as_uri()}) == {"nodes": []}
 
 
-def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(connect: Start, tmp_path: Path) -> None:
+def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(client: Client, folder: Path) -> None:
     count = 3_000
     function = '@torch.compile\ndef f{}(x):\n    """{}"""\n    return x.sin()\n'
     text = "import torch\n" + "".join(function.format(n, "-" * 100) for n in range(count))
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, text))
+    uri = client.open(write(folder, text))
     assert client.lenses(uri) == ["Run"] * count
     client.until(lambda: client.diagnostics(uri) != [], "hints")
     assert len(client.diagnostics(uri)) == 50

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from tests.server.conftest import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.server.conftest import Start
+    from tests.support.lsp_client import Client
 
 WRONG = "There is no device 'h1000'. Nearest: h100-sxm"
 
@@ -38,11 +40,12 @@ def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_pa
     shown(two, "t4")
 
 
-def test_the_list_has_user_devices_and_marks_the_current_one(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="lab", devices={"lab": {"like": "h100", "memoryGb": 94}}))
-    client.start(tmp_path)
+def test_the_list_has_user_devices_and_marks_the_current_one(
+    client: Client, folder: Path, configure: Callable[..., None]
+) -> None:
+    configure(device="lab", devices={"lab": {"like": "h100", "memoryGb": 94}})
     client.notified("fuselight/status", lambda status: status["device"]["key"] == "lab")
-    entries = client.command("fuselight.server.devices", {"folder": tmp_path.as_uri()})
+    entries = client.command("fuselight.server.devices", {"folder": folder.parent.as_uri()})
     assert [entry["key"] for entry in entries[:2]] == ["auto", "lab"]
     assert [entry["key"] for entry in entries if entry["current"]] == ["lab"]
     assert "94 GB" in entries[1]["detail"]
@@ -74,17 +77,18 @@ def test_a_client_with_a_device_picker_reports_a_wrong_name_itself(connect: Star
     assert [one for one in client.messages if one.get("method") == "window/showMessage"] == []
 
 
-def test_an_invalid_device_is_named_and_the_others_stay(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(devices={"bad": {"like": "h100", "sms": 3}, "good": {"like": "t4"}}))
-    client.start(tmp_path)
-    client.notified("fuselight/status")
+def test_an_invalid_device_is_named_and_the_others_stay(
+    client: Client, folder: Path, configure: Callable[..., None]
+) -> None:
+    configure(devices={"bad": {"like": "h100", "sms": 3}, "good": {"like": "t4"}})
     messages = [
         one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"
     ]
     assert len(messages) == 1
     assert messages[0].startswith("Fuselight: fuselight.devices.bad.sms is not known")
     keys = [
-        entry["key"] for entry in client.command("fuselight.server.devices", {"folder": tmp_path.as_uri()})
+        entry["key"]
+        for entry in client.command("fuselight.server.devices", {"folder": folder.parent.as_uri()})
     ]
     assert "good" in keys
     assert "bad" not in keys

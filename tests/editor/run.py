@@ -76,7 +76,7 @@ def run_editor_tests(
     variables = editor_environment(python, results, pictures=pictures)
     results.mkdir(parents=True, exist_ok=True)
     names = {kind: [name for asked, name in only if asked == kind and name] for kind in KINDS}
-    variables["FUSELIGHT_VSIX"] = str(package())
+    variables["FUSELIGHT_VSIX"] = str(package(scan_secrets=False))
     tools = EDITOR_TESTS / "node_modules" / ".bin"
     suffix = ".cmd" if os.name == "nt" else ""
     pytest = [python, "-m", "pytest", "-q", "tests/editor/test_package.py"]

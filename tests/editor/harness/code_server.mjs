@@ -39,6 +39,7 @@ const quiet = {
   "telemetry.telemetryLevel": "off",
   "update.mode": "none",
   "security.workspace.trust.startupPrompt": "never",
+  "security.workspace.trust.untrustedFiles": "open",
   "window.menuBarVisibility": "compact",
   "workbench.colorTheme": "Default Dark Modern",
   "workbench.editor.useModal": "off",

@@ -1,6 +1,8 @@
 /**
  * The editor of the visual tests: the packaged extension in one window, which the tests of a process share.
  *
+ * The window starts on a folder that is not trusted, which the first test that needs trust gives it.
+ *
  * Invariant: a test starts without files, tabs, messages, settings and answers of the test before it. A failure keeps a
  * screenshot and the server's log in `artifacts/editor`, and the next test gets a new editor (a new process).
  */
@@ -21,7 +23,7 @@ const viewport = { width: 1400, height: 900 };
 const settings = {
   "fuselight.bench.device": "cpu",
   "fuselight.tune.device": "cpu",
-  "fuselight.tune.budget": process.env.FUSELIGHT_PICTURES ? 240 : 60,
+  "fuselight.tune.budget": process.env.FUSELIGHT_PICTURES ? 240 : 30,
   "fuselight.devices": { "lab card": { like: "h100", memoryGb: 94 } },
   // The README's picture shows a benchmark of the usual duration.
   ...(process.env.FUSELIGHT_PICTURES ? {} : { "fuselight.bench.seconds": 0.2, "fuselight.bench.rounds": 3 }),
@@ -41,7 +43,7 @@ export const test = base.extend({
   /** The window that the tests share, on a folder with nothing but the environment. */
   shared: [
     async ({ browser, extensions }, use) => {
-      const editor = await startEditor(browser, extensions, { trusted: true });
+      const editor = await startEditor(browser, extensions);
       await use(editor);
       await editor.stop();
     },
@@ -51,32 +53,42 @@ export const test = base.extend({
   session: async ({ shared }, use, info) => {
     await use(async ({ files }) => {
       await reset(shared);
+      if (!shared.isTrusted) {
+        await shared.view.trust();
+        shared.isTrusted = true;
+      }
       const begun = await begin(shared, files);
       await shared.view.command("Fuselight: Ask Again Before Running Code in This Folder");
       return begun;
     });
     await keepFailure(info, shared);
   },
-  /** The same in a new window on a folder that is not trusted. */
-  stranger: async ({ browser, extensions }, use, info) => {
-    const editor = await startEditor(browser, extensions, { trusted: false });
+  /** The same on a folder that is not trusted, which the test trusts: in a new window if another test was first. */
+  stranger: async ({ browser, extensions, shared }, use, info) => {
+    const editor = shared.isTrusted ? await startEditor(browser, extensions) : shared;
     await use(({ files }) => begin(editor, files));
     await keepFailure(info, editor);
-    await editor.stop();
+    if (editor === shared) {
+      shared.isTrusted = true;
+    } else {
+      await editor.stop();
+    }
   },
 });
 
-async function startEditor(browser, extensions, { trusted }) {
+async function startEditor(browser, extensions) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
   fs.symlinkSync(path.dirname(path.dirname(tools.python)), path.join(folder, environment));
-  const server = await startCodeServer({ extensions, settings, trusted });
-  const context = await browser.newContext({ viewport });
+  const server = await startCodeServer({ extensions, settings, trusted: false });
+  const context = await browser.newContext({ viewport, reducedMotion: "reduce" });
+  await context.addInitScript(stopMotion);
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   await page.goto(server.at(folder));
   const view = workbench(page);
   await view.ready();
   return {
+    isTrusted: false,
     folder,
     page,
     server,
@@ -87,6 +99,15 @@ async function startEditor(browser, extensions, { trusted }) {
       fs.rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Runs in each frame: a spinner that turns is drawn by the processor, for as long as a run takes. */
+function stopMotion() {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(
+    "*, ::before, ::after { animation-duration: 0s !important; animation-iteration-count: 1 !important; transition-duration: 0s !important; }",
+  );
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 }
 
 /** Resets everything that a test can leave, except the width of the side bar. */

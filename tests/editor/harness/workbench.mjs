@@ -97,6 +97,13 @@ export function workbench(page) {
     async allow(button = "Run") {
       await page.getByRole("dialog").getByRole("button", { name: button, exact: true }).click();
     },
+    /** Trusts the folder of the window. */
+    async trust() {
+      await this.command("Workspaces: Manage Workspace Trust");
+      await page.getByRole("button", { name: "Trust", exact: true }).click();
+      await expect(page.getByText("You trust this folder")).toBeVisible();
+      await page.keyboard.press("Control+w");
+    },
     /** Resolves when the window accepts keys. */
     async ready() {
       await page.locator(".monaco-workbench .statusbar-item").first().waitFor();

@@ -187,24 +187,17 @@ describe("Runs", () => {
     assert.deepEqual(shown.codes(), atRun.codes);
   });
 
-  it("runs what was saved while the server started", async () => {
+  it("runs what was saved while the server started, and a command that was given then", async () => {
     const restarted = vscode.commands.executeCommand("fuselight.restartServer");
     await editAndSave(model(), 'print("layer")', 'print("layer")  # saved');
-    await restarted;
-    await api.idle(1);
-    assert.deepEqual(shown.codes(), atRun.codes);
-    await editAndSave(model(), 'print("layer")  # saved', 'print("layer")');
-    await api.idle(2);
-  });
-
-  it("runs a command that was given while the server started", async () => {
-    const restarted = vscode.commands.executeCommand("fuselight.restartServer");
     // A warning would wait here for an answer.
     await vscode.commands.executeCommand("fuselight.clearCaches");
     await restarted;
     assert.notEqual(api.serverPid(), null);
-    await runFile(api);
+    await api.idle(1);
     assert.deepEqual(shown.codes(), atRun.codes);
+    await editAndSave(model(), 'print("layer")  # saved', 'print("layer")');
+    await api.idle(2);
   });
 
   it("asks again about a folder whose answer is taken back", async () => {
@@ -227,13 +220,14 @@ describe("Runs", () => {
     await vscode.window.showTextDocument(model());
   });
 
-  it("opens the page of every code as a preview, from its link and from its quick fix", async () => {
+  it("has a link and a quick fix to the page of every code, and opens pages as previews", async () => {
     const pages = vscode.Uri.joinPath(
       vscode.extensions.getExtension("fuselight.fuselight").extensionUri,
       "docs/findings",
     );
     const names = (await vscode.workspace.fs.readDirectory(pages)).map(([name]) => name);
     assert.ok(names.length > 30);
+    const opened = [];
     for (const name of names) {
       const code = name.replace(".md", "");
       const page = vscode.Uri.joinPath(pages, name);
@@ -242,9 +236,13 @@ describe("Runs", () => {
       const { scheme, path: command, query } = api.withPageLinks([finding])[0].code.target;
       assert.equal(scheme, "command");
       assert.deepEqual(JSON.parse(query), [page.toString()], "the address that a quick fix passes");
-      await vscode.commands.executeCommand(command, page.toString());
-      await closePreview(name);
+      if (code.endsWith("01")) {
+        opened.push(code); // the first page of a family: a preview takes half a second
+        await vscode.commands.executeCommand(command, page.toString());
+        await closePreview(name);
+      }
     }
+    assert.ok(opened.length >= 5, opened.join(", "));
     await vscode.window.showTextDocument(model());
   });
 

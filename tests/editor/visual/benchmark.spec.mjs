@@ -191,8 +191,23 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     });
   }
 
-  await test.step("the page survives a reload, from the stored benchmark", async () => {
+  await test.step("the graphs of the target, drawn next to its benchmark", async () => {
+    await view.editor.click();
+    await view.goToLine(lineOf("self.up(x)"));
+    await view.command("Fuselight: Show Graphs");
+    await view.graphs.getByRole("button", { name: "Run the target under the compiler" }).click();
+    await expect(view.graphs.getByRole("button", { name: /^Target: Net/ })).toBeVisible();
+  });
+
+  await test.step("the window of the graphs survives a reload, with the graphs of the last run", async () => {
     await view.reload();
+    await expect(view.graphs.getByRole("button", { name: /^Target: Net/ })).toBeVisible();
+    await expect(view.graphs.getByRole("status")).toContainText(/\(from \d{4}-\d\d-\d\d \d\d:\d\d\)/);
+    await view.screenshot("graphs-again");
+  });
+
+  await test.step("the page survives the same reload, from the stored benchmark", async () => {
+    await view.tab(/^Benchmark: Net/).click();
     await expect(heading).toBeVisible();
     await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();
   });

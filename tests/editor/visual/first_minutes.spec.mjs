@@ -95,18 +95,3 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.screenshot("extension-page");
   });
 });
-
-test("an untrusted folder runs nothing until it is trusted", async ({ stranger }) => {
-  const { view } = await stranger({ files: { "step.py": model } });
-  await expect(view.status(/Fuselight, not trusted/)).toBeVisible();
-  await expect(view.lens("inputs from line 4")).toBeVisible();
-  await expect(view.lensAction("Run")).toHaveCount(0);
-  await view.screenshot("untrusted");
-
-  await view.command("Workspaces: Manage Workspace Trust");
-  await view.page.getByRole("button", { name: "Trust", exact: true }).click();
-  await expect(view.page.getByText("You trust this folder")).toBeVisible();
-  await view.page.keyboard.press("Control+w");
-  await expect(view.status(/Fuselight, ready/)).toBeVisible();
-  await expect(view.lensAction("Run").first()).toBeVisible();
-});

@@ -173,11 +173,4 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(box(/^Graph break GB0025 × \d+: requested by.*32 lines, 7 to 69/)).toBeVisible();
     await view.screenshot("graphs-folded");
   });
-
-  await test.step("the window outlives a reload, with the graphs of the last run", async () => {
-    await view.reload();
-    await expect(box(/^Target: long/)).toBeVisible();
-    await expect(graphs.getByRole("status")).toContainText(/\(from \d{4}-\d\d-\d\d \d\d:\d\d\)/);
-    await view.screenshot("graphs-again");
-  });
 });

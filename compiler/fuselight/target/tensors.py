@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from fuselight.inputs import TensorSpec
+from fuselight.torch_api import devices
 
 SEED = 0
 _UNBOUNDED = 2
@@ -26,7 +27,8 @@ _DEPTH = 8
 def set_seeds(seed: int = SEED) -> None:
     """Fix every generator that user code commonly draws from."""
     random.seed(seed)
-    torch.manual_seed(seed)
+    # For each backend that may initialize later, manual_seed formats the stack, which takes most of its time.
+    (torch.default_generator.manual_seed if devices.is_cpu_only() else torch.manual_seed)(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)

@@ -38,6 +38,18 @@ class _Replaced:
 _replaced = _Replaced()
 
 
+def is_cpu_only() -> bool:
+    """Whether this torch was built without any other device, and no extension has registered one."""
+    built = (
+        torch._C._has_cuda,
+        torch._C._has_mps,
+        torch._C._has_xpu,
+        torch._C._mtia_isBuilt(),
+        torch._C._get_privateuse1_backend_name() != "privateuseone",
+    )
+    return not any(built)
+
+
 def leave_driver_alone() -> None:
     """From now on, answer questions about GPUs without the driver and without NVML.
 

@@ -47,31 +47,49 @@ class Net(torch.nn.Module):
 VALUES = ("recorded inputs", "other values 1", "other values 2", "NaN", "infinity", "negative infinity")
 
 
+Recorded = dict[tuple[str, str, bool], tuple[Path, Report]]
+"""The folder and the report of the run of an old text, by text, name and whether values are not finite."""
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recorded:
+    """Shared by the tests: a run of a new text only reads the results of the old one."""
+    return {}
+
+
 @pytest.fixture
-def compared(live: LiveWorker, tmp_path: Path) -> Compared:
+def compared(live: LiveWorker, tmp_path: Path, recorded: Recorded) -> Compared:
     records = live.folder / tmp_path.name  # in the workspace, where the user's code cannot write
     records.mkdir()
-    return Compared(live, records)
+    return Compared(live, records, recorded)
 
 
 class Compared:
     """Runs two texts of one file."""
 
-    def __init__(self, live: LiveWorker, records: Path) -> None:
-        self.live, self.records = live, records
+    def __init__(self, live: LiveWorker, records: Path, recorded: Recorded) -> None:
+        self.live, self.records, self.recorded = live, records, recorded
 
-    def report(self, text: str, name: str, *, records: bool, seconds: float, non_finite: bool) -> Report:
+    def report(
+        self, text: str, name: str, folder: Path, *, records: bool, seconds: float, non_finite: bool
+    ) -> Report:
         request = self.live.request(text, name, seconds=seconds).of_kind(
-            VerifyRequest, folder=str(self.records), records=records, non_finite=non_finite, automatic=True
+            VerifyRequest, folder=str(folder), records=records, non_finite=non_finite, automatic=True
         )
         return self.live.report(request)
 
     def run(
         self, old: str, new: str, name: str = "f", *, seconds: float = 60.0, non_finite: bool = False
     ) -> Report:
-        self.old = self.report(old, name, records=True, seconds=60.0, non_finite=non_finite)
+        key = old, name, non_finite
+        if key not in self.recorded:
+            folder = self.records / str(len(self.recorded))
+            folder.mkdir()
+            report = self.report(old, name, folder, records=True, seconds=60.0, non_finite=non_finite)
+            self.recorded[key] = folder, report
+        folder, self.old = self.recorded[key]
         assert self.old.failures == ()
-        return self.report(new, name, records=False, seconds=seconds, non_finite=non_finite)
+        return self.report(new, name, folder, records=False, seconds=seconds, non_finite=non_finite)
 
     def verification(self, old: str, new: str, name: str = "f", *, non_finite: bool = False) -> Verification:
         found = self.run(old, new, name, non_finite=non_finite).verification
@@ -232,7 +250,7 @@ def test_a_text_that_cannot_run_is_a_failure(compared: Compared, body: str, kind
 
 def test_a_text_that_never_returns_is_ended(compared: Compared) -> None:
     endless = "# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        pass\n"
-    report = compared.run(OLD, endless, seconds=3.0)
+    report = compared.run(OLD, endless, seconds=1.0)
     assert [one.kind for one in report.failures] == ["timeout"]
 
 

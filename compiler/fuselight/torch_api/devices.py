@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch._dynamo.device_interface
@@ -40,14 +41,11 @@ _replaced = _Replaced()
 
 def is_cpu_only() -> bool:
     """Whether this torch was built without any other device, and no extension has registered one."""
-    built = (
-        torch._C._has_cuda,
-        torch._C._has_mps,
-        torch._C._has_xpu,
-        torch._C._mtia_isBuilt(),
-        torch._C._get_privateuse1_backend_name() != "privateuseone",
-    )
-    return not any(built)
+    compiled: Any = torch._C
+    if any(getattr(compiled, name, True) for name in ("_has_cuda", "_has_mps", "_has_xpu")):
+        return False
+    has_mtia = getattr(compiled, "_mtia_isBuilt", lambda: True)()  # a name that this torch lacks says nothing
+    return not has_mtia and compiled._get_privateuse1_backend_name() == "privateuseone"
 
 
 def leave_driver_alone() -> None:

@@ -177,23 +177,8 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
 
-def test_the_report_is_complete_after_an_end_that_runs_no_code(tmp_path: Path) -> None:
-    """As any signal, crash or `os._exit`. The test above ends with an error, which runs Python's own teardown."""
-    (tmp_path / "program.py").write_text("import os\n" + MODEL + "os.kill(os.getpid(), 9)\n")
-    done, report = run(tmp_path, "program.py")
-    assert done.returncode != 0
-    assert report is not None
-    assert {found.stack[-1].line for found in report.breaks} == {13}
-    assert [one.target for one in report.recorded] == ["Net", "Net", "step"]
-    assert report.compiles[-1].graph is not None
-    assert report.frames[report.compiles[-1].frame].function == "step"
-    assert report.problems == ()
-    assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
-
-
-def test_writing_the_report_adds_little_to_each_compile(tmp_path: Path) -> None:
-    source = """\
-import time, torch
+TIMED = """\
+import os, time
 import fuselight.program as program
 spent = []
 real = program._Session._write
@@ -202,17 +187,35 @@ def write(self):
     real(self)
     spent.append(time.process_time() - start)
 program._Session._write = write
+"""
+MANY = """\
+spent.clear()
 functions = {}
 for number in range(40):
     exec(compile(f"def f{number}(x):\\n    return x + {number}", __file__, "exec"), functions)
 start = time.process_time()
 for number in range(40):
     torch.compile(functions[f"f{number}"], backend="eager")(torch.ones(2))
-print(len(spent), sum(spent) / (time.process_time() - start))
+print(len(spent), sum(spent) / (time.process_time() - start), flush=True)
+os.kill(os.getpid(), 9)
 """
-    (tmp_path / "program.py").write_text(source)
+
+
+def test_the_report_is_complete_after_an_end_that_runs_no_code_and_adds_little_to_each_compile(
+    tmp_path: Path,
+) -> None:
+    """As any signal, crash or `os._exit`. The test above ends with an error, which runs Python's own teardown."""
+    (tmp_path / "program.py").write_text(TIMED + MODEL + MANY)
     done, report = run(tmp_path, "program.py")
+    assert done.returncode != 0
     assert report is not None, done.stderr
-    assert len(report.compiles) == 40
-    count, share = done.stdout.split()
+    line = 1 + (TIMED + MODEL).splitlines().index('        print("in the break")')
+    assert {found.stack[-1].line for found in report.breaks} == {line}
+    assert [one.target for one in report.recorded[:3]] == ["Net", "Net", "step"]
+    assert all(one.graph is not None for one in report.compiles[-41:])
+    functions = [report.frames[one.frame].function for one in report.compiles]
+    assert functions[-41:] == ["step", *(f"f{number}" for number in range(40))]
+    assert report.problems == ()
+    assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
+    count, share = done.stdout.split()[-2:]
     assert (int(count), float(share) < 0.25) == (40, True), done.stdout

@@ -162,13 +162,18 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
     assert not live.do(live.worker.start()).forks
     print_pid = "import os\nprint(os.getpid())\n" + GOOD
-    first = live.analyse(print_pid)
-    assert first.failures == ()
+    sleeps = print_pid.replace("os\n", "os, time\n", 1).replace(
+        "return x.sin()", "x = x.sin()\n    time.sleep(100)\n    return x"
+    )
+    first = live.analyse(sleeps, seconds=4)
+    (failure,) = first.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 7)
     assert len(first.compiles) == 1
-    (failure,) = live.analyse(ENDLESS, seconds=4).failures
-    assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
-    plan = MeasurePlan(("backend:eager",), rounds=2, seconds=0.1, device="cpu", profile=False, accuracy=False)
+    plan = MeasurePlan(
+        ("backend:eager",), rounds=2, seconds=0.02, device="cpu", profile=False, accuracy=False
+    )
     timed = live.report(live.request(print_pid).of_kind(MeasureRequest, plan=plan))
+    assert timed.failures == ()
     assert timed.measured is not None
     assert [row.wall is not None for row in timed.measured.configurations] == [True, True]
     pids = [one.output.stdout.split() for one in (first, timed) if one.output is not None]

@@ -9,32 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.support.command import run_cli
+
 TOP = Path(__file__).parents[2]
-DEADLINE = 600.0
 
 
-def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
-    """Exit code, and the checks by key."""
-    command = [
-        sys.executable,
-        "-m",
-        "fuselight_server",
-        "doctor",
-        "--format",
-        "json",
-        "--python",
-        sys.executable,
-    ]
-    path = os.pathsep.join([str(TOP / "compiler"), str(TOP / "server")])
-    done = subprocess.run(
-        [*command, *arguments],
-        env={**os.environ, "PYTHONPATH": path, **variables},
-        capture_output=True, text=True, timeout=DEADLINE, check=False,
-    )  # fmt: skip
+def doctor(*arguments: str) -> tuple[int, Any]:
+    """Exit code, and the checks by key. The checks run in a process of their own."""
+    done = run_cli("doctor", "--format", "json", "--python", sys.executable, *arguments)
     answer = json.loads(done.stdout)
     assert answer["schema"] == 1
     assert answer["interpreter"]["why"] == "--python"
-    return done.returncode, {check["key"]: check for check in answer["checks"]}
+    return done.exit_code, {check["key"]: check for check in answer["checks"]}
 
 
 def test_a_healthy_environment_compiles() -> None:
@@ -46,20 +34,49 @@ def test_a_healthy_environment_compiles() -> None:
     assert "largest difference to eager" in checks["compile_cpu"]["found"]
 
 
-def test_a_compiler_that_fails_is_reported_by_the_check_and_by_the_compile(tmp_path: Path) -> None:
-    """Both name it; the other checks are as they were."""
+def test_a_compiler_that_fails_is_reported_by_the_check_and_by_the_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both name it; the other checks are as they were. A variable that turns compiles off does not hide it."""
     broken = tmp_path / "c++"
     broken.write_text("#!/bin/sh\necho 'no cc1plus here' >&2\nexit 1\n")
     broken.chmod(0o755)
-    code, checks = doctor(CXX=str(broken))
+    monkeypatch.setenv("CXX", str(broken))
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    code, checks = doctor()
     assert code == 1
     assert str(broken) in checks["cpp_compiler"]["found"]
     assert checks["compile_cpu"]["status"] == "failed"
     assert checks["torch"]["status"] == "ok"
-
-
-def test_without_the_compile_the_check_is_quick_and_says_so() -> None:
-    code, checks = doctor("--no-compile", TORCH_COMPILE_DISABLE="1")
-    assert code == 0
-    assert "compile_cpu" not in checks
     assert checks["variables"]["status"] == "warning"
+
+
+def test_without_the_compile_nothing_is_compiled(tmp_path: Path) -> None:
+    """The option reaches the process of the checks, and there the quick checks are all."""
+    given, python = tmp_path / "arguments", tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$@" > {given}\n'
+        """echo '{"key": "torch", "title": "", "status": "ok", "found": "", "meaning": ""}'\n"""
+    )
+    python.chmod(0o755)
+    code, found = doctor("--no-compile", "--python", str(python))
+    assert (code, list(found)) == (0, ["torch"])
+    *_, command, option = given.read_text().split()
+    assert (command, option) == ("doctor", "--no-compile")
+    program = """
+import sys
+from fuselight.doctor import checks, main
+from fuselight.doctor.check import Check, Status
+checks.quick = lambda: iter([Check("torch", "", Status.OK, "", "")])
+checks.compiles = lambda seconds: iter([Check("compile_cpu", "", Status.OK, str(seconds), "")])
+sys.exit(main.main(sys.argv[1:]))
+"""
+    keys = []
+    for options in ([], [option]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *options],
+            env={**os.environ, "PYTHONPATH": str(TOP / "compiler")},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        keys.append([json.loads(line)["key"] for line in done.stdout.splitlines()])
+    assert keys == [["torch", "compile_cpu"], ["torch"]]

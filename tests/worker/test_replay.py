@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -48,13 +49,30 @@ def made():
     torch.manual_seed(0)
     return Net(), torch.ones(4, 8)
 """
+FREEZES = """
+import torch
+
+class Frozen(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8, bias=False)
+        self.line = torch.nn.Linear(8, 4, bias=False)
+
+    def forward(self, x):
+        return self.line(self.first(x))
+
+def made():
+    torch.manual_seed(0)
+    return Frozen(), torch.randn(3, 8)
+"""
+"""Without generated kernels, also frozen, which would make one for a bias: no C++ is compiled."""
 NAME = "default+epilogue_fusion=False+max_fusion_size=7"
 OPTIONS = {"epilogue_fusion": False, "max_fusion_size": 7}
 
 
-def model_and_input() -> tuple[torch.nn.Module, torch.Tensor]:
+def model_and_input(source: str = MODEL) -> tuple[torch.nn.Module, torch.Tensor]:
     namespace: dict[str, Any] = {"__name__": "model"}
-    exec(MODEL, namespace)  # noqa: S102 - the source above
+    exec(source, namespace)  # noqa: S102 - the source above
     made: tuple[torch.nn.Module, torch.Tensor] = namespace["made"]()
     return made
 
@@ -74,6 +92,27 @@ def result() -> TunedResult:
         device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
         graphs=tuple(made.captured.values()), configuration=NAME, options=made.options,
         kernels=made.choices.found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TunedResult:
+    """A result with `freezing`, and the artifacts of its compile in the test's folder."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "search"))
+    torch._dynamo.reset()
+    model, x = model_and_input(FREEZES)
+    name = "default+freezing=True"
+    with configured(parse_configuration(name), find("cpu")) as made, torch.no_grad():
+        compiled = torch.compile(model)
+        compiled(x)
+        artifacts = save_artifacts(made, lambda: compiled(x), str(tmp_path))
+    torch._dynamo.reset()
+    key = machine_key(torch.device("cpu"))
+    return TunedResult(
+        file="freezes.py", target="Frozen", work=Work.INFERENCE, numerics=Numerics.EXACT,
+        device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
+        graphs=tuple(made.captured.values()), configuration=name, options=made.options,
+        kernels=made.choices.found, artifacts=artifacts,
     )  # fmt: skip
 
 
@@ -137,11 +176,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_runtimes_wheel_replays_in_a_fresh_process(
-    result: TunedResult, installed: Path, tmp_path: Path
+    result: TunedResult, frozen: TunedResult, installed: Path, tmp_path: Path
 ) -> None:
-    """Only torch and the wheel can be imported; the options reach Inductor, and nothing is timed."""
+    """Only torch and the wheel can be imported; the options reach Inductor, and nothing is timed.
+
+    A model of another checkpoint than the tuned one freezes its own weights, although the artifacts are those of other
+    weights: torch's cache has code, and no weights.
+    """
     (tmp_path / "model.py").write_text(MODEL)
-    kept(tmp_path, result)
+    (tmp_path / "freezes.py").write_text(FREEZES)
+    kept(tmp_path, result, frozen)
     program = textwrap.dedent("""
         import json, os, sys
         root, installed = sys.argv[1:]
@@ -149,7 +193,9 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
         sys.path[:] = [one for one in sys.path if one not in (root, *ours)]
         import torch
         import torch._inductor.compile_fx as compile_fx
+        import freezes
         from model import made
+        from torch._inductor.utils import run_and_get_code
 
         seen = []
         real = compile_fx.compile_fx_inner
@@ -166,9 +212,20 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
             from fuselight.torch_api.kernel_choices import counting_timings
             with counting_timings() as timed:
                 found = compiled(x)
+            options = list(seen)
+            print("freezes", file=sys.stderr)
+            other, y = freezes.made()
+            other.line.weight.add_(1)
+            run = torch.compile(other, backend="fuselight")
+            results, (code,) = run_and_get_code(run, y)
+            close = [torch.allclose(results, other(y), atol=1e-5)]
+            other.line.weight.mul_(2)
+            close.append(torch.allclose(run(y), other(y), atol=1e-5))
+        (inputs,) = (line for line in code.splitlines() if line.strip().endswith("= args"))
         of_us = [name for name in sys.modules if name.partition(".")[0].startswith("fuselight")]
         heavy = ("fuselight.measure", "fuselight.worker", "fuselight.dynamo", "fuselight.inductor", "fuselight_server")
-        print(json.dumps({"seen": seen, "timed": timed, "equal": torch.allclose(found, expected),
+        print(json.dumps({"seen": options, "timed": timed, "equal": torch.allclose(found, expected), "close": close,
+                          "inputs": inputs.strip(),
                           "measuring": [name for name in of_us if name.startswith(heavy)],
                           "installed": fuselight.__file__.startswith(installed)}))
     """)
@@ -181,9 +238,14 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "fuselight:" not in done.stderr
-    assert json.loads(done.stdout) == {
-        "seen": [OPTIONS], "timed": [], "equal": True, "measuring": [], "installed": True,
+    before, _, after = done.stderr.partition("freezes\n")
+    assert "fuselight:" not in before
+    (line,) = (line for line in after.splitlines() if "fuselight" in line)
+    assert "weights have changed" in line
+    answer = json.loads(done.stdout)
+    assert re.fullmatch(r"\(?\w+,?\)? = args", answer.pop("inputs")), "the weights are no inputs"
+    assert answer == {
+        "seen": [OPTIONS], "timed": [], "equal": True, "close": [True, True], "measuring": [], "installed": True,
     }  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from tests.support.command import run_cli
 from tests.support.sweeps import KILLS_ITS_WORKER, NET
 
 pytestmark = pytest.mark.torch
+TWICE = NET.replace("self.linear(x).relu()", "self.linear(self.linear(x))")
+"""Without a generated kernel: no C++ is compiled."""
+assert TWICE != NET
 
 
 def test_a_sweep_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +23,7 @@ def test_a_sweep_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "models" / "dies.py").write_text(
         KILLS_ITS_WORKER.format(marker=str(tmp_path / "died"), above=1), encoding="utf-8"
     )
-    (tmp_path / "models" / "net.py").write_text(NET, encoding="utf-8")
+    (tmp_path / "models" / "net.py").write_text(TWICE, encoding="utf-8")
     (tmp_path / "list.jsonl").write_text(
         '{"file": "models/dies.py"}\n{"file": "models/net.py", "name": "net", "target": "Net"}\n'
         '{"name": "gone", "absent": "no package ships it"}\n',

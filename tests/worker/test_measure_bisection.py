@@ -308,18 +308,18 @@ def positive_part(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x)  # inductor's relu
 
 
-def test_a_wrong_kernel_of_inductor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_of_inductor_is_named() -> None:
     """With the bug that torch builds into its relu for tests of its own."""
-    # Or an earlier run's graph comes without kernels. In a new cache directory, C++ headers are compiled again.
-    monkeypatch.setattr(torch._inductor.config, "fx_graph_cache", value=False)
     compilation = Compilation(find("cpu"), options={"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"})
     build = builder(lambda: positive_part, torch.linspace(-4, 4, 64))
     torch.compiler.reset()
     judge = functools.partial(rules.judge, eager=eager(build), float64=None, training=False)
-    verdict_ = judge(compiled(build, compilation))
-    assert verdict_.passed is False
-    generated = tuple(compilation.graphs)
-    first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, judge)
+    # Or an earlier run's graph comes without kernels. In a new cache directory, C++ headers are compiled again.
+    with torch._inductor.config.patch(fx_graph_cache=False):
+        verdict_ = judge(compiled(build, compilation))
+        assert verdict_.passed is False
+        generated = tuple(compilation.graphs)
+        first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, judge)
     found = bisection.with_first(verdict_, first, generated)
     assert len(found.first) == 1
     assert place(found) == place_of("inductor's relu")

@@ -77,7 +77,9 @@ def main() -> int:
         "--limit", type=float, default=300.0, help="seconds until the first call of a process"
     )
     asked = parser.parse_args()
-    asked.modes = frozenset(asked.modes.split(",")) & frozenset(MODES)
+    asked.modes = frozenset(filter(None, asked.modes.split(",")))
+    if unknown := asked.modes.difference(MODES):
+        parser.error(f"torch has no mode {', '.join(sorted(unknown))}: {', '.join(MODES)}")
     known = _models_of(asked.out)
     wanted = asked.models.split(",") if asked.models else ()
     results = [

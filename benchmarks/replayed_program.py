@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class _Program:
     named: Any
     device: torch.device
     function: Callable[..., Any]
+    parameters: Sequence[torch.nn.Parameter]
+    """Of the model, kept as an optimizer keeps them: to walk all modules takes as long as some models' kernels."""
     optimizer: Any = None
 
     def call(self) -> Any:
@@ -62,7 +64,7 @@ class _Program:
         if self.result.work is Work.INFERENCE:
             with torch.no_grad():
                 return self.function(*self.args, **self.named)
-        for parameter in self.module.model.parameters():
+        for parameter in self.parameters:
             parameter.grad = None
         found = self.function(*self.args, **self.named)
         losses = [one.sum() for one in tensors_in(found) if one.requires_grad]
@@ -106,9 +108,9 @@ def _program(folder: Path, name: str, result: TunedResult) -> _Program:
     timing.load(device.type)
     module.model.to(device)
     args, named = with_tensors(module.example_inputs(), lambda tensor: tensor.to(device))
-    made = _Program(module, result, args, named, device, module.call)
+    made = _Program(module, result, args, named, device, module.call, list(module.model.parameters()))
     if result.work is Work.TRAINING_STEP:
-        made.optimizer = torch.optim.SGD(module.model.parameters(), lr=0.0)
+        made.optimizer = torch.optim.SGD(made.parameters, lr=0.0)
     return made
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor import metrics
+from torch._inductor.codegen.multi_kernel import MultiKernelCall
 from torch._inductor.runtime import autotune_cache
+from torch._inductor.scheduler import FusionResult, Scheduler
 
 from fuselight.report.tuned import Preparation
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.torch_api import kernel_choices
 from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, kernel_key, replaying
+from fuselight.torch_api.patching import wrapped
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}
@@ -77,6 +81,116 @@ def test_a_recorded_implementation_is_taken_without_timing(monkeypatch: pytest.M
     assert timed == []
     assert taken == [other]
     torch.testing.assert_close(found, expected)
+
+
+def at_once() -> Any:
+    return FusionResult.fuse(should_fuse=False)
+
+
+def once_compiled() -> Any:
+    return FusionResult.from_callable(lambda: False)
+
+
+@pytest.mark.parametrize("slower", [at_once, once_compiled])
+def test_what_was_slower_fused_is_not_fused_in_a_replay(slower: Callable[[], Any]) -> None:
+    def both(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tensor.sin(), tensor.cos()
+
+    def kernels(compiling: Any) -> int:
+        metrics.reset()
+        backend = prepared_inductor(Preparation(), None, {}, compiling=compiling)
+        torch.compile(both, backend=backend)(torch.ones(64, 64))
+        torch._dynamo.reset()
+        return int(metrics.generated_kernel_count)
+
+    assert kernels(ChoiceRecorder().recording) == 1
+    recorder = ChoiceRecorder()
+    # As if each fusion had been timed and found slower: Inductor times none on a CPU.
+    with wrapped(Scheduler, "speedup_by_fusion", lambda *_: slower()):
+        assert kernels(recorder.recording) == 2
+    recorded = json.loads(json.dumps(recorder.found))
+    assert list(recorded["fusion"].values()) == [False]
+    assert kernels(lambda: replaying(recorded)) == 2
+    assert kernels(lambda: replaying({"fusion": {"another pair": False}})) == 1
+
+
+def nodes(*names: str) -> list[SimpleNamespace]:
+    """Nodes of Inductor's scheduler."""
+    made = [
+        SimpleNamespace(
+            get_name=lambda name=name: name, node=SimpleNamespace(origins=(), maybe_get_size=lambda: [8])
+        )
+        for name in names
+    ]
+    for one in made:
+        one.get_nodes = lambda one=one: [one]
+    return made
+
+
+def test_what_was_slower_combined_is_not_combined_in_a_replay() -> None:
+    def speedup_by_combo_kernel(_scheduler: object, combined: list[SimpleNamespace]) -> bool:
+        return len(combined) > 2
+
+    recorder = ChoiceRecorder()
+    assert recorder._fusing(speedup_by_combo_kernel, None, nodes("op0", "op1")) is False
+    assert recorder._fusing(speedup_by_combo_kernel, None, nodes("op0", "op1", "op2")) is True
+    assert len(recorder.found["fusion"]) == 1
+    hooks = kernel_choices._ReplayHooks(recorder.found)
+
+    def combines(_scheduler: object, _combined: list[SimpleNamespace]) -> bool:
+        return True
+
+    assert hooks.fuse(functools.wraps(speedup_by_combo_kernel)(combines), None, nodes("op0", "op1")) is False
+    assert hooks.fuse(combines, None, nodes("op0", "op1", "op2")) is True
+    assert hooks.fuse(combines, None, nodes("op1", "op0")) is True
+
+
+class OfAReduction:
+    """Stands for one of several kernels of a reduction; `ms` is the time that Inductor measures."""
+
+    def __init__(self, path: Path, ms: float) -> None:
+        path.write_text(f"{SOURCE}# {path.name}", encoding="utf-8")
+        self.filename, self.ms, self.runs = str(path), ms, 0
+        self.fn = SimpleNamespace(cache_key=path.name)
+        self.size_hints = self.triton_meta = ""
+        self.inductor_meta = {"kernel_name": path.name}
+
+    def run(self) -> None:
+        self.runs += 1
+
+
+def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_DISABLE_MULTI_KERNEL_CACHE", "1")  # as in a new process
+    timed: list[int] = []
+
+    def timings(call: Any) -> list[float]:
+        timed.append(len(call.kernels))
+        return [one.ms for one in call.kernels]
+
+    monkeypatch.setattr(MultiKernelCall, "benchmark_sub_kernels", timings)
+
+    def call(**ms: float) -> tuple[Any, list[OfAReduction]]:
+        kernels = [OfAReduction(tmp_path / f"{name}.py", one) for name, one in ms.items()]
+        make: Any = MultiKernelCall
+        return make("multi_kernel_0", kernels, {0: [slice(0, 0)], 1: [slice(0, 0)]}), kernels
+
+    recorder = ChoiceRecorder()
+    with recorder.watching_launches():
+        made, kernels = call(looped=2.0, persistent=1.0)
+        made.run()
+    assert [one.runs for one in kernels] == [0, 1]
+    recorded = json.loads(json.dumps(recorder.found))
+    assert list(recorded["multi_kernel"].values()) == [1]
+    assert timed == [2]
+    with replaying(recorded):
+        made, kernels = call(looped=2.0, persistent=1.0)
+        unknown, others = call(looped=2.0, other=1.0)
+    made.run()
+    unknown.run()
+    assert ([one.runs for one in kernels], [one.runs for one in others]) == ([0, 1], [1, 0])
+    assert timed == [2]  # and none in the replay
 
 
 def test_a_kernels_key_ignores_its_name_and_the_index_of_the_gpu() -> None:

@@ -1,15 +1,18 @@
 # ruff: noqa: SLF001 - private names are this package's business
 """Records what Inductor chose by timing kernels on the device, and makes Inductor choose the same without timing.
 
-Three families, all plain data: `triton` (launch configuration of a generated kernel, by a hash of its source without
+Five families, all plain data: `triton` (launch configuration of a generated kernel, by a hash of its source without
 its name and the GPU's index), `algorithms` (implementation of a multiplication or convolution, by operator, inputs and
-precision), `padding` (whether a multiplication is padded). Invariant: under `replaying` no kernel is timed; where a
-choice is unknown, the library's implementation and a kernel's first configuration are taken.
+precision), `padding` (whether a multiplication is padded), `fusion` (what was not fused because it was slower, by the
+operators of both sides), `multi_kernel` (which of several kernels for one reduction runs, by their hashes). Invariant:
+under `replaying` no kernel is timed; where a choice is unknown, the library's implementation, the fusion, the first
+kernel and a kernel's first configuration are taken.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import glob
 import hashlib
@@ -31,11 +34,15 @@ from fuselight.torch_api.patching import wrapped
 Choices = Mapping[str, Mapping[str, Any]]
 """Choices by family and key, as `report.tuned.TunedResult.kernels` has them."""
 
-TRITON, ALGORITHMS, PADDING = "triton", "algorithms", "padding"
+TRITON, ALGORITHMS, PADDING, FUSION, MULTI_KERNEL = (
+    "triton", "algorithms", "padding", "fusion", "multi_kernel",
+)  # fmt: skip
 _KERNEL = re.compile(r"\btriton_\w+")
 _INDEX = re.compile(r"(DeviceProperties\([^)]*?)\bindex=\d+")
 _NUMBER = re.compile(r"_\d+$")
 _LENGTH = 24
+_FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
+"""Methods of Inductor's scheduler that decide by timing: about two nodes, and about a list of them."""
 _TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion", "benchmark_combo_kernel")
 """Options by which Inductor times fused kernels."""
 _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by_coordesc", "extra_options")
@@ -54,6 +61,9 @@ class ChoiceRecorder:
     _algorithms: dict[str, str] = field(default_factory=dict)
     _padding: dict[str, bool] = field(default_factory=dict)
     _scaled: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _fusion: dict[str, bool] = field(default_factory=dict)
+    """False for what was not fused. What was fused has no entry: Inductor fuses what it does not time."""
+    _multi_kernel: dict[str, int] = field(default_factory=dict)
 
     @property
     def found(self) -> dict[str, dict[str, Any]]:
@@ -62,6 +72,8 @@ class ChoiceRecorder:
             TRITON: {**self._scaled, **_stored_configurations()},
             ALGORITHMS: dict(self._algorithms),
             PADDING: dict(self._padding),
+            FUSION: dict(self._fusion),
+            MULTI_KERNEL: dict(self._multi_kernel),
         }
         return {family: choices for family, choices in families.items() if choices}
 
@@ -80,13 +92,20 @@ class ChoiceRecorder:
             padding = _padding_function(pad_mm)
             if padding is not None:
                 stack.enter_context(wrapped(pad_mm, padding, self._deciding_padding))
+            scheduler: Any = importlib.import_module("torch._inductor.scheduler").Scheduler
+            for name in _FUSING:
+                if hasattr(scheduler, name):
+                    stack.enter_context(wrapped(scheduler, name, self._fusing))
             yield
 
     @contextlib.contextmanager
     def watching_launches(self) -> Iterator[None]:
-        """Record what is chosen at a kernel's first launch and kept in no file: a reduction with smaller blocks."""
+        """Record what is chosen at the first launch of a kernel that has smaller blocks, or other kernels, to offer."""
         heuristics: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics")
-        with wrapped(heuristics.CachingAutotuner, "autotune_to_one_config", self._launching):
+        with (
+            wrapped(heuristics.CachingAutotuner, "autotune_to_one_config", self._launching),
+            wrapped(_multi_kernel_call(), "run", self._running_one),
+        ):
             yield
 
     def _choosing(
@@ -130,13 +149,45 @@ class ChoiceRecorder:
             self._scaled[key] = _configuration(kernel.launchers[0].config)
         return found
 
+    def _running_one(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> Any:
+        found = real(call, *args, **named)
+        key = _multi_kernel_key(call)
+        if key is not None and call.picked_kernel is not None:
+            self._multi_kernel[key] = int(call.picked_kernel)
+        return found
+
+    def _fusing(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
+        """A decision is there at once, or is made by a function once kernels are compiled."""
+        key = _fusion_key(nodes, named)  # now: nodes that are fused later have other names
+        found = real(scheduler, *nodes, **named)
+        decide = getattr(found, "callable_fn", found if callable(found) else None)
+        if decide is None:
+            self._note_fusion(key, getattr(found, "should_fuse", found))
+            return found
+
+        def decided() -> Any:
+            is_faster = decide()
+            self._note_fusion(key, is_faster)
+            return is_faster
+
+        if decide is found:
+            return decided
+        result: Any = found
+        return dataclasses.replace(result, callable_fn=decided)
+
+    def _note_fusion(self, key: str, fuses: Any) -> None:
+        if fuses:
+            self._fusion.pop(key, None)  # it was refused in an earlier round
+        else:
+            self._fusion[key] = False
+
 
 class _ReplayHooks:
     """What replaces Inductor's decisions by timing."""
 
     def __init__(self, choices: Choices) -> None:
-        self._algorithms, self._padding, self._triton = (
-            choices.get(one, {}) for one in (ALGORITHMS, PADDING, TRITON)
+        self._algorithms, self._padding, self._triton, self._fusion, self._multi_kernel = (
+            choices.get(one, {}) for one in (ALGORITHMS, PADDING, TRITON, FUSION, MULTI_KERNEL)
         )
 
     def choose(
@@ -162,6 +213,22 @@ class _ReplayHooks:
         if importlib.import_module("torch._inductor.config").force_shape_pad:
             return real(*args, **named)
         return bool(self._padding.get(_padding_key(real, args, named) or "", False))
+
+    def fuse(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
+        """Fuse unless it was slower."""
+        if self._fusion.get(_fusion_key(nodes, named)) is not False:
+            return real(scheduler, *nodes, **named)
+        result: Any = getattr(sys.modules["torch._inductor.scheduler"], "FusionResult", None)
+        is_pair = real.__name__ == _FUSING[0]
+        return result.fuse(should_fuse=False) if is_pair and result is not None else False
+
+    def make_multi_kernel(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> None:
+        """Have the kernel that was the fastest run from the first launch on."""
+        real(call, *args, **named)
+        key = _multi_kernel_key(call)
+        if key is not None and call.picked_kernel is None:
+            picked = self._multi_kernel.get(key, 0)
+            call.picked_kernel = picked if 0 <= picked < len(call.kernels) else 0
 
     def compile_kernel(
         self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
@@ -199,6 +266,11 @@ def replaying(choices: Choices) -> Iterator[None]:
             stack.enter_context(
                 wrapped(heuristics.CachingAutotuner, "_dynamic_scale_rblock", hooks.scale_blocks)
             )
+        scheduler: Any = importlib.import_module("torch._inductor.scheduler").Scheduler
+        for name in _FUSING:
+            if hasattr(scheduler, name):
+                stack.enter_context(wrapped(scheduler, name, hooks.fuse))
+        stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
         stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
         yield
 
@@ -259,6 +331,35 @@ def _algorithm_key(name: str, nodes: Any) -> str | None:
     select: Any = sys.modules["torch._inductor.select_algorithm"]
     make = getattr(select, "create_inputs_key", None)
     return None if make is None else f"{name} {make(nodes)} {torch.get_float32_matmul_precision()}"
+
+
+def _fusion_key(nodes: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """The key of operators that may become one kernel: two nodes of Inductor's scheduler, or a list of them."""
+    texts: list[str] = []
+    for side in (*nodes, *named.values()):
+        for node in side if isinstance(side, (list, tuple)) else [side]:
+            texts += [_operator(one) for one in node.get_nodes()] + ["|"]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_LENGTH]
+
+
+def _operator(node: Any) -> str:
+    """What tells an operator from others, in this graph and in most others: names alone repeat from graph to graph."""
+    buffer = node.node
+    origins = sorted(str(one) for one in getattr(buffer, "origins", None) or ())
+    size: Any = getattr(buffer, "maybe_get_size", tuple)() or ()  # none: an operator with several results
+    return f"{node.get_name()} {origins} {[str(one) for one in size]}"
+
+
+def _multi_kernel_call() -> Any:
+    return importlib.import_module("torch._inductor.codegen.multi_kernel").MultiKernelCall
+
+
+def _multi_kernel_key(call: Any) -> str | None:
+    """The key of several kernels for one reduction; None for kernels by size, which are chosen without timing."""
+    if type(call) is not _multi_kernel_call():
+        return None
+    keys = [_key_of_kernel(kernel) for kernel in call.kernels]
+    return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:_LENGTH]
 
 
 def _padding_function(pad_mm: Any) -> str | None:

@@ -190,7 +190,12 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     made.run()
     unknown.run()
     assert ([one.runs for one in kernels], [one.runs for one in others]) == ([0, 1], [1, 0])
-    assert timed == [2]  # and none in the replay
+    for damaged in ("1", 7, -1):
+        with replaying({"multi_kernel": dict.fromkeys(recorded["multi_kernel"], damaged)}):
+            made, kernels = call(looped=2.0, persistent=1.0)
+        made.run()
+        assert [one.runs for one in kernels] == [1, 0]
+    assert timed == [2]
 
 
 def test_a_kernels_key_ignores_its_name_and_the_index_of_the_gpu() -> None:

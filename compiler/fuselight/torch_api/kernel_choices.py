@@ -151,8 +151,8 @@ class ChoiceRecorder:
 
     def _running_one(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> Any:
         found = real(call, *args, **named)
-        key = _multi_kernel_key(call)
-        if key is not None and call.picked_kernel is not None:
+        key = _multi_kernel_key(call) if _chooses_by_timing(call) else None
+        if key is not None:
             self._multi_kernel[key] = int(call.picked_kernel)
         return found
 
@@ -225,10 +225,9 @@ class _ReplayHooks:
     def make_multi_kernel(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> None:
         """Have the kernel that was the fastest run from the first launch on."""
         real(call, *args, **named)
-        key = _multi_kernel_key(call)
-        if key is not None and call.picked_kernel is None:
-            picked = self._multi_kernel.get(key, 0)
-            call.picked_kernel = picked if 0 <= picked < len(call.kernels) else 0
+        if call.picked_kernel is None and _chooses_by_timing(call):
+            picked = self._multi_kernel.get(_multi_kernel_key(call) or "")
+            call.picked_kernel = picked if picked in range(len(call.kernels)) else 0
 
     def compile_kernel(
         self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
@@ -354,10 +353,12 @@ def _multi_kernel_call() -> Any:
     return importlib.import_module("torch._inductor.codegen.multi_kernel").MultiKernelCall
 
 
+def _chooses_by_timing(call: Any) -> bool:
+    return type(call) is _multi_kernel_call()  # a subclass chooses by size
+
+
 def _multi_kernel_key(call: Any) -> str | None:
-    """The key of several kernels for one reduction; None for kernels by size, which are chosen without timing."""
-    if type(call) is not _multi_kernel_call():
-        return None
+    """The key of several kernels for one reduction."""
     keys = [_key_of_kernel(kernel) for kernel in call.kernels]
     return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:_LENGTH]
 

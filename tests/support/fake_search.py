@@ -28,6 +28,7 @@ from fuselight.report import (
     TunedResult,
 )
 from fuselight.tune.coordinator import Search
+from fuselight.tune.turns import Turns
 
 OPTIONS: dict[str, Any] = {
     "triton.cudagraphs": False,
@@ -119,7 +120,7 @@ class FakeMachine:
         made = Search(
             TunePlan(**plan), device, self.start, self.said.append, self.kept.append, self.wait,
             lambda result, said: replace(result, target="Net", capability=str(said["capability"])),
-            OPTIONS, jobs=jobs, cores=cores, clock=self.clock,
+            OPTIONS, jobs=jobs, cores=cores, clock=self.clock, turns=Turns(clock=self.clock),
         )  # fmt: skip
         return made.run()
 

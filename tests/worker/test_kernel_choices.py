@@ -138,11 +138,13 @@ def test_what_was_slower_combined_is_not_combined_in_a_replay() -> None:
     hooks = kernel_choices._ReplayHooks(recorder.found)
 
     def combines(_scheduler: object, _combined: list[SimpleNamespace]) -> bool:
-        return True
+        return not torch._inductor.config.benchmark_combo_kernel  # it would be timed
 
     assert hooks.fuse(functools.wraps(speedup_by_combo_kernel)(combines), None, nodes("op0", "op1")) is False
-    assert hooks.fuse(combines, None, nodes("op0", "op1", "op2")) is True
-    assert hooks.fuse(combines, None, nodes("op1", "op0")) is True
+    with torch._inductor.config.patch(benchmark_combo_kernel=True), replaying(recorder.found):
+        assert torch._inductor.config.benchmark_combo_kernel  # the sources of kernels depend on it
+        assert hooks.fuse(combines, None, nodes("op0", "op1", "op2")) is True
+        assert hooks.fuse(combines, None, nodes("op1", "op0")) is True
 
 
 class OfAReduction:
@@ -180,7 +182,10 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     with recorder.watching_launches():
         made, kernels = call(looped=2.0, persistent=1.0)
         made.run()
-    assert [one.runs for one in kernels] == [0, 1]
+        with monkeypatch.context() as later:
+            later.delattr(kernel_choices, "_key_of_kernel")  # a launch that is timed reads no file
+            made.run()
+    assert [one.runs for one in kernels] == [0, 2]
     recorded = json.loads(json.dumps(recorder.found))
     assert list(recorded["multi_kernel"].values()) == [1]
     assert timed == [2]
@@ -190,6 +195,15 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     made.run()
     unknown.run()
     assert ([one.runs for one in kernels], [one.runs for one in others]) == ([0, 1], [1, 0])
+    # Kernels from saved artifacts name files of another machine.
+    hooks = kernel_choices._ReplayHooks(recorded)
+    made, kernels = call(looped=2.0, persistent=1.0)
+    for one in kernels:
+        source = Path(one.filename).read_text(encoding="utf-8")
+        hooks.compile_kernel(lambda *_: None, None, "triton_", source)
+        one.filename = f"/gone/{kernel_choices._file_name(source)}"
+    hooks.make_multi_kernel(lambda *_: None, made)
+    assert made.picked_kernel == 1
     for damaged in ("1", 7, -1):
         with replaying({"multi_kernel": dict.fromkeys(recorded["multi_kernel"], damaged)}):
             made, kernels = call(looped=2.0, persistent=1.0)

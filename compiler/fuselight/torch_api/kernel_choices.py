@@ -43,8 +43,10 @@ _NUMBER = re.compile(r"_\d+$")
 _LENGTH = 24
 _FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
 """Methods of Inductor's scheduler that decide by timing: about two nodes, and about a list of them."""
-_TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion", "benchmark_combo_kernel")
-"""Options by which Inductor times fused kernels."""
+_TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion")
+"""Options by which Inductor times fused kernels, and does nothing else."""
+_TIMED_COMBOS = "benchmark_combo_kernel"
+"""The same for combined kernels; it changes the sources of kernels, too."""
 _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by_coordesc", "extra_options")
 
 
@@ -151,9 +153,11 @@ class ChoiceRecorder:
 
     def _running_one(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> Any:
         found = real(call, *args, **named)
-        key = _multi_kernel_key(call) if _chooses_by_timing(call) else None
-        if key is not None:
-            self._multi_kernel[key] = int(call.picked_kernel)
+        if _chooses_by_timing(call) and not getattr(call, "_fuselight_noted", False):
+            call._fuselight_noted = True  # later launches are timed
+            key = _multi_kernel_key(call, _key_of_kernel)
+            if key is not None:
+                self._multi_kernel[key] = int(call.picked_kernel)
         return found
 
     def _fusing(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
@@ -189,6 +193,9 @@ class _ReplayHooks:
         self._algorithms, self._padding, self._triton, self._fusion, self._multi_kernel = (
             choices.get(one, {}) for one in (ALGORITHMS, PADDING, TRITON, FUSION, MULTI_KERNEL)
         )
+        self._keys: dict[str, str] = {}
+        """Keys of the kernels that were compiled here, by file name: a kernel from saved artifacts names a file of the
+        machine that saved them."""
 
     def choose(
         self,
@@ -217,7 +224,9 @@ class _ReplayHooks:
     def fuse(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
         """Fuse unless it was slower."""
         if self._fusion.get(_fusion_key(nodes, named)) is not False:
-            return real(scheduler, *nodes, **named)
+            config: Any = sys.modules["torch._inductor.config"]
+            with config.patch({_TIMED_COMBOS: False} if hasattr(config, _TIMED_COMBOS) else {}):
+                return real(scheduler, *nodes, **named)
         result: Any = getattr(sys.modules["torch._inductor.scheduler"], "FusionResult", None)
         is_pair = real.__name__ == _FUSING[0]
         return result.fuse(should_fuse=False) if is_pair and result is not None else False
@@ -226,24 +235,30 @@ class _ReplayHooks:
         """Have the kernel that was the fastest run from the first launch on."""
         real(call, *args, **named)
         if call.picked_kernel is None and _chooses_by_timing(call):
-            picked = self._multi_kernel.get(_multi_kernel_key(call) or "")
+            picked = self._multi_kernel.get(_multi_kernel_key(call, self._key_of) or "")
             call.picked_kernel = picked if picked in range(len(call.kernels)) else 0
 
     def compile_kernel(
         self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
     ) -> Any:
         """Compile a kernel in its recorded configuration alone."""
-        choice = self._triton.get(kernel_key(source))
+        key = kernel_key(source)
+        self._keys[_file_name(source)] = key
+        choice = self._triton.get(key)
         if choice is not None and "configs_hash" in choice:
             _seed(source, choice)
         return real(compiler, name, source, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
-        choice = self._triton.get(_key_of_kernel(kernel) or "")
+        choice = self._triton.get(self._key_of(kernel) or "")
         if choice is not None and not any(_is_of(one.config, choice) for one in kernel.launchers):
             real(kernel, *args, **named)
         _keep_one(kernel, choice)
+
+    def _key_of(self, kernel: Any) -> str | None:
+        name = os.path.basename(getattr(kernel, "filename", None) or "")
+        return self._keys.get(name) or _key_of_kernel(kernel)
 
 
 @contextlib.contextmanager
@@ -357,9 +372,9 @@ def _chooses_by_timing(call: Any) -> bool:
     return type(call) is _multi_kernel_call()  # a subclass chooses by size
 
 
-def _multi_kernel_key(call: Any) -> str | None:
+def _multi_kernel_key(call: Any, key_of: Callable[[Any], str | None]) -> str | None:
     """The key of several kernels for one reduction."""
-    keys = [_key_of_kernel(kernel) for kernel in call.kernels]
+    keys = [key_of(kernel) for kernel in call.kernels]
     return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:_LENGTH]
 
 
@@ -443,6 +458,13 @@ def _stored_configurations() -> dict[str, dict[str, Any]]:
         if isinstance(config, dict):
             found[kernel_key(source)] = config
     return found
+
+
+def _file_name(source: str) -> str:
+    """The name of the file that Inductor writes this source to: a hash, the same on every machine."""
+    code: Any = importlib.import_module("torch._inductor.codecache")
+    _, path = code.PyCodeCache.write(source)
+    return str(os.path.basename(path))
 
 
 def _seed(source: str, choice: Mapping[str, Any]) -> None:

@@ -198,6 +198,8 @@ def test_attention_uses_the_implementation_that_was_chosen(name: str) -> None:
 
 
 def test_no_weight_is_remembered_longer_than_it_lives() -> None:
+    torch._dynamo.reset()
+    gc.collect()  # models of the tests before
     before = len(layouts._converted)
     model = Pictures()
     run, _ = compiled(Preparation(channels_last=True), model)

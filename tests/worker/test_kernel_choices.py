@@ -201,7 +201,7 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     for one in kernels:
         source = Path(one.filename).read_text(encoding="utf-8")
         hooks.compile_kernel(lambda *_: None, None, "triton_", source)
-        one.filename = f"/gone/{kernel_choices._file_name(source)}"
+        one.filename = f"/gone/{Path(kernel_choices._written(source)).name}"
     hooks.make_multi_kernel(lambda *_: None, made)
     assert made.picked_kernel == 1
     for damaged in ("1", 7, -1):
@@ -222,11 +222,11 @@ def test_a_kernels_key_ignores_its_name_and_the_index_of_the_gpu() -> None:
 def test_a_kernels_configuration_is_found_by_inductors_runtime() -> None:
     """Recorded from the cache of one process, stored in that of another, under another name."""
     config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h", "found_by_coordesc": False}
-    kernel_choices._seed(SOURCE, config)
+    kernel_choices._seed(kernel_choices._written(SOURCE), config)
     recorded = ChoiceRecorder().found["triton"]
     assert recorded == {kernel_key(SOURCE): config}
     other = SOURCE.replace("add_0", "add_1")
-    kernel_choices._seed(other, recorded[kernel_key(other)])
+    kernel_choices._seed(kernel_choices._written(other), recorded[kernel_key(other)])
     _, path = torch._inductor.codecache.PyCodeCache.write(other)
     meta: dict[str, object] = {
         "autotune_local_cache": True,

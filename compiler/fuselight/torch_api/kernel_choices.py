@@ -94,10 +94,7 @@ class ChoiceRecorder:
             padding = _padding_function(pad_mm)
             if padding is not None:
                 stack.enter_context(wrapped(pad_mm, padding, self._deciding_padding))
-            scheduler: Any = importlib.import_module("torch._inductor.scheduler").Scheduler
-            for name in _FUSING:
-                if hasattr(scheduler, name):
-                    stack.enter_context(wrapped(scheduler, name, self._fusing))
+            stack.enter_context(_deciding_fusions(self._fusing))
             yield
 
     @contextlib.contextmanager
@@ -242,11 +239,11 @@ class _ReplayHooks:
         self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
     ) -> Any:
         """Compile a kernel in its recorded configuration alone."""
-        key = kernel_key(source)
-        self._keys[_file_name(source)] = key
+        key, path = kernel_key(source), _written(source)
+        self._keys[os.path.basename(path)] = key
         choice = self._triton.get(key)
         if choice is not None and "configs_hash" in choice:
-            _seed(source, choice)
+            _seed(path, choice)
         return real(compiler, name, source, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
@@ -280,10 +277,7 @@ def replaying(choices: Choices) -> Iterator[None]:
             stack.enter_context(
                 wrapped(heuristics.CachingAutotuner, "_dynamic_scale_rblock", hooks.scale_blocks)
             )
-        scheduler: Any = importlib.import_module("torch._inductor.scheduler").Scheduler
-        for name in _FUSING:
-            if hasattr(scheduler, name):
-                stack.enter_context(wrapped(scheduler, name, hooks.fuse))
+        stack.enter_context(_deciding_fusions(hooks.fuse))
         stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
         stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
         yield
@@ -345,6 +339,17 @@ def _algorithm_key(name: str, nodes: Any) -> str | None:
     select: Any = sys.modules["torch._inductor.select_algorithm"]
     make = getattr(select, "create_inputs_key", None)
     return None if make is None else f"{name} {make(nodes)} {torch.get_float32_matmul_precision()}"
+
+
+@contextlib.contextmanager
+def _deciding_fusions(function: Callable[..., Any]) -> Iterator[None]:
+    """Have each decision about a fusion be `function(real, scheduler, ...)`."""
+    scheduler: Any = importlib.import_module("torch._inductor.scheduler").Scheduler
+    with contextlib.ExitStack() as stack:
+        for name in _FUSING:
+            if hasattr(scheduler, name):
+                stack.enter_context(wrapped(scheduler, name, function))
+        yield
 
 
 def _fusion_key(nodes: tuple[Any, ...], named: Mapping[str, Any]) -> str:
@@ -460,17 +465,17 @@ def _stored_configurations() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _file_name(source: str) -> str:
-    """The name of the file that Inductor writes this source to: a hash, the same on every machine."""
+def _written(source: str) -> str:
+    """The file that Inductor writes this source to. Its name is a hash, the same on every machine."""
     code: Any = importlib.import_module("torch._inductor.codecache")
     _, path = code.PyCodeCache.write(source)
-    return str(os.path.basename(path))
+    return str(path)
 
 
-def _seed(source: str, choice: Mapping[str, Any]) -> None:
-    """Store a kernel's configuration where Inductor's runtime looks for it, here and in its worker processes."""
-    code: Any = importlib.import_module("torch._inductor.codecache")
-    _, path = code.PyCodeCache.write(source)
+def _seed(path: str, choice: Mapping[str, Any]) -> None:
+    """Store the configuration of the kernel in this file where Inductor's runtime looks for it, here and in its worker
+    processes.
+    """
     stored = _best_config_path(path)
     if stored is None or os.path.exists(stored):
         return

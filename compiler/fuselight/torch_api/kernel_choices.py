@@ -473,9 +473,7 @@ def _written(source: str) -> str:
 
 
 def _seed(path: str, choice: Mapping[str, Any]) -> None:
-    """Store the configuration of the kernel in this file where Inductor's runtime looks for it, here and in its worker
-    processes.
-    """
+    """Store a kernel's configuration where Inductor's runtime looks for it, here and in its worker processes."""
     stored = _best_config_path(path)
     if stored is None or os.path.exists(stored):
         return

@@ -38,6 +38,9 @@ x = torch.randn(2048, 511, device="cuda", dtype=torch.float16)
         "default",
         "default+coordinate_descent_tuning=True",
         "default+max_autotune=True+triton.cudagraphs=True",
+        "default+triton.multi_kernel=1",
+        "default+benchmark_fusion=True",
+        "default+combo_kernels=True+benchmark_combo_kernel=True",
     ],
 )
 def test_a_fresh_process_times_no_kernel(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,19 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
 
 
+def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}))
+    machine.search(budget_seconds=90.0, jobs=1)
+    first = [
+        next(place for place, name in enumerate(machine.names()) if option in name)
+        for option in ("max_autotune_pointwise", "max_autotune_gemm", "coordinate_descent_tuning")
+    ]
+    assert first == sorted(first), machine.names()
+
+
 def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:
     slow = {"default": 5.0, GRAPHS: 8.0, GEMM: 60.0, FROZEN: 60.0, TUNED: 60.0}
     machine = FakeMachine(FakeTarget(us={GRAPHS: 150}, compile_s=slow, idle=0.9, jitter=0.05))

@@ -319,7 +319,7 @@ class Candidates:
         )
 
     def _promising(self, best: Trial | None) -> tuple[KnobSetting, ...]:
-        """The knobs to try on top of the best candidate: structure first, then by the gain to expect.
+        """The knobs to try on top of the best candidate: structure first, then by the gain per compile time to expect.
 
         What is expected to gain less than timings can show is tried last.
         """
@@ -328,9 +328,13 @@ class Candidates:
         tried = {knob.name: knob for knob in self._ceilings(best) if knob.skipped is None}
 
         def rank(setting: KnobSetting) -> tuple[bool, bool, float, int]:
-            promise = ceilings.promise(setting, tried[setting.name])
-            is_small = promise < 1 + self.rounds.noise / 2
-            return is_small, not setting.structural, -promise, setting.order
+            gain = ceilings.promise(setting, tried[setting.name]) - 1
+            return (
+                gain < self.rounds.noise / 2,
+                not setting.structural,
+                -gain / setting.compile_factor,
+                setting.order,
+            )
 
         return tuple(sorted((BY_NAME[name] for name in tried), key=rank))
 

@@ -162,7 +162,7 @@ def _paused(models: Sequence[_Model]) -> Iterator[None]:
         yield
     finally:
         for one in processes:
-            one.resume(time.monotonic() - began)
+            one.resume(began)
 
 
 @dataclass
@@ -297,6 +297,8 @@ class _Process:
             cwd=ROOT,
         )
         self._rounds: list[float] = []
+        self._stops: list[tuple[float, float]] = []
+        """Seconds of the clock from which until which it was stopped."""
         self._has_called = False
         self.failure = ""
         """Why it never made its first call."""
@@ -326,9 +328,11 @@ class _Process:
         if self._process.poll() is None:
             process.pause_tree(self._process.pid)
 
-    def resume(self, seconds: float) -> None:
-        """Let it go on, after `seconds` that do not count."""
-        self._until += seconds
+    def resume(self, since: float) -> None:
+        """Let it go on; the time `since` it was paused does not count."""
+        now = time.monotonic()
+        self._stops.append((since, now))
+        self._until += now - since
         if self._process.poll() is None:
             process.resume_tree(self._process.pid)
 
@@ -370,6 +374,11 @@ class _Process:
         with contextlib.suppress(ValueError):  # it has ended: its answer says why
             self._rounds.append(float(self.hear()))
 
+    def _without_stops(self, began: float, ended: float) -> float:
+        """Seconds between two times of the clock, without those in which the process was stopped."""
+        stopped = (min(ended, until) - max(began, since) for since, until in self._stops)
+        return ended - began - sum(one for one in stopped if one > 0)
+
     def answer(self) -> dict[str, Any]:
         """What it has measured, or why it could not."""
         self.tell("end")
@@ -380,6 +389,8 @@ class _Process:
             self._errors.seek(0)
             errors = self._errors.read().strip().splitlines()
             return {"failure": self.failure or (errors[-1] if errors else "it gave no answer")}
+        if "first" in found:
+            found["first"] = round(self._without_stops(*found["first"]), 3)
         rounds = sorted(self._rounds)
         return {**found, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else found
 

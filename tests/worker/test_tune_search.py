@@ -165,6 +165,20 @@ def test_a_compile_that_times_kernels_starts_early_only_with_a_long_budget(
     assert machine.names().count(GEMM) == started
 
 
+def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
+    slow = {"default": 30.0, GEMM: 200.0}
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow))
+    tuned = machine.search(budget_seconds=120.0, jobs=8)
+    assert (rows(tuned)[GEMM].outcome, rows(tuned)[GEMM].skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    assert [name for name in rows(tuned) if "max_autotune_pointwise" in name]
+    longer = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow)).search(budget_seconds=300.0, jobs=8)
+    assert rows(longer)[GEMM].outcome is not TuneOutcome.SKIPPED
+
+
 def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> None:
     target = FakeTarget(
         compile_s={"default": 5.0}, factors={"triton.cudagraphs": 0.5, "max_autotune_gemm": 0.6}

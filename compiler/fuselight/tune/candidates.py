@@ -118,7 +118,8 @@ class Candidates:
         """Take in the measurements of `default`: what knobs could gain, and how long a compile takes.
 
         `said` is what a replay of it needs; `noise` the least relative difference from it that counts. Candidates that
-        were started before and cannot help are ended.
+        were started before and cannot help are ended, and so are those that time kernels and cannot end in time: no
+        other one that times kernels could start meanwhile.
         """
         pool, default, self._noise = self.pool, self.pool.default, noise
         if any(_SYMBOL.search(size) for graph in said["graphs"] for size in graph.get("inputs", ())):
@@ -139,6 +140,9 @@ class Candidates:
             is_wanted = trial.name in self.plan.candidates
             if trial.knobs and not is_wanted and not trial.knobs <= {one.name for one in promising}:
                 trial.skipped = self._reason_to_skip(trial.knobs)
+                trial.end(TuneOutcome.SKIPPED)
+            elif trial in pool.compiling and not is_wanted and self._ends_too_late(trial):
+                trial.skipped = Skip.BUDGET
                 trial.end(TuneOutcome.SKIPPED)
 
     def reported(self, *, finished: bool) -> tuple[Knob, ...]:
@@ -230,6 +234,14 @@ class Candidates:
             return True
         self.pool.skip(name, knobs, Skip.BUDGET)
         return False
+
+    def _ends_too_late(self, trial: Trial) -> bool:
+        """Whether a compile that times kernels is not expected to end within the budget."""
+        knobs = trial.knobs or Knobs()
+        if self.compile_time is None or not _autotunes(knobs):
+            return False
+        so_far = self.pool.budget.elapsed - trial.started_s
+        return self.compile_time.of(_settings(knobs)) - so_far > self.seconds_left()
 
     def _compile_ratio(self, expected: CompileTime) -> float:
         """The time that the last candidates took, per predicted time: later ones find kernels in Triton's cache."""

@@ -105,7 +105,7 @@ def varying(how: str, *, training: bool) -> Accuracy:
     if how == STATE:
         return not_compared(
             "eager's results differ between calls, even with the same random numbers: the target keeps state between "
-            "its calls, so there is no reference"
+            "its calls, or its kernels add in another order each time, so there is no reference"
         )
     source, hint = ("dropout", "set the dropout to 0") if training else ("random numbers", "call .eval()")
     return not_compared(

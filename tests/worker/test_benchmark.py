@@ -242,7 +242,7 @@ def test_a_configuration_without_memory_was_measured_again_separately(report: Re
     ("plan", "kind", "culprit", "words"),
     [
         ({"configurations": ("reduce-overhed",)}, "configuration", Culprit.USER, "'reduce-overhead'"),
-        ({"device": "cuda:99"}, "device", Culprit.ENVIRONMENT, "measure on the cpu"),
+        ({"device": "cuda:99"}, "device", Culprit.ENVIRONMENT, "cuda"),
     ],
 )
 def test_a_process_that_cannot_start_fails_the_benchmark(

@@ -86,7 +86,7 @@ def _no_gpu() -> DeviceError:
         )
     if served is None:
         return DeviceError(
-            "No CUDA driver answers", f"Run fuselight doctor, which looks for the cause, or {_ON_CPU}"
+            "No GPU driver for CUDA answers", f"Run fuselight doctor, which looks for the cause, or {_ON_CPU}"
         )
     if not serves(served, built):
         return DeviceError(

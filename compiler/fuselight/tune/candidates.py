@@ -157,7 +157,7 @@ class Candidates:
             return ""
         one_compile = self.compile_time.of(())
         what = "1 candidate was" if skipped == 1 else f"{skipped} candidates were"
-        why = f"the budget of {self.plan.budget_seconds:g} s left no time, and a compile takes {one_compile:.0f} s"
+        why = f"the budget of {self.plan.budget_seconds:.0f} s left no time, and a compile takes {one_compile:.0f} s"
         return f"{what} not compiled: {why}"
 
     def start_more(self) -> None:

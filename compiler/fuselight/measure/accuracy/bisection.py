@@ -208,7 +208,8 @@ def _without_backend(trying: _Trying, unknown: str) -> str:
         eager = trying.fails(range(0))
     if eager:
         return (
-            f"{unknown}: eager's results differ between calls as well: the target keeps state between calls"
+            f"{unknown}: eager's results differ between calls as well: the target keeps state between calls, "
+            "or its kernels add in another order each time"
         )
     return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
 

@@ -355,7 +355,8 @@ def keep_bytecode(environment: Environment) -> None:
     """Compile our modules and pytest's rewritten test modules once, for all processes.
 
     Some images set PYTHONDONTWRITEBYTECODE: hundreds of processes would each start a tenth slower, and each of a dozen
-    pytest processes would spend seconds on rewriting assertions.
+    pytest processes would spend seconds on rewriting assertions. The modules of the worker ring are rewritten before
+    they fail for lack of torch, which is being installed.
     """
     variables = environment.variables()
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -363,7 +364,7 @@ def keep_bytecode(environment: Environment) -> None:
     plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
     for arguments in (
         ["compileall", "-qq", "compiler", "server", "tests/support"],
-        ["pytest", "-q", "--collect-only", *plugins, "tests/unit", "tests/server"],
+        ["pytest", "-q", "--collect-only", *plugins, "tests/unit", "tests/server", "tests/worker"],
     ):
         subprocess.run(
             [str(environment.python), "-m", *arguments],

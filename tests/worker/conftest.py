@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.live_worker import GOOD, LiveWorker
+
+gc.disable()  # until the tests are collected
+
+
+def pytest_collection_finish() -> None:
+    """Nothing of torch and of the modules of tests is garbage, and to look for it takes a second each time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

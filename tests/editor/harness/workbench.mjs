@@ -145,10 +145,12 @@ export function workbench(page) {
     /** Opens a file of the explorer, which misses a file from before it watched the folder, in the focused group. */
     async openFile(name) {
       const entry = page.getByRole("treeitem", { name });
-      if (!(await entry.isVisible())) {
-        await this.command("Refresh Explorer");
-      }
-      await entry.dblclick();
+      await expect(async () => {
+        if (!(await entry.isVisible())) {
+          await this.command("Refresh Explorer"); // lost if the window is still starting
+        }
+        await entry.dblclick({ timeout: 10_000 });
+      }).toPass({ timeout: 90_000 });
       await page.locator(".tab.active", { hasText: name }).waitFor();
     },
     /** Moves the cursor; the editor has the focus afterwards. */

@@ -3,7 +3,8 @@
 `NAME[+FLAG]...[+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target), a mode of
 torch.compile, or `backend:` and a backend's name. A FLAG is `dynamic`, `static`, `fullgraph`, or a change that
 torch.compile has no option for: `channels_last`, `tf32`, `bf16`, `attention=NAME`, `blocks`, `optimizer`, `fixes`,
-`fixed_modules`. An OPTION is one of Inductor's. A value with a comma or a `+` needs quotes or brackets, as in Python.
+`fixed_modules`, `longest=N`. An OPTION is one of Inductor's. A value with a comma or a `+` needs quotes or brackets, as
+in Python.
 Invariant: unreadable text raises a `ConfigurationError` that names the wrong part.
 """
 
@@ -21,7 +22,7 @@ WRITTEN = "written"
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _BACKEND = "backend:"
 _FLAGS = ("dynamic", "static", "fullgraph")
-_CHANNELS_LAST, _ATTENTION = "channels_last", "attention"
+_CHANNELS_LAST, _ATTENTION, _LONGEST = "channels_last", "attention", "longest"
 _TARGET_FLAGS = ("blocks", "optimizer", "fixes", "fixed_modules")
 
 
@@ -53,6 +54,9 @@ class Configuration:
     """Run the source with its verified fixes applied."""
     fixed_modules: bool = False
     """Check no guards on modules before a call, as if the modules never changed after the first one."""
+    longest: int = 0
+    """Where implementations of multiplications and convolutions are timed, those of a graph that are timed: the ones
+    that are expected to take the longest. 0: all."""
 
 
 def parse_configuration(text: str) -> Configuration:
@@ -85,11 +89,9 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
     for part in parts:
         key, _, value = (one.strip() for one in part.partition("="))
         if key == _ATTENTION and "=" in part:
-            if value not in ATTENTION:
-                raise ConfigurationError(
-                    f"no attention {value!r} in {text!r}: there are {', '.join(ATTENTION)}"
-                )
-            preparation = replace(preparation, attention=value)
+            preparation = replace(preparation, attention=_attention(value, text))
+        elif key == _LONGEST and "=" in part:
+            found["longest"] = _count(value, text)
         elif "=" in part and key:
             options[key] = _value(value)
         elif part in PRECISION:
@@ -101,7 +103,8 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
         elif part not in _FLAGS:
             known = (*_FLAGS, _CHANNELS_LAST, *PRECISION, *_TARGET_FLAGS)
             raise ConfigurationError(
-                f"{part!r} in {text!r} is unknown: write {', '.join(known)}, {_ATTENTION}=NAME or OPTION=VALUE"
+                f"{part!r} in {text!r} is unknown: write {', '.join(known)}, {_ATTENTION}=NAME, {_LONGEST}=N or "
+                "OPTION=VALUE"
             )
         elif part == "fullgraph":
             found["fullgraph"] = True
@@ -109,6 +112,20 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
             found["dynamic"] = part == "dynamic"
     found["preparation"] = preparation
     return found
+
+
+def _attention(value: str, text: str) -> str:
+    if value not in ATTENTION:
+        raise ConfigurationError(f"no attention {value!r} in {text!r}: there are {', '.join(ATTENTION)}")
+    return value
+
+
+def _count(value: str, text: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise ConfigurationError(
+            f"no number {value!r} of multiplications in {text!r}: write {_LONGEST}=8, for example"
+        )
+    return int(value)
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ x = torch.randn(2048, 511, device="cuda", dtype=torch.float16)
         "default",
         "default+coordinate_descent_tuning=True",
         "default+max_autotune=True+triton.cudagraphs=True",
+        "default+max_autotune_gemm=True+longest=1",
         "default+triton.multi_kernel=1",
         "default+benchmark_fusion=True",
         "default+combo_kernels=True+benchmark_combo_kernel=True",

@@ -171,8 +171,15 @@ def test_an_incomplete_list_says_what_is_missing(text: str, opening: str) -> Non
 
 def test_changes_without_an_argument_of_torch_compile() -> None:
     made = parse_configuration(
-        "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+fixed_modules+max_autotune=True"
+        "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+fixed_modules+longest=8+max_autotune=True"
     )
     assert made.preparation == Preparation(channels_last=True, attention="flash", precision="tf32")
     assert (made.blocks, made.optimizer, made.fixes, made.fixed_modules) == (True, True, True, True)
+    assert made.longest == 8
     assert made.options == {"max_autotune": True}
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "all", "1.5", ""])
+def test_the_number_of_the_longest_multiplications_is_at_least_one(number: str) -> None:
+    with pytest.raises(ConfigurationError, match="longest=8, for example"):
+        parse_configuration(f"default+longest={number}")

@@ -54,7 +54,7 @@ def test_each_knob_changes_the_configuration(name: str) -> None:
     plain = parse_configuration("default")
     assert (
         made.options or made.preparation != Preparation() or made.dynamic is not None
-        or made.blocks or made.optimizer or made.fixes or made.fixed_modules
+        or made.blocks or made.optimizer or made.fixes or made.fixed_modules or made.longest
     )  # fmt: skip
     assert made.mode == plain.mode
     assert 0 <= knob.share < 1
@@ -79,9 +79,9 @@ def test_the_notation_does_not_depend_on_the_order(knobs: list[Any], random: Any
 
 
 def test_knobs_combine_in_one_notation() -> None:
-    chosen = [BY_NAME["gemm_autotune_tma"], BY_NAME["cuda_graphs"], BY_NAME["gemm_autotune"]]
+    chosen = [BY_NAME["gemm_autotune_tma"], BY_NAME["cuda_graphs"], BY_NAME["gemm_autotune_longest"]]
     assert configuration_of(chosen) == (
-        "default+triton.cudagraphs=True+max_autotune_gemm=True+triton.enable_persistent_tma_matmul=True"
+        "default+triton.cudagraphs=True+max_autotune_gemm=True+longest=8+triton.enable_persistent_tma_matmul=True"
     )
 
 

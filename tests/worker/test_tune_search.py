@@ -26,7 +26,7 @@ GRAPHS = "default+triton.cudagraphs=True"
 TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
 FROZEN = f"{GRAPHS}+freezing=True"
 COMBO = f"{GRAPHS}+combo_kernels=True"
-GEMM = f"{GRAPHS}+max_autotune_gemm=True"
+GEMM = f"{GRAPHS}+max_autotune_gemm=True+longest=8"
 NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
 
 
@@ -46,7 +46,7 @@ def test_the_fastest_combination_wins_and_is_confirmed() -> None:
     assert tuned.confirmation is not None
     assert tuned.confirmation.gain == pytest.approx(2.5)
     assert rows(tuned)[GEMM].outcome is TuneOutcome.WINNER
-    assert rows(tuned)[GEMM].knobs == ("cuda_graphs", "gemm_autotune")
+    assert rows(tuned)[GEMM].knobs == ("cuda_graphs", "gemm_autotune_longest")
     assert rows(tuned)["default"].outcome is TuneOutcome.BASELINE
     result = tuned.result
     assert result is not None
@@ -153,7 +153,7 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
     assert not skipped & set(machine.names())
     assert any("not compiled: the budget of 30 s" in note for note in tuned.notes)
     why = {one.name: one.skipped for one in tuned.knobs}
-    assert why["gemm_autotune"] is why["coordinate_descent"] is Skip.BUDGET
+    assert why["gemm_autotune_longest"] is why["coordinate_descent"] is Skip.BUDGET
 
 
 @pytest.mark.parametrize(("budget", "started"), [(60.0, 0), (120.0, 1)])
@@ -169,11 +169,11 @@ def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
-    slow = {"default": 30.0, GEMM: 200.0}
+    slow = {"default": 40.0, GEMM: 200.0}
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow))
     tuned = machine.search(budget_seconds=120.0, jobs=8)
     assert (rows(tuned)[GEMM].outcome, rows(tuned)[GEMM].skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
     assert [name for name in rows(tuned) if "max_autotune_pointwise" in name]
     longer = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow)).search(budget_seconds=300.0, jobs=8)
     assert rows(longer)[GEMM].outcome is not TuneOutcome.SKIPPED
@@ -185,10 +185,10 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     )
     assert "max_autotune_gemm" in FakeMachine(target).search(budget_seconds=70.0, jobs=8).winner
     short = FakeMachine(target)
-    tuned = short.search(budget_seconds=25.0, jobs=8)  # a compile of 25 s is predicted
+    tuned = short.search(budget_seconds=25.0, jobs=8)  # a compile of 15 s is predicted, and less is left
     assert tuned.winner == GRAPHS
     assert not [name for name in short.names() if "max_autotune_gemm" in name]
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
 
 
 def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(

@@ -217,6 +217,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> 
                 compiling=made.choices.recording,
                 say=made.notes.setdefault,
                 freezes=not configuration.written,
+                longest=configuration.longest,
             )
             recorded = Compilation(made.device, backend=inductor)
             made.backends[key] = Switched(recorded, captured=made.captured, of_step=of_step)

@@ -20,6 +20,7 @@ from fuselight.runtime.freezing import FREEZING, Backend, FreezingBackend, Say
 from fuselight.runtime.layouts import to_channels_last
 from fuselight.torch_api import captured_graphs
 from fuselight.torch_api.inductor_backend import Context, InductorBackend
+from fuselight.torch_api.longest_multiplications import autotuning_longest
 
 _ATTENTION = {
     "flash": "FLASH_ATTENTION",
@@ -64,17 +65,21 @@ def prepared_inductor(
     compiling: Context | None = None,
     say: Say = _unsaid,
     freezes: bool = True,
+    longest: int = 0,
 ) -> Backend:
     """torch.compile's own backend with `mode` and `options`, after `preparation`.
 
-    `compiling` is another context that is in force while Inductor compiles. `freezes` has the option `freezing` freeze
+    `compiling` is another context that is in force while Inductor compiles. With `longest`, only that many
+    multiplications of a graph are timed, if the options time any. `freezes` has the option `freezing` freeze
     weights, which torch alone does not; `say` gets a sentence where it has no effect, at a compile or later. Raises
     RuntimeError for unknown options.
     """
+    few = functools.partial(autotuning_longest, longest) if longest else None
     contexts = [
-        one for one in (_attention(preparation), _precision(preparation), compiling) if one is not None
+        one for one in (_attention(preparation), _precision(preparation), compiling, few) if one is not None
     ]
     tags = [f"+attention={preparation.attention}"] * bool(preparation.attention)
+    tags += [f"+longest={longest}"] * bool(longest)
     inductor = functools.partial(
         InductorBackend,
         mode,

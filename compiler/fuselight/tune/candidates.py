@@ -40,7 +40,7 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
         Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "freezing"}),
         Knobs({"cuda_graphs", "freezing", "combo_kernels"}),
-        Knobs({"cuda_graphs", "gemm_autotune"}),
+        Knobs({"cuda_graphs", "gemm_autotune_longest"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }

@@ -1,0 +1,192 @@
+"""Which multiplications and convolutions of a graph Inductor times, where only the longest are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor.select_algorithm import AlgorithmSelectorCache
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fuselight.report.tuned import Preparation
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.torch_api import longest_multiplications
+from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
+from fuselight.torch_api.longest_multiplications import autotuning_longest
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
+OPTIONS = {"max_autotune_gemm": True}
+Function = Callable[..., list[torch.Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sizes of each multiplication that has several candidates; none is timed in fact."""
+    found: list[str] = []
+    real: Any = AlgorithmSelectorCache.__call__
+
+    def select(selector: Any, name: str, choices: Any, nodes: Any, *args: Any, **named: Any) -> Any:
+        if len(choices) > 1:
+            found.append(str([str(size) for size in nodes[0].get_size()]))
+        return real(selector, name, list(choices)[:1], nodes, *args, **named)
+
+    monkeypatch.setattr(AlgorithmSelectorCache, "__call__", select)
+    return found
+
+
+def square(size: int, count: int = 4) -> torch.Tensor:
+    return torch.zeros(count, size, size)
+
+
+def three(long: torch.Tensor, middle: torch.Tensor, short: torch.Tensor) -> list[torch.Tensor]:
+    """Multiplications of other sizes, one of them twice; Inductor has templates for these on a CPU, too."""
+    return [
+        torch.bmm(long, long),
+        torch.bmm(middle, middle),
+        torch.bmm(middle + 1, middle),
+        torch.bmm(short, short),
+    ]
+
+
+INPUTS = (square(768), square(256), square(128))
+LONG, MIDDLE, SHORT = ("['4', '768', '768']", "['4', '256', '256']", "['4', '128', '128']")
+
+
+def compile_with(
+    longest: int, *inputs: torch.Tensor, function: Function = three, dynamic: bool | None = None
+) -> None:
+    backend = prepared_inductor(Preparation(), None, OPTIONS, dynamic=dynamic, longest=longest)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("longest", "expected"),
+    [
+        (0, [LONG, MIDDLE, MIDDLE, SHORT]),
+        (1, [LONG]),
+        (2, [LONG, MIDDLE, MIDDLE]),
+        (3, [LONG, MIDDLE, MIDDLE, SHORT]),
+    ],
+)
+def test_the_longest_have_candidates_and_the_others_are_the_librarys(
+    timed: list[str], longest: int, expected: list[str]
+) -> None:
+    compile_with(longest, *INPUTS)
+    assert timed == expected
+
+
+def test_the_cached_code_of_one_number_is_not_that_of_another(timed: list[str]) -> None:
+    for longest in (1, 2, 0):
+        before = len(timed)
+        compile_with(longest, *INPUTS)
+        assert len(timed) > before, longest
+
+
+def test_several_short_ones_are_longer_than_one(timed: list[str]) -> None:
+    def several(long: torch.Tensor, short: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.bmm(long, long), *(torch.bmm(short + number, short) for number in range(3))]
+
+    compile_with(1, square(256), square(128), function=several)
+    assert timed == [SHORT] * 3
+
+
+def test_what_cannot_matter_is_not_timed(timed: list[str]) -> None:
+    compile_with(8, square(1536), square(768), square(16))
+    assert timed == ["['4', '1536', '1536']", LONG, LONG]
+
+
+def test_sizes_that_differ_from_call_to_call_are_those_of_the_first() -> None:
+    nodes = list(make_fx(three, tracing_mode="symbolic")(*INPUTS).graph.nodes)
+    shorter = longest_multiplications._shorter(nodes, 1)
+    assert sorted(str(node.args[1]) for node in shorter) == ["middle_1", "middle_1", "short_1"]
+
+
+def test_an_operator_without_an_estimate_is_left_to_inductor(
+    timed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(longest_multiplications, "_operations", lambda *_: None)
+    compile_with(1, *INPUTS)
+    assert timed == [LONG, MIDDLE, MIDDLE, SHORT]
+
+
+def test_a_replay_has_what_was_chosen_and_times_nothing() -> None:
+    def two(long: torch.Tensor, short: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.bmm(long, long), torch.bmm(short, short)]
+
+    inputs = torch.randint(3, (2, 320, 320)).float(), torch.randint(3, (2, 24, 24)).float()  # sums are exact
+    recorder = ChoiceRecorder()
+    backend = prepared_inductor(Preparation(), None, OPTIONS, compiling=recorder.recording, longest=1)
+    with counting_timings() as timed, torch.no_grad():
+        torch.compile(two, backend=backend)(*inputs)
+    assert timed
+    assert ["320" in key for key in recorder.found["algorithms"]] == [True]
+    torch._dynamo.reset()
+    again = prepared_inductor(Preparation(), None, OPTIONS, compiling=lambda: replaying(recorder.found))
+    with counting_timings() as timed, torch.no_grad():
+        found = torch.compile(two, backend=again)(*inputs)
+    assert timed == []
+    torch.testing.assert_close(found, two(*inputs))
+
+
+def _graph(function: Callable[..., Any], *inputs: torch.Tensor) -> list[torch.fx.Node]:
+    return list(make_fx(function, tracing_mode="fake")(*inputs).graph.nodes)
+
+
+def test_convolutions_and_their_gradients_have_an_estimate() -> None:
+    def step(images: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        made = torch.nn.functional.conv2d(images, weight)
+        return torch.autograd.grad(made.sum(), weight)[0]
+
+    nodes = _graph(step, torch.randn(2, 8, 16, 16), torch.randn(4, 8, 3, 3, requires_grad=True))
+    convolutions = [one for one in nodes if "convolution" in str(one.target)]
+    assert len(convolutions) == 2
+    assert longest_multiplications._shorter(nodes, 1) < set(convolutions)
+    assert longest_multiplications._shorter(nodes, 2) == frozenset()
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch was built without MKL")  # type: ignore[no-untyped-call]
+def test_frozen_linear_layers_of_a_cpu_have_an_estimate(timed: list[str]) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide, self.narrow = torch.nn.Linear(64, 4096), torch.nn.Linear(4096, 8)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.narrow(self.wide(x))
+
+    options = {**OPTIONS, "max_autotune_gemm_backends": "CPP,ATEN", "freezing": True}
+    for longest, expected in ((2, ["['1024', '64']", "['1024', '4096']"]), (1, ["['1024', '64']"])):
+        timed.clear()
+        torch._dynamo.reset()
+        backend = prepared_inductor(Preparation(), None, options, longest=longest)
+        with torch.no_grad():
+            torch.compile(Net().eval(), backend=backend)(torch.ones(1024, 64))
+        assert timed == expected
+
+
+def test_sizes_that_depend_on_data_are_left_to_inductor() -> None:
+    def selected(mask: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return weight[mask] @ weight
+
+    nodes = list(make_fx(selected, tracing_mode="symbolic")(torch.ones(8) > 0, torch.ones(8, 8)).graph.nodes)
+    assert any("mm" in str(node.target) for node in nodes)
+    assert longest_multiplications._shorter(nodes, 1) == frozenset()
+
+
+def test_a_graph_without_multiplications_compiles() -> None:
+    with autotuning_longest(1), torch.no_grad():
+        found = torch.compile(torch.sin, backend="inductor")(torch.ones(4))
+    torch.testing.assert_close(found, torch.ones(4).sin())

@@ -1,0 +1,227 @@
+"""Searches and replays on a machine with one or more GPUs, each with its share of the cores, in a limited time.
+
+    PYTHONPATH=compiler python -m benchmarks.tuning_on_gpus search FOLDER --lane NAME:BUDGET,... [--lane ...]
+        [--seconds 560] [-- OPTION...]
+    PYTHONPATH=compiler python -m benchmarks.tuning_on_gpus replay FOLDER --lane NAME,... [--lane ...]
+        [--seconds 540] [-- OPTION...]
+    PYTHONPATH=compiler:. python -m benchmarks.tuning_on_gpus merge PAGES FOLDER...
+
+The searches (benchmarks.tune_models) or replays (benchmarks.replay) of a lane run one after the other, the lanes side
+by side: the first lane on the first GPU, the second on the second, and so on in turn. The lanes of one GPU share its
+cores, and give each other turns to time. FOLDER gets `lanes/` with the output of each, `models.jsonl`,
+`fuselight-tuned.json` and `replays.jsonl`; of a lane that is cut off after `--seconds`, what it has written by then.
+What comes after `--` goes to each command. `merge` adds folders to the results in PAGES (`tuning.jsonl`,
+`fuselight-tuned.json`), the latest last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fuselight import tuned_file
+
+_ROWS, _REPLAYS, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "tuning.jsonl"
+_LEAST_SECONDS = 20.0
+"""A command that has less time left is not started."""
+_GRACE = 10.0
+"""Seconds that a command gets to end its processes."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Commands that run one after the other on one GPU."""
+
+    number: int
+    gpu: str
+    """Value of CUDA_VISIBLE_DEVICES; empty without a GPU."""
+    cores: frozenset[int]
+    commands: tuple[tuple[str, ...], ...]
+
+
+def main() -> int:
+    """Run the lanes, or merge; the exit code is 0 if every command ended well."""
+    given = sys.argv[1:]
+    own, passed_on = (
+        (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
+    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=("search", "replay", "merge"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("more", type=Path, nargs="*", help="of merge: the folders to add")
+    parser.add_argument("--lane", action="append", default=[], help="models: NAME:BUDGET,... or NAME,...")
+    parser.add_argument("--seconds", type=float, default=560.0)
+    asked = parser.parse_args(own)
+    folder = asked.folder.resolve()
+    if asked.what == "merge":
+        print(merged(folder, asked.more))
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + asked.seconds
+    make = searches if asked.what == "search" else replays
+    lanes = lanes_of(
+        [make(one, folder, number, passed_on, asked.seconds) for number, one in enumerate(asked.lane)]
+    )
+    with ThreadPoolExecutor(len(lanes) or 1) as pool:
+        codes = list(pool.map(lambda lane: run_lane(lane, folder, until), lanes))
+    collect(folder)
+    return int(any(codes))
+
+
+def searches(
+    text: str, folder: Path, number: int, options: Sequence[str], _seconds: float
+) -> list[tuple[str, ...]]:
+    """The commands of a lane `NAME:BUDGET,...`: searches of one budget in a row are one command."""
+    groups: list[tuple[str, list[str]]] = []
+    for part in text.split(","):
+        name, _, budget = part.partition(":")
+        if not budget:
+            raise SystemExit(f"no budget for {name!r} in {text!r}: write {name}:120")
+        if not groups or groups[-1][0] != budget:
+            groups.append((budget, []))
+        groups[-1][1].append(name)
+    out = folder / "lanes" / f"search{number}"
+    return [
+        (
+            *("benchmarks.tune_models", "--models", ",".join(names), "--budget", each),
+            *("--out", str(out), "--sources", str(folder / "sources"), *options),
+        )
+        for each, names in groups
+    ]  # fmt: skip
+
+
+def replays(
+    text: str, folder: Path, number: int, options: Sequence[str], seconds: float
+) -> list[tuple[str, ...]]:
+    """The command of a lane `NAME,...`."""
+    out = folder / "lanes" / f"replay{number}"
+    out.mkdir(parents=True, exist_ok=True)
+    arguments = ("--models", text, "--out", str(out / _REPLAYS), "--minutes", f"{(seconds - 100) / 60:.2f}")
+    return [("benchmarks.replay", str(folder), *arguments, *options)]
+
+
+def lanes_of(commands: Sequence[Sequence[tuple[str, ...]]]) -> list[Lane]:
+    """The lanes, in turn on the GPUs of this machine, each of which has its share of the cores."""
+    gpus = _gpus() or [""]
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    share = max(1, len(cores) // len(gpus))
+    made = []
+    for number, of_lane in enumerate(commands):
+        place = number % len(gpus)
+        own = frozenset(cores[place * share : (place + 1) * share])
+        made.append(Lane(number, gpus[place], own, tuple(of_lane)))
+    return made
+
+
+def _gpus() -> list[str]:
+    """The GPUs that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if allowed is not None:
+        return [one for one in allowed.split(",") if one]
+    with contextlib.suppress(OSError):
+        asked = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+        return (
+            [str(number) for number, _ in enumerate(asked.stdout.splitlines())]
+            if not asked.returncode
+            else []
+        )
+    return []
+
+
+def run_lane(lane: Lane, folder: Path, until: float) -> int:
+    """Run the commands of a lane; returns the first exit code that is not 0, 1 for a command that was cut off."""
+    # Searches find each other by a file in the folder of temporary files: those of one GPU must.
+    temporary = folder / "tmp" / f"gpu{lane.gpu}"
+    temporary.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    if lane.gpu:
+        environment["CUDA_VISIBLE_DEVICES"] = lane.gpu
+    worst = 0
+    for command in lane.commands:
+        left = until - time.monotonic()
+        if left < _LEAST_SECONDS:
+            print(f"lane {lane.number}: no time for {' '.join(command)}", file=sys.stderr, flush=True)
+            return 1
+        worst = worst or _run(command, environment, lane.cores, left)
+    return worst
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], cores: frozenset[int], left: float) -> int:
+    process = subprocess.Popen([sys.executable, "-m", *command], env=environment, start_new_session=True)
+    if cores:
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(process.pid, cores)
+    try:
+        return process.wait(left)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return 1
+
+
+def collect(folder: Path) -> None:
+    """Put the output of all lanes into the folder itself."""
+    for name in (_ROWS, _REPLAYS):
+        rows = list(_rows_of([folder / name, *sorted((folder / "lanes").glob(f"*/{name}"))]).values())
+        _write_rows(folder / name, rows)
+    _keep(folder, sorted((folder / "lanes").glob(f"*/{tuned_file.NAME}")))
+
+
+def merged(pages: Path, folders: Iterable[Path]) -> str:
+    """Add folders to the results in `pages`; returns which rows changed. The order of the rows stays."""
+    rows = _rows_of([pages / _PAGE_ROWS])
+    changed: dict[str, list[str]] = {}
+    for folder in folders:
+        for name, row in _rows_of([folder / _ROWS]).items():
+            if "failure" not in row:
+                rows[name] = {**row, "replayed": rows.get(name, {}).get("replayed", {})}
+                changed.setdefault(name, []).append("searched")
+        for name, row in _rows_of([folder / _REPLAYS]).items():
+            if name in rows:
+                rows[name] = {**rows[name], "replayed": row}
+                changed.setdefault(name, []).append("replayed")
+        _keep(pages, [folder / tuned_file.NAME])
+    _write_rows(pages / _PAGE_ROWS, list(rows.values()))
+    return "\n".join(f"{name}: {', '.join(what)}" for name, what in changed.items())
+
+
+def _keep(folder: Path, files: Iterable[Path]) -> None:
+    for path in files:
+        found = tuned_file.read(path)
+        if found is not None:
+            tuned_file.keep(folder / tuned_file.NAME, found.results)
+
+
+def _rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """The last row of each model, in the order of their first; a line that was cut off is ignored."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in files:
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                found[row["model"]] = row
+    return found
+
+
+def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Lanes of searches and replays on a machine with several GPUs, and how their output is added to the results."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import tuning_on_gpus
+from benchmarks.tuning_on_gpus import Lane, collect, lanes_of, merged, replays, run_lane, searches
+from fuselight import tuned_file
+from fuselight.report import Numerics, TunedResult, Work
+
+
+def test_searches_of_one_budget_are_one_command(tmp_path: Path) -> None:
+    made = searches("a:90,b:90,c:300,d:90", tmp_path, 2, ["--fixed-modules"], 560.0)
+    assert [one[:5] for one in made] == [
+        ("benchmarks.tune_models", "--models", "a,b", "--budget", "90"),
+        ("benchmarks.tune_models", "--models", "c", "--budget", "300"),
+        ("benchmarks.tune_models", "--models", "d", "--budget", "90"),
+    ]
+    assert all(one[-1] == "--fixed-modules" for one in made)
+    assert len({one[one.index("--out") + 1] for one in made}) == 1
+
+
+def test_a_search_without_a_budget_says_how_to_write_it(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no budget for 'b' in 'a:90,b': write b:120"):
+        searches("a:90,b", tmp_path, 0, [], 560.0)
+
+
+def test_lanes_take_turns_on_the_gpus_and_share_their_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-7")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)), raising=False)
+    lanes = lanes_of([[("one",)], [("two",)], [("three",)]])
+    assert [(lane.gpu, sorted(lane.cores)) for lane in lanes] == [
+        ("4", [0, 1, 2, 3]),
+        ("GPU-7", [4, 5, 6, 7]),
+        ("4", [0, 1, 2, 3]),
+    ]
+
+
+def test_without_a_gpu_a_lane_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1}, raising=False)
+    (lane,) = lanes_of([[("one",)]])
+    assert (lane.gpu, lane.cores) == ("", frozenset({0, 1}))
+
+
+def test_a_lane_ends_in_time_and_starts_nothing_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sleeps.py").write_text("import time\nprint('started', flush=True)\ntime.sleep(100)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(tuning_on_gpus, "_LEAST_SECONDS", 0.5)
+    lane = Lane(0, "", frozenset(), (("sleeps",), ("sleeps",)))
+    began = time.monotonic()
+    assert run_lane(lane, tmp_path, began + 3.0) == 1
+    assert time.monotonic() - began < 60
+    said = capfd.readouterr()
+    assert said.out.count("started") == 1
+    assert "no time for sleeps" in said.err
+
+
+def _result(name: str, us: float) -> TunedResult:
+    return TunedResult(f"{name}.py", "call", Work.INFERENCE, Numerics.EXACT, "NVIDIA H100", us=us)
+
+
+def _write(path: Path, *rows: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_what_the_lanes_wrote_is_collected_and_added_to_the_results(tmp_path: Path) -> None:
+    pages, run = tmp_path / "pages", tmp_path / "run"
+    _write(
+        pages / "tuning.jsonl",
+        {"model": "b", "seconds": 1, "replayed": {"us": 10}},
+        {"model": "a", "seconds": 2},
+    )
+    tuned_file.keep(pages / tuned_file.NAME, [_result("a", 100.0), _result("b", 10.0)])
+    _write(run / "lanes" / "search0" / "models.jsonl", {"model": "a", "seconds": 3})
+    tuned_file.keep(run / "lanes" / "search0" / tuned_file.NAME, [_result("a", 90.0)])
+    _write(run / "lanes" / "search1" / "models.jsonl", {"model": "b", "failure": "the worker ended"})
+    (run / "lanes" / "replay0").mkdir()
+    (run / "lanes" / "replay0" / "replays.jsonl").write_text('{"model": "a", "us": 91}\n{"model": "b", "us"')
+    collect(run)
+    assert _read(run / "models.jsonl") == [
+        {"model": "a", "seconds": 3},
+        {"model": "b", "failure": "the worker ended"},
+    ]
+    assert merged(pages, [run]) == "a: searched, replayed"
+    assert _read(pages / "tuning.jsonl") == [
+        {"model": "b", "seconds": 1, "replayed": {"us": 10}},
+        {"model": "a", "seconds": 3, "replayed": {"model": "a", "us": 91}},
+    ]
+    kept = tuned_file.read(pages / tuned_file.NAME)
+    assert kept is not None
+    assert {one.file: one.us for one in kept.results} == {"a.py": 90.0, "b.py": 10.0}
+
+
+def test_replays_leave_time_to_write_what_is_ready(tmp_path: Path) -> None:
+    ((*command,),) = replays("a,b", tmp_path, 0, ["--processes", "3"], 540.0)
+    assert command[:2] == ["benchmarks.replay", str(tmp_path)]
+    assert float(command[command.index("--minutes") + 1]) * 60 == pytest.approx(440, abs=1)

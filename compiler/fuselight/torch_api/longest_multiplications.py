@@ -58,7 +58,11 @@ def autotuning_longest(count: int) -> Iterator[None]:
 def _library_for_the_others(
     real: Callable[..., Any], selector: Any, name: str, choices: Any, *args: Any, **named: Any
 ) -> Any:
-    """Leave one candidate to a multiplication that is not among the longest: a single one is not timed."""
+    """Leave one candidate to a multiplication that is not among the longest: a single one is not timed.
+
+    The first of the library's is what Inductor takes without timing. (A later one of `addmm` adds a bias that is
+    expanded to a matrix, which is slower than the library's own addition of a vector.)
+    """
     lowering: Any = sys.modules["torch._inductor.virtualized"].V.graph
     short: frozenset[torch.fx.Node] = getattr(lowering, "_fuselight_short", frozenset())
     every = list(choices)

@@ -247,7 +247,7 @@ class RunClient:
                     if chunk and key.fd == outlet:
                         yield from self._read(chunk)
                     elif chunk:
-                        self._printed = (self._printed + chunk.decode("utf-8", "backslashreplace"))[-_TAIL:]
+                        self._note(chunk)
                     elif key.fd == outlet:
                         return
                     else:
@@ -264,11 +264,18 @@ class RunClient:
         except wire.WireError as error:
             raise WorkerLostError(str(error)) from None
 
+    def _note(self, printed: bytes) -> None:
+        self._printed = (self._printed + printed.decode("utf-8", "backslashreplace"))[-_TAIL:]
+
     def _how_it_ended(self) -> str:
         status = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = self._process.wait(_CLOSE_SECONDS)
+            if self._process.stderr is not None:  # its last words, which may come after the end of its output
+                with contextlib.suppress(BlockingIOError):
+                    while chunk := os.read(self._process.stderr.fileno(), _CHUNK):
+                        self._note(chunk)
         last = (self._printed.strip().splitlines() or [""])[-1][:300]
         how = f"ended with status {status}"
         if status is not None and status < 0:

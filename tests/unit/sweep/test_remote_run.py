@@ -105,6 +105,10 @@ class Deadline:
 DYING = {
     "before it is ready": ("sys.exit(3)", "ended with status 3"),
     "printing why": ("print('no torch', file=sys.stderr); sys.exit(1)", "ended with status 1: no torch"),
+    "printing why at last": (
+        "os.close(1); time.sleep(0.3); print('no torch', file=sys.stderr); sys.exit(1)",
+        "ended with status 1: no torch",
+    ),
     "in the run": ("send(**hello); ask(); os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
     "with nonsense": ("os.write(1, b'nonsense' * 9)", "expected a message at byte 0"),
 }

@@ -101,6 +101,10 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
         comments.append(
             "# Kernels are tuned again in each process; replay the choices with backend='fuselight'"
         )
+    if "+longest=" in result.configuration:
+        comments.append(
+            "# All multiplications are timed in each process, also those that the search left to the library"
+        )
     freezing = freezing_code(result)
     if freezing:
         comments.append(

@@ -131,3 +131,9 @@ def test_the_replay_passes_what_a_backend_cannot_set() -> None:
     code = replay_code(result(fixed_modules=True))
     ast.parse(code)
     assert GUARD_OPTION in code
+
+
+def test_the_code_says_that_it_times_every_multiplication() -> None:
+    code = compile_code(result(configuration="default+max_autotune_gemm=True+longest=8"))
+    assert "# All multiplications are timed in each process" in code
+    assert "All multiplications" not in compile_code(result(configuration="default+max_autotune_gemm=True"))

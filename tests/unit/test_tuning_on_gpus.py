@@ -65,6 +65,17 @@ def test_a_lane_ends_in_time_and_starts_nothing_too_late(
     assert "no time for sleeps" in said.err
 
 
+def test_a_command_that_fails_does_not_hold_up_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fails.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "works.py").write_text("print('worked', flush=True)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    lane = Lane(0, "", frozenset(), (("fails",), ("works",)))
+    assert run_lane(lane, tmp_path, time.monotonic() + 60.0) == 3
+    assert "worked" in capfd.readouterr().out
+
+
 def _result(name: str, us: float) -> TunedResult:
     return TunedResult(f"{name}.py", "call", Work.INFERENCE, Numerics.EXACT, "NVIDIA H100", us=us)
 

@@ -293,3 +293,21 @@ def test_a_choice_after_timed_epilogues_is_recorded() -> None:
     recorder._finalizing(lambda _buffer, _callers: None, None, {None: callers[0]})
     recorder._finalizing(lambda _buffer, _callers: None, None, callers[1])
     assert recorder.found == {"algorithms": {keyed[0]: keyed[1]}}
+
+
+def test_configurations_under_a_tag_of_the_caches_are_recorded_and_seeded() -> None:
+    configuration = {"XBLOCK": 128, "num_warps": 4, "num_stages": 1, "configs_hash": "a"}
+    path = kernel_choices._written(SOURCE)
+    with torch.compiler.config.patch(cache_key_tag="+longest=8"):  # type: ignore[attr-defined]
+        kernel_choices._seed(path, configuration)
+        tagged, plain = (kernel_choices._best_config_path(path, tag) for tag in ("+longest=8", ""))
+        assert tagged is not None
+        assert plain is not None
+        assert tagged != plain
+        assert Path(tagged).read_text() == Path(plain).read_text() == json.dumps(configuration)
+        Path(plain).unlink()  # as where this process tuned the kernel, not a worker process
+        recorder = ChoiceRecorder()
+        with recorder.recording():
+            pass
+    assert recorder.found["triton"] == {kernel_key(SOURCE): configuration}
+    assert "triton" not in ChoiceRecorder().found

@@ -23,7 +23,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +66,14 @@ class ChoiceRecorder:
     _fusion: dict[str, bool] = field(default_factory=dict)
     """False for what was not fused. What was fused has no entry: Inductor fuses what it does not time."""
     _multi_kernel: dict[str, int] = field(default_factory=dict)
+    _tags: set[str] = field(default_factory=lambda: {""})
+    """Tags of torch's caches under which kernels were tuned; those that worker processes compile have none."""
 
     @property
     def found(self) -> dict[str, dict[str, Any]]:
         """All choices, by family and key; families without a choice are left out."""
         families: dict[str, dict[str, Any]] = {
-            TRITON: {**self._scaled, **_stored_configurations()},
+            TRITON: {**self._scaled, **_stored_configurations(self._tags)},
             ALGORITHMS: dict(self._algorithms),
             PADDING: dict(self._padding),
             FUSION: dict(self._fusion),
@@ -82,6 +84,7 @@ class ChoiceRecorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Record what is chosen while Inductor compiles."""
+        self._tags.add(_tag_in_force())
         with contextlib.ExitStack() as stack:
             select: Any = importlib.import_module("torch._inductor.select_algorithm")
             pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
@@ -429,8 +432,18 @@ def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> None:
     taken.config.found_by_coordesc = True  # no search around it either
 
 
-def _best_config_path(source_path: str) -> str | None:
-    """Where Inductor's runtime looks for the configuration of the kernel in this file."""
+def _tag_in_force() -> str:
+    return str(getattr(getattr(torch.compiler, "config", None), "cache_key_tag", "") or "")
+
+
+def _best_config_path(source_path: str, tag: str = "") -> str | None:
+    """Where Inductor's runtime looks for the configuration of the kernel in this file, under a tag of its caches."""
+    shared: Any = getattr(torch.compiler, "config", None)
+    with shared.patch(cache_key_tag=tag) if hasattr(shared, "cache_key_tag") else contextlib.nullcontext():
+        return _path_in_force(source_path)
+
+
+def _path_in_force(source_path: str) -> str | None:
     module: Any = importlib.import_module("torch._inductor.runtime.autotune_cache")
     meta = {
         "autotune_local_cache": True,
@@ -442,8 +455,8 @@ def _best_config_path(source_path: str) -> str | None:
     return str(local[1]) if local else None
 
 
-def _stored_configurations() -> dict[str, dict[str, Any]]:
-    """The configurations that this process's Inductor cache has, by key of the kernel."""
+def _stored_configurations(tags: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The configurations that this process's Inductor cache has under these tags, by key of the kernel."""
     if "torch._inductor.runtime.autotune_cache" not in sys.modules:
         return {}  # no kernel had a choice
     folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
@@ -452,16 +465,16 @@ def _stored_configurations() -> dict[str, dict[str, Any]]:
         os.path.dirname(path) for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.best_config"))
     }
     for path in sorted(path for one in folders for path in glob.glob(os.path.join(glob.escape(one), "*.py"))):
-        stored = _best_config_path(path)
-        try:
-            with open(stored or "", encoding="utf-8") as file:
-                config = json.load(file)
-            with open(path, encoding="utf-8") as file:
-                source = file.read()
-        except (OSError, ValueError):
-            continue  # a kernel without a choice
-        if isinstance(config, dict):
-            found[kernel_key(source)] = config
+        for tag in sorted(tags):
+            try:
+                with open(_best_config_path(path, tag) or "", encoding="utf-8") as file:
+                    config = json.load(file)
+                with open(path, encoding="utf-8") as file:
+                    source = file.read()
+            except (OSError, ValueError):
+                continue  # a kernel without a choice
+            if isinstance(config, dict):
+                found[kernel_key(source)] = config
     return found
 
 
@@ -474,9 +487,13 @@ def _written(source: str) -> str:
 
 def _seed(path: str, choice: Mapping[str, Any]) -> None:
     """Store a kernel's configuration where Inductor's runtime looks for it, here and in its worker processes."""
-    stored = _best_config_path(path)
-    if stored is None or os.path.exists(stored):
-        return
+    for tag in {"", _tag_in_force()}:  # which know no tag
+        stored = _best_config_path(path, tag)
+        if stored is not None and not os.path.exists(stored):
+            _store(stored, choice)
+
+
+def _store(stored: str, choice: Mapping[str, Any]) -> None:
     with contextlib.suppress(OSError):  # a read-only cache: the kernel is tuned as without us
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(stored))
         with os.fdopen(handle, "w", encoding="utf-8") as out:

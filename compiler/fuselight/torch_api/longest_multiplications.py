@@ -3,8 +3,8 @@
 
 `max_autotune_gemm` compiles and times some twenty kernels for each multiplication of other sizes, which takes seconds
 each, also where the whole of them takes a hundredth of a call. Invariant: which ones are left to Inductor depends on
-the graph alone, by an estimate, never on a measurement; the others get the library's implementation, as without the
-option.
+the graph alone, by an estimate, never on a measurement; the others get the library's implementation, as if it had
+won.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _START = 2e-6
 """Seconds that the smallest kernel takes."""
 _LINEAR = frozenset({"_linear_pointwise", "_mkl_linear"})
 """Operators of oneDNN and MKL, for which torch has no formula: the input's last size is what is summed over."""
+
+_NOT_TIMED = "convolution_backward"
+"""Has a formula, but Inductor leaves it to the library, or has an option of its own for it."""
 
 
 @contextlib.contextmanager
@@ -112,7 +115,7 @@ def _operations(packet: Any, node: torch.fx.Node, result: Any) -> int | None:
         return 2 * math.prod(_numbers(result.shape)) * _numbers(source.meta["val"].shape)[-1]
     flops: Any = importlib.import_module("torch.utils.flop_counter")
     formula = flops.flop_registry.get(packet)
-    if formula is None or "attention" in packet.__name__:
+    if formula is None or "attention" in packet.__name__ or packet.__name__ == _NOT_TIMED:
         return None
     args, named = pytree.tree_map(_shape, (node.args, node.kwargs))
     return int(formula(*args, **named, out_val=pytree.tree_map(_shape, result)))

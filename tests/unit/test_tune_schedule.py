@@ -120,3 +120,15 @@ def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains:
         assert len(groups) == len(set(groups))
         known[proposed] = gain
     raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")
+
+
+def test_a_knob_does_not_take_the_place_of_a_better_one_of_its_group() -> None:
+    flash, cudnn = "attention_flash", "attention_cudnn"
+    made = Planner([BY_NAME[name] for name in (GRAPHS, flash, cudnn, "combo_kernels")], noise=0.0)
+    best = knobs(GRAPHS, cudnn, "combo_kernels")
+    tried = {
+        knobs(GRAPHS): 1.5, knobs(GRAPHS, flash): 1.7, knobs(GRAPHS, cudnn): 1.8, best: 1.9,
+    }  # fmt: skip
+    assert made.next(best, tried, ()) is None
+    better = {**tried, knobs(GRAPHS, flash): 1.85}
+    assert made.next(best, better, ()) == knobs(GRAPHS, flash, "combo_kernels")

@@ -112,7 +112,10 @@ class Planner:
         return tuple(one for name, one in self._settings.items() if name not in tried)
 
     def _combined(self, best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
-        """`best` with each knob that made another set faster, the largest gain first."""
+        """`best` with each knob that made another set faster, the largest gain first.
+
+        A knob does not take the place of one of its group that gained more.
+        """
         gains: dict[str, float] = {}
         for knobs, gain in known.items():
             for name in knobs - best:
@@ -120,7 +123,10 @@ class Planner:
                 if before > 0 and gain > before * (1 + self._noise):
                     gains[name] = max(gains.get(name, 0.0), gain / before)
         for name in sorted(gains, key=lambda one: -gains[one]):
-            if (combined := self._with(best, name)) is not None:
+            group = self._group(name)
+            rivals = [_gain_of(one, known) for one in best if group and self._group(one) == group]
+            combined = self._with(best, name)
+            if combined is not None and gains[name] > max(rivals, default=1.0):
                 yield combined
 
     def _added(
@@ -160,3 +166,13 @@ class Planner:
             others_work = (known.get(knobs - {name}, 1.0) > 0 for name in knobs)
             tried |= {name for name, blamed in zip(knobs, others_work, strict=True) if gain > 0 or blamed}
         return tried
+
+
+def _gain_of(name: str, known: Mapping[Knobs, float]) -> float:
+    """The largest speed-up of a set with this knob over the same set without it; 1 if none was measured."""
+    pairs = (
+        (gain, known.get(one - {name}, 1.0 if len(one) == 1 else 0.0))
+        for one, gain in known.items()
+        if name in one
+    )
+    return max((gain / before for gain, before in pairs if before > 0), default=1.0)

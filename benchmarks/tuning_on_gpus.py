@@ -197,7 +197,7 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
     for folder in folders:
         for name, row in _rows_of([folder / _ROWS]).items():
             if "failure" not in row:
-                rows[name] = {**row, "replayed": rows.get(name, {}).get("replayed", {})}
+                rows[name] = {**row, "replayed": {}}  # an earlier replay is that of another result
                 changed.setdefault(name, []).append("searched")
         for name, row in _rows_of([folder / _REPLAYS]).items():
             if name in rows:
@@ -216,13 +216,14 @@ def _keep(folder: Path, files: Iterable[Path]) -> None:
 
 
 def _rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The last row of each model, in the order of their first; a line that was cut off is ignored."""
+    """The last row of each model, the last decision if it has one; a line that was cut off is ignored."""
     found: dict[str, dict[str, Any]] = {}
     for path in files:
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError):
                 row = json.loads(line)
-                found[row["model"]] = row
+                if "failure" not in row or "failure" in found.get(row["model"], row):
+                    found[row["model"]] = row
     return found
 
 

@@ -107,6 +107,9 @@ def test_what_the_lanes_wrote_is_collected_and_added_to_the_results(tmp_path: Pa
         {"model": "a", "seconds": 3},
         {"model": "b", "failure": "the worker ended"},
     ]
+    _write(run / "lanes" / "search2" / "models.jsonl", {"model": "a", "failure": "cut off"})
+    collect(run)
+    assert _read(run / "models.jsonl")[0] == {"model": "a", "seconds": 3}
     assert merged(pages, [run]) == "a: searched, replayed"
     assert _read(pages / "tuning.jsonl") == [
         {"model": "b", "seconds": 1, "replayed": {"us": 10}},
@@ -115,6 +118,14 @@ def test_what_the_lanes_wrote_is_collected_and_added_to_the_results(tmp_path: Pa
     kept = tuned_file.read(pages / tuned_file.NAME)
     assert kept is not None
     assert {one.file: one.us for one in kept.results} == {"a.py": 90.0, "b.py": 10.0}
+
+
+def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:
+    pages, run = tmp_path / "pages", tmp_path / "run"
+    _write(pages / "tuning.jsonl", {"model": "a", "seconds": 2, "replayed": {"us": 10}})
+    _write(run / "models.jsonl", {"model": "a", "seconds": 3})
+    assert merged(pages, [run]) == "a: searched"
+    assert _read(pages / "tuning.jsonl") == [{"model": "a", "seconds": 3, "replayed": {}}]
 
 
 def test_replays_leave_time_to_write_what_is_ready(tmp_path: Path) -> None:

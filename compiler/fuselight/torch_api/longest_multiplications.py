@@ -20,6 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fuselight.torch_api.patching import wrapped
+from fuselight.torch_api.size_hints import size_hint
 
 _LEAST_SHARE = 0.01
 """The part of the estimated time of all multiplications below which no choice can matter."""
@@ -145,9 +146,8 @@ def _numbers(sizes: Sequence[Any]) -> list[int]:
 
 
 def _number(size: Any) -> int:
-    """The value of a size for the current inputs, without a guard. Raises ValueError if it depends on data."""
-    if not isinstance(size, torch.SymInt):
-        return int(size)
-    if not size.node.has_hint():
+    """The value of a size for the current inputs. Raises ValueError if it depends on data."""
+    hint = size_hint(size)
+    if hint is None:
         raise ValueError(f"{size} depends on data")
-    return int(size.node.hint)
+    return hint

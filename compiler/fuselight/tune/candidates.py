@@ -47,7 +47,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
 """What is compiled beside `default`, before its profile says which knobs can help, by device."""
 _LEAST_FOR_AUTOTUNING = 100.0
 """Seconds of budget below which no compile that times kernels starts before the profile is known. On an H100 with 16
-cores such a compile takes 56 to more than 90 s (docs/results/tuning.md) and half of the cores."""
+cores a compile that times all multiplications takes 56 to more than 90 s (docs/results/tuning.md) and half of the
+cores; one that times the longest was not measured yet."""
 _FIXED_MODULES = BY_NAME["fixed_modules"]
 """Costs little compile time and makes no call slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")

@@ -22,8 +22,8 @@ import torch._inductor.utils
 
 from fuselight.report import Device
 from fuselight.torch_api.patching import forget, patched, wrapped
+from fuselight.torch_api.size_hints import size_hint
 from fuselight.virtual_gpu.device_interface import answering
-from fuselight.virtual_gpu.partitioner import size_hint
 from fuselight.virtual_gpu.scheduler_nodes import hint
 
 UNDECIDABLE = frozenset(

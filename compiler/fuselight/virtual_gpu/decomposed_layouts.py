@@ -18,7 +18,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fuselight.virtual_gpu.partitioner import size_hint
+from fuselight.torch_api.size_hints import size_hint
 from fuselight.virtual_gpu.retarget import CUDA, Table, on_device, traced_as
 
 

@@ -16,6 +16,7 @@ import torch._inductor.compile_fx
 import torch.fx
 
 from fuselight.torch_api.patching import wrapped
+from fuselight.torch_api.size_hints import size_hint
 
 
 @contextlib.contextmanager
@@ -73,14 +74,6 @@ def storage_of(value: torch.Tensor) -> tuple[int, int | None]:
     """Which storage a tensor, fake or real, lies in, and its bytes; None where they depend on data."""
     storage = value.untyped_storage()
     return storage._cdata, size_hint(storage.nbytes())
-
-
-def size_hint(size: Any) -> int | None:
-    """The value of a size for the current inputs, without a guard; None if it depends on data."""
-    if not isinstance(size, torch.SymInt):
-        return int(size)
-    node = size.node
-    return int(node.hint) if node.has_hint() else None
 
 
 def _is_free(node: torch.fx.Node) -> bool:

@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fuselight.report import KernelKind, Phase
-from fuselight.virtual_gpu.partitioner import size_hint
+from fuselight.torch_api.size_hints import size_hint
 
 SHORT_DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuselight.configurations import MODES
 from fuselight.measure.accuracy import RANDOM
 from fuselight.protocol import TunePlan
-from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome
+from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome, Work
 from fuselight.tune.schedule import Budget
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial
@@ -27,6 +27,7 @@ TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
 FROZEN = f"{GRAPHS}+freezing=True"
 COMBO = f"{GRAPHS}+combo_kernels=True"
 GEMM = f"{GRAPHS}+max_autotune_gemm=True+longest=8"
+FROZEN_GEMM = f"{FROZEN}+max_autotune_gemm=True+longest=8"
 NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
 
 
@@ -157,26 +158,31 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
 
 
 @pytest.mark.parametrize(("budget", "started"), [(60.0, 0), (120.0, 1)])
+@pytest.mark.parametrize(
+    ("work", "name"), [(Work.INFERENCE, FROZEN_GEMM), (Work.FORWARD_BACKWARD, GEMM)], ids=["frozen", "not"]
+)
 def test_a_compile_that_times_kernels_starts_early_only_with_a_long_budget(
-    budget: float, started: int
+    work: Work, name: str, budget: float, started: int
 ) -> None:
-    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={"default": 20.0, GEMM: 90.0}))
-    machine.search(budget_seconds=budget, jobs=8)
-    assert machine.names().count(GEMM) == started
+    machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={"default": 20.0, name: 90.0}))
+    machine.search(budget_seconds=budget, jobs=8, work=work)
+    assert machine.names()[:9].count(name) == started
+    assert len([one for one in machine.names()[:9] if "max_autotune_gemm" in one]) == started, "one at a time"
 
 
 def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
-    slow = {"default": 40.0, GEMM: 200.0}
+    slow = {"default": 50.0, FROZEN_GEMM: 200.0}
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow))
-    tuned = machine.search(budget_seconds=120.0, jobs=8)
-    assert (rows(tuned)[GEMM].outcome, rows(tuned)[GEMM].skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
+    tuned = machine.search(budget_seconds=105.0, jobs=8)
+    found = rows(tuned)[FROZEN_GEMM]
+    assert (found.outcome, found.skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
     assert [name for name in rows(tuned) if "max_autotune_pointwise" in name]
     longer = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow)).search(budget_seconds=300.0, jobs=8)
-    assert rows(longer)[GEMM].outcome is not TuneOutcome.SKIPPED
+    assert rows(longer)[FROZEN_GEMM].outcome is not TuneOutcome.SKIPPED
 
 
 def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> None:
@@ -185,7 +191,7 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     )
     assert "max_autotune_gemm" in FakeMachine(target).search(budget_seconds=70.0, jobs=8).winner
     short = FakeMachine(target)
-    tuned = short.search(budget_seconds=25.0, jobs=8)  # a compile of 15 s is predicted, and less is left
+    tuned = short.search(budget_seconds=20.0, jobs=8)  # a compile of 11 s is predicted, and less is left
     assert tuned.winner == GRAPHS
     assert not [name for name in short.names() if "max_autotune_gemm" in name]
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
@@ -198,8 +204,12 @@ def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}))
     machine.search(budget_seconds=90.0, jobs=1)
     first = [
-        next(place for place, name in enumerate(machine.names()) if option in name)
-        for option in ("max_autotune_pointwise", "max_autotune_gemm", "coordinate_descent_tuning")
+        next(place for place, name in enumerate(machine.names()) if name == f"{GRAPHS}+{option}")
+        for option in (
+            "max_autotune_pointwise=True",
+            "max_autotune_gemm=True",
+            "coordinate_descent_tuning=True",
+        )
     ]
     assert first == sorted(first), machine.names()
 
@@ -265,7 +275,7 @@ def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
 
 DRIFTING = FakeTarget(
     us={"default": 1000, GRAPHS: 500, COMBO: 550},
-    compile_s={COMBO: 9.0, **dict.fromkeys((TUNED, FROZEN, GEMM), math.inf)},
+    compile_s={COMBO: 9.0, **dict.fromkeys((TUNED, GEMM), math.inf)},
     slower_after={"default": (8.0, 2.0)},
 )
 """The slower candidate is ready when `default` is slower, so that its speed-up in its own race is the larger one."""
@@ -277,7 +287,7 @@ def test_candidates_that_missed_each_others_races_race_before_the_decision(
     budget_seconds: float, judge_s: float
 ) -> None:
     machine = FakeMachine(replace(DRIFTING, judge_s={GRAPHS: judge_s}))  # in which it cannot race
-    tuned = machine.search(budget_seconds=budget_seconds, seconds=0.2)
+    tuned = machine.search(budget_seconds=budget_seconds, seconds=0.2, work=Work.FORWARD_BACKWARD)
     races = [{one.name for one in tuned.race if one.stage == stage} for stage in range(1, 20)]
     assert {"default", COMBO} in races
     if judge_s < budget_seconds - 8:
@@ -290,7 +300,8 @@ def test_candidates_that_missed_each_others_races_race_before_the_decision(
 
 @pytest.mark.parametrize("tenths", range(170, 185))
 def test_a_race_that_is_cut_off_is_repeated_before_the_decision(tenths: int) -> None:
-    tuned = FakeMachine(DRIFTING).search(budget_seconds=tenths / 10, seconds=1.0)
+    machine = FakeMachine(DRIFTING)
+    tuned = machine.search(budget_seconds=tenths / 10, seconds=1.0, work=Work.FORWARD_BACKWARD)
     assert tuned.winner == GRAPHS
 
 

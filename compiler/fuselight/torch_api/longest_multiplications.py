@@ -2,9 +2,9 @@
 """Has Inductor time implementations only of the multiplications and convolutions that take the longest.
 
 `max_autotune_gemm` compiles and times some twenty kernels for each multiplication of other sizes, which takes seconds
-each, also where the whole of them takes a hundredth of a call. Invariant: which ones are left to Inductor depends on
-the graph alone, by an estimate, never on a measurement; the others get the library's implementation, as if it had
-won.
+each, also where the whole of them takes a hundredth of a call. On a GPU, of each that is timed only the most promising
+kernels are. Invariant: what is timed depends on the graph and the GPU alone, by an estimate, never on a measurement;
+the other multiplications get the library's implementation, as if it had won.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fuselight.torch_api.patching import wrapped
+from fuselight.torch_api.promising_kernels import promising
 from fuselight.torch_api.size_hints import size_hint
 
+_PROMISING = 6
+"""Kernels that are timed against the library's for each multiplication."""
 _LEAST_SHARE = 0.01
 """The part of the estimated time of all multiplications below which no choice can matter."""
 _OPERATIONS = {2: 5e14, 4: 5e13}
@@ -54,25 +57,34 @@ def autotuning_longest(count: int) -> Iterator[None]:
 
     with (
         wrapped(graph.GraphLowering, "run", run),
-        wrapped(select.AlgorithmSelectorCache, "__call__", _library_for_the_others),
+        wrapped(select.AlgorithmSelectorCache, "__call__", _fewer_candidates),
     ):
         yield
 
 
-def _library_for_the_others(
+def _fewer_candidates(
     real: Callable[..., Any], selector: Any, name: str, choices: Any, *args: Any, **named: Any
 ) -> Any:
-    """Leave one candidate to a multiplication that is not among the longest: a single one is not timed.
+    """Leave the promising candidates to one of the longest multiplications, and one to the others.
+
+    A single one is not timed.
 
     The first of the library's is what Inductor takes without timing. (A later one of `addmm` adds a bias that is
     expanded to a matrix, which is slower than the library's own addition of a vector.)
     """
     lowering: Any = sys.modules["torch._inductor.virtualized"].V.graph
-    short: frozenset[torch.fx.Node] = getattr(lowering, "_fuselight_short", frozenset())
+    short: frozenset[torch.fx.Node] | None = getattr(lowering, "_fuselight_short", None)
     every = list(choices)
+    if short is None:  # a graph that Inductor makes of a choice
+        return real(selector, name, every, *args, **named)
     if getattr(lowering, "current_node", None) in short:
         library = sys.modules["torch._inductor.select_algorithm"].ExternKernelCaller
         every = next(([one] for one in every if isinstance(one, library)), every)
+        return real(selector, name, every, *args, **named)
+    nodes = args[0] if args else named["input_nodes"]
+    layout = args[1] if len(args) > 1 else named["layout"]
+    if layout.device.type != "cpu":
+        every = promising(every, nodes, layout, _PROMISING)
     return real(selector, name, every, *args, **named)
 
 

@@ -37,14 +37,16 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
     GPU: (
         Knobs({"cuda_graphs"}),
         Knobs({"cuda_graphs", "optimizer"}),
-        Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "freezing"}),
         Knobs({"cuda_graphs", "freezing", "combo_kernels"}),
+        Knobs({"cuda_graphs", "freezing", "gemm_autotune_longest"}),
+        Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "gemm_autotune_longest"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
-"""What is compiled beside `default`, before its profile says which knobs can help, by device."""
+"""What is compiled beside `default`, before its profile says which knobs can help, by device. Of several that time
+kernels, the first that is suitable."""
 _LEAST_FOR_AUTOTUNING = 100.0
 """Seconds of budget below which no compile that times kernels starts before the profile is known. On an H100 with 16
 cores a compile that times all multiplications takes 56 to more than 90 s (docs/results/tuning.md) and half of the
@@ -201,7 +203,9 @@ class Candidates:
             return None  # what a call does is not known yet
         while self._speculative:
             knobs = self._speculative.pop(0)
-            if _autotunes(knobs) and self.plan.budget_seconds < _LEAST_FOR_AUTOTUNING:
+            if _autotunes(knobs) and (
+                self.plan.budget_seconds < _LEAST_FOR_AUTOTUNING or not self._may_start(knobs)
+            ):
                 continue
             if not any(self._unsuitable(setting) for setting in _settings(knobs)):
                 return knobs if self._unsuitable(_FIXED_MODULES) else knobs | {_FIXED_MODULES.name}

@@ -22,9 +22,8 @@ import torch._inductor.utils
 
 from fuselight.report import Device
 from fuselight.torch_api.patching import forget, patched, wrapped
-from fuselight.torch_api.size_hints import size_hint
+from fuselight.torch_api.size_hints import lowered_hint, size_hint
 from fuselight.virtual_gpu.device_interface import answering
-from fuselight.virtual_gpu.scheduler_nodes import hint
 
 UNDECIDABLE = frozenset(
     {"max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning"}
@@ -89,7 +88,7 @@ class Choices:
         if not self._padded or not _MULTIPLICATIONS.search(name):
             return
         operands = [
-            tuple(hint([size]) for size in one.get_size())
+            tuple(lowered_hint([size]) for size in one.get_size())
             for one in node.inputs[-2:]
             if hasattr(one, "get_size")
         ]

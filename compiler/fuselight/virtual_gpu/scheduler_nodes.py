@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from fuselight.report import KernelKind, Phase
-from fuselight.torch_api.size_hints import size_hint
+from fuselight.torch_api.size_hints import lowered_hint, size_hint
 
 SHORT_DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
@@ -157,7 +157,9 @@ def touched(members: Sequence[Any]) -> Touched:
                     accesses = found.setdefault(dep.name, set())
                     if hasattr(dep, "normalize") and hasattr(dep, "index"):
                         plain = dep.normalize()
-                        accesses.add(Access(str(plain.index), tuple(hint([size]) for size in plain.size)))
+                        accesses.add(
+                            Access(str(plain.index), tuple(lowered_hint([size]) for size in plain.size))
+                        )
     bodies = [getattr(member, "_body", None) for member in members]
     generated = bool(bodies) and all(body is not None for body in bodies)
     return Touched(
@@ -183,7 +185,7 @@ def _buffer_name(output: Any) -> str:
 def _elements(members: Sequence[Any]) -> tuple[int, int]:
     """Of the group of a reduction among them, as for a fused node: a pair of sizes, for C++ of tuples of sizes."""
     results, each = max(members, key=lambda member: int(member.is_reduction())).group[1][:2]
-    return hint(results if isinstance(results, (tuple, list)) else [results]), hint(
+    return lowered_hint(results if isinstance(results, (tuple, list)) else [results]), lowered_hint(
         each if isinstance(each, (tuple, list)) else [each]
     )
 
@@ -266,17 +268,7 @@ def _outputs_bytes(buffer: Any) -> int | None:
 def _known(sizes: Iterable[Any]) -> int | None:
     """A number of elements; None where it depends on data, for which Inductor's hint would be a made-up number."""
     every = list(sizes)
-    return None if free_unbacked_symbols(every) else hint(every)
-
-
-def hint(sizes: Iterable[Any]) -> int:
-    """The product of sizes for the inputs that the graph was generated for."""
-    sizevars: Any = V.graph.sizevars
-    ask = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
-    product = 1
-    for size in sizes:
-        product *= int(ask(size, fallback=1))
-    return product
+    return None if free_unbacked_symbols(every) else lowered_hint(every)
 
 
 def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:

@@ -1,0 +1,177 @@
+"""Which kernels for a multiplication are timed, of those that Inductor offers for an H100."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from fuselight.devices import find
+from fuselight.inductor import Generation
+from fuselight.torch_api.promising_kernels import Multiplication, expected_us, promising
+from fuselight.virtual_gpu import autotune_choices
+
+pytestmark = pytest.mark.torch
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="this environment has no Triton"
+)
+MOST, H100, SMALL = 6, 132, 20
+
+
+@dataclass
+class Offered:
+    """The choices of one operator, and those that are worth timing."""
+
+    every: list[Any]
+    kept: list[Any]
+
+    def kinds(self, choices: list[Any]) -> Counter[str]:
+        return Counter(type(one).__name__ for one in choices)
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> list[Offered]:
+    found: list[Offered] = []
+    real: Any = autotune_choices._choosing
+
+    def choosing(observed: Any) -> Callable[..., Any]:
+        choose = real(observed)
+
+        def record(select: Any, self: Any, name: str, choices: Any, *args: Any, **named: Any) -> Any:
+            every = list(choices)
+            found.append(Offered(every, promising(every, args[0], args[1], MOST)))
+            return choose(select, self, name, every, *args, **named)
+
+        return record
+
+    monkeypatch.setattr(autotune_choices, "_choosing", choosing)
+    return found
+
+
+def generate(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
+    device = find("h100-sxm")
+    assert device is not None
+    generation = Generation(device)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(function, backend=generation, options={"max_autotune_gemm": True})(*inputs)
+    assert [graph.failure for graph in generation.graphs] == [None]
+
+
+def half(*sizes: int) -> torch.Tensor:
+    return torch.zeros(*sizes, dtype=torch.bfloat16)
+
+
+def setting(choice: Any, name: str) -> int:
+    found = re.search(rf"\b{name}=(\d+)", str(choice.description))
+    assert found, choice.description
+    return int(found[1])
+
+
+OPERATORS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "mm": (torch.mm, (half(64, 4096), half(4096, 1024))),
+    "addmm": (torch.addmm, (half(1024), half(512, 512), half(512, 1024))),
+    "bmm": (torch.bmm, (half(8, 128, 256), half(8, 256, 128))),
+    "float32": (torch.mm, (torch.zeros(256, 512), torch.zeros(512, 256))),
+    "convolution": (torch.conv2d, (half(8, 64, 28, 28), half(128, 64, 3, 3))),
+    "grouped": (
+        lambda images, weight: torch.conv2d(images, weight, groups=4),
+        (half(8, 64, 28, 28), half(64, 16, 3, 3)),
+    ),
+}
+
+
+@needs_triton
+@pytest.mark.filterwarnings("ignore:TensorFloat32")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_librarys_are_kept_and_some_of_each_template(name: str, offered: list[Offered]) -> None:
+    function, inputs = OPERATORS[name]
+    generate(function, *inputs)
+    (one,) = offered
+    every, kept = one.kinds(one.every), one.kinds(one.kept)
+    assert kept["TritonTemplateCaller"] == MOST < every["TritonTemplateCaller"]
+    assert kept["ExternKernelCaller"] == every["ExternKernelCaller"] > 0
+    assert [choice for choice in one.every if choice in one.kept] == one.kept, "in their order"
+
+
+@needs_triton
+def test_two_of_those_that_split_what_is_summed_are_kept(offered: list[Offered]) -> None:
+    generate(torch.mm, half(192, 24576), half(24576, 196))
+    (one,) = offered
+    splits = [choice for choice in one.every if "k_split" in str(choice.description)]
+    if not splits:
+        pytest.skip("this torch has none")
+    kept = [setting(choice, "k_split") for choice in one.kept if choice in splits]
+    assert len(kept) == 2 < len(splits)
+    assert max(kept) < 24576 // 16, "the sum of the parts takes time, too"
+
+
+@needs_triton
+def test_a_thin_multiplication_keeps_kernels_with_many_loads_under_way(offered: list[Offered]) -> None:
+    generate(torch.mm, half(64, 4096), half(4096, 4096))
+    (one,) = offered
+    kept = [
+        choice for choice in one.kept if hasattr(choice, "bmreq") and "BLOCK_M" in str(choice.description)
+    ]
+    assert all(setting(choice, "BLOCK_K") >= 64 for choice in kept)
+    assert max(setting(choice, "num_stages") for choice in kept) == max(
+        setting(choice, "num_stages") for choice in one.every if "num_stages" in str(choice.description)
+    )
+
+
+def us(
+    work: Multiplication, rows: int, columns: int, depth: int, stages: int, *, on: int = H100, **more: Any
+) -> float:
+    tile = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "num_stages": stages, "num_warps": 4}
+    return expected_us(work, {**tile, **more}, on)
+
+
+THIN, LARGE = Multiplication(1, 64, 4096, 4096, 2), Multiplication(1, 4096, 4096, 4096, 2)
+
+
+def test_more_loads_under_way_are_faster_where_memory_is_the_limit() -> None:
+    assert us(THIN, 64, 64, 64, 5) < us(THIN, 64, 64, 64, 3) < us(THIN, 64, 64, 64, 2)
+    assert us(THIN, 64, 32, 128, 5) < us(THIN, 64, 32, 32, 5)
+
+
+def test_large_tiles_are_faster_where_the_tensor_cores_are_the_limit() -> None:
+    assert us(LARGE, 128, 128, 64, 4) < us(LARGE, 64, 64, 64, 4) < us(LARGE, 32, 32, 64, 4)
+
+
+def test_what_is_fast_depends_on_the_number_of_multiprocessors() -> None:
+    work = Multiplication(1, 1024, 1024, 1024, 4)
+    assert us(work, 64, 64, 32, 3) < us(work, 128, 128, 32, 3), "64 tiles leave half of an H100 without work"
+    assert us(work, 64, 64, 32, 3, on=SMALL) > us(work, 128, 128, 32, 3, on=SMALL)
+
+
+def test_the_time_grows_with_the_work() -> None:
+    for more in (
+        Multiplication(8, 4096, 4096, 4096, 2),
+        Multiplication(1, 8192, 4096, 4096, 2),
+        Multiplication(1, 4096, 8192, 4096, 2),
+        Multiplication(1, 4096, 4096, 8192, 2),
+        Multiplication(1, 4096, 4096, 4096, 4),
+    ):
+        assert us(more, 128, 128, 32, 3) > us(LARGE, 128, 128, 32, 3)
+    exact = Multiplication(1, 4096, 4096, 4096, 4)
+    assert us(exact, 128, 128, 32, 3, ALLOW_TF32="True") < us(exact, 128, 128, 32, 3)
+
+
+def test_what_has_no_estimate_is_left_to_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuselight.torch_api.promising_kernels._multiprocessors", lambda _: H100)
+    layout = SimpleNamespace(dtype=torch.bfloat16, device=torch.device("cuda"), size=[4, 4])
+    choices = [
+        SimpleNamespace(name="mm", description=""),
+        SimpleNamespace(name="triton_scan_1"),
+        SimpleNamespace(name="triton_mm_2", description="BLOCK_M=64, BLOCK_N=64"),
+    ]
+    vector = SimpleNamespace(get_size=lambda: [4])
+    assert promising(choices, [vector, vector], layout, 0) == choices
+    assert promising(choices, [], layout, 0) == choices

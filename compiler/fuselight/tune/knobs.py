@@ -342,7 +342,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.08,
         devices=_GPU,
         autotunes=True,
-        compile_factor=2.0,
+        compile_factor=2.4,
         group="autotuned",
     ),
     KnobSetting(
@@ -366,7 +366,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.1,
         devices=_GPU,
         autotunes=True,
-        compile_factor=2.5,
+        compile_factor=3.0,
         group="autotuned",
         needs=frozenset({Trait.HOPPER}),
     ),

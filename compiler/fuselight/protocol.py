@@ -113,6 +113,9 @@ class MeasurePlan:
     own, so that a first call is a cold call."""
     inductor_cache: str = ""
     """A folder for Inductor's caches and Triton's, which other processes fill or use. Empty: of its own."""
+    timings: str = ""
+    """A folder for Inductor's timings of implementations of multiplications, which other processes fill or use, so that
+    none is timed twice. Empty: of its own."""
     compile_threads: int = 0
     """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.codecache import CacheBase
 from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fuselight.report.tuned import Preparation
 from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import longest_multiplications
+from fuselight.torch_api import longest_multiplications, settings
 from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
 from fuselight.torch_api.longest_multiplications import autotuning_longest
+from fuselight.torch_api.patching import forget
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}
@@ -191,3 +193,37 @@ def test_a_graph_without_multiplications_compiles() -> None:
     with autotuning_longest(1), torch.no_grad():
         found = torch.compile(torch.sin, backend="inductor")(torch.ones(4))
     torch.testing.assert_close(found, torch.ones(4).sin())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_timings_in_a_shared_folder_are_used_again(
+    shared: bool,  # noqa: FBT001 - both cases
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inputs = (square(256, 2).contiguous(), square(64, 2).contiguous())
+    (tmp_path / "timings").mkdir()
+    counts = list[int]()
+    for name in ("first", "second"):
+        cache = tmp_path / name
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+        forget([CacheBase.get_local_cache_path])  # as in another process
+        if shared:
+            settings.share_timings(str(cache), str(tmp_path / "timings"))
+        with counting_timings() as timed:
+            compile_with(
+                1, *inputs, function=lambda long, short: [torch.bmm(long, long), torch.bmm(short, short)]
+            )
+        counts.append(len(timed))
+    assert counts[0] > 0
+    assert counts[1] == (0 if shared else counts[0])
+    assert bool(list((tmp_path / "timings").iterdir())) == shared
+
+
+def test_without_links_timings_are_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("a privilege is not held by the client")
+
+    monkeypatch.setattr("os.symlink", refuse)
+    settings.share_timings(str(tmp_path / "cache"), str(tmp_path / "timings"))
+    assert not list((tmp_path / "cache").iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -195,6 +196,20 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     assert tuned.winner == GRAPHS
     assert not [name for name in short.names() if "max_autotune_gemm" in name]
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
+
+
+def test_candidates_with_multiplications_that_an_earlier_one_has_timed_compile_side_by_side() -> None:
+    factors = {"triton.cudagraphs": 0.5, "max_autotune_gemm": 0.6, "combo_kernels": 0.9}
+    compile_s = {"default": 5.0, GEMM: 10.0}
+    machine = FakeMachine(FakeTarget(compile_s=compile_s, factors=factors))
+    tuned = machine.search(budget_seconds=120.0, jobs=8, work=Work.FORWARD_BACKWARD)
+    found = {name: one for name, one in rows(tuned).items() if "max_autotune_gemm" in name and one.ready_s}
+    assert tuned.winner == f"{COMBO}+max_autotune_gemm=True+longest=8"
+    first = found.pop(GEMM).ready_s
+    assert first is not None
+    assert all((one.started_s or 0.0) > first for one in found.values())
+    spans = sorted((one.started_s or 0.0, one.ready_s or 0.0) for one in found.values())
+    assert any(later[0] < earlier[1] for earlier, later in pairwise(spans)), spans
 
 
 def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from fuselight.protocol import Answer, TunePlan, TuneRequest
+from fuselight.protocol import Answer, InputsPlan, Target, TunePlan, TuneRequest
 from fuselight.report import Culprit, Report, Tier, TuneOutcome, Work
+from fuselight.target.importing import Sources
+from fuselight.worker import tuning
+from fuselight.worker.state import ChildJob, RunState
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -96,3 +102,20 @@ def test_a_target_that_cannot_be_built_is_a_failure_of_the_run(live: LiveWorker)
     assert report.failures[0].culprit is Culprit.USER
     assert report.tuned is not None
     assert report.tuned.result is None
+
+
+def test_only_candidates_that_time_multiplications_share_their_timings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "ConfigurationProcess", lambda job, _name: job.request.plan)
+    target = Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False)
+    request = TuneRequest(1, 1, target, InputsPlan(), (str(tmp_path),))
+    state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
+    searching = tuning._Searching(state, request, TunePlan(device="cpu"), {})
+    gemm, more = "default+max_autotune_gemm=True", "default+freezing=True+max_autotune_gemm=True+longest=8"
+    plans: dict[str, Any] = {
+        name: searching._start(name) for name in (gemm, more, "default", "max-autotune", "float64")
+    }
+    folders = {name: plan.timings for name, plan in plans.items()}
+    assert folders[gemm] == folders[more] != ""
+    assert {folders[name] for name in ("default", "max-autotune", "float64")} == {""}

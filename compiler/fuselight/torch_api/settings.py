@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import traceback
 import warnings
@@ -22,6 +23,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fuselight.torch_api import devices
 from fuselight.torch_api.patching import patched
+
+_TIMINGS = "cache"
+"""The folder in Inductor's caches that has how long each implementation of a multiplication takes, by its source."""
 
 
 def setting(name: str) -> object:
@@ -181,6 +185,16 @@ def compile_with_all_workers(most: int = 0) -> None:
     config: Any = importlib.import_module("torch._inductor.config")
     threads = config.decide_compile_threads()
     config.compile_threads = min(threads, most) if most else threads
+
+
+def share_timings(cache: str, timings: str) -> None:
+    """Have Inductor, with caches in the folder `cache`, keep its timings of multiplications in the folder `timings`.
+
+    It uses what is there. Where the system has no links, they are not shared.
+    """
+    os.makedirs(cache, exist_ok=True)
+    with contextlib.suppress(OSError):
+        os.symlink(timings, os.path.join(cache, _TIMINGS), target_is_directory=True)
 
 
 def fork_compile_workers() -> None:

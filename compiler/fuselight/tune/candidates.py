@@ -225,15 +225,30 @@ class Candidates:
 
     def _may_start(self, knobs: Knobs) -> bool:
         """Whether a compile may start now: those that time kernels disturb each other."""
-        running = [trial for trial in self.pool.compiling if _autotunes(trial.knobs or Knobs())]
-        return not _autotunes(knobs) or len(running) < MOST_AUTOTUNES
+        running = [
+            trial for trial in self.pool.compiling if _autotunes(self._untimed(trial.knobs or Knobs()))
+        ]
+        return not _autotunes(self._untimed(knobs)) or len(running) < MOST_AUTOTUNES
+
+    def _untimed(self, knobs: Knobs) -> Knobs:
+        """The knobs without those whose multiplications an earlier candidate has timed: its timings are used again."""
+        earlier = [
+            trial.knobs for trial in self.pool.trials.values() if trial.knobs and trial.ready_s is not None
+        ]
+        alike = [
+            one
+            for one in earlier
+            if one < knobs and all(BY_NAME[name].keeps_multiplications for name in knobs - one)
+        ]
+        return knobs - {name for one in alike for name in one if BY_NAME[name].times_multiplications}
 
     def _fits(self, name: str, knobs: Knobs) -> bool:
         """Whether there is time for a compile; if not, its row says so."""
         if self.compile_time is None:
             return True
-        predicted = self.compile_time.of(_settings(knobs))
-        if not _autotunes(knobs):  # which compiles kernels that no earlier candidate has
+        untimed = self._untimed(knobs)
+        predicted = self.compile_time.of(_settings(untimed))
+        if not _autotunes(untimed):  # which compiles kernels that no earlier candidate has
             predicted *= _HOPE * self._compile_ratio(self.compile_time)
         if predicted <= self.seconds_left():
             return True

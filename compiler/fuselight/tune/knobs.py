@@ -90,6 +90,7 @@ class KnobSetting:
     """Whether it changes what is compiled or how kernels are launched, rather than how kernels are tuned."""
     autotunes: bool = False
     """Whether its compile times kernels on the device, so that nothing else may be timed meanwhile."""
+
     compile_factor: float = 1.0
     """Duration of its compile, times that of `default`."""
     group: str = ""
@@ -97,6 +98,16 @@ class KnobSetting:
     needs: frozenset[Trait] = frozenset()
     requires: tuple[str, ...] = ()
     """Names of knobs without which it has no effect."""
+
+    @property
+    def times_multiplications(self) -> bool:
+        """Whether what its compile times is kept for later candidates with the same multiplications."""
+        return "max_autotune_gemm=True" in self.parts
+
+    @property
+    def keeps_multiplications(self) -> bool:
+        """Whether it changes no operand of a multiplication or convolution."""
+        return self.bound in {KnobBound.IDLE, KnobBound.GENERATED}
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
         os.environ[variable] = os.path.join(caches, folder)
     if job.plan.kernel_cache:
         os.environ["TRITON_CACHE_DIR"] = job.plan.kernel_cache
+    if job.plan.timings:
+        settings.share_timings(os.environ["TORCHINDUCTOR_CACHE_DIR"], job.plan.timings)
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
     settings.compile_with_all_workers(job.plan.compile_threads)

@@ -74,6 +74,7 @@ class _Searching:
         self._started: dict[str, ConfigurationProcess] = {}
         self._kernels = tempfile.mkdtemp(prefix="kernels-", dir=state.job.directory)
         self._autotuned = tempfile.mkdtemp(prefix="autotuned-", dir=state.job.directory)
+        self._timings = tempfile.mkdtemp(prefix="timings-", dir=state.job.directory)
         asked = plan.device.strip().lower()
         on_gpu = asked.startswith(GPU) or (not asked and torch.cuda.is_available())
         self._device = GPU if on_gpu else CPU
@@ -117,6 +118,7 @@ class _Searching:
             device=plan.device,
             kernel_cache="" if autotunes else self._kernels,
             inductor_cache=self._autotuned if autotunes else "",
+            timings=self._timings if _times_multiplications(name) else "",
             compile_threads=0 if autotunes else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
@@ -128,10 +130,7 @@ class _Searching:
 
     def _threads(self, name: str) -> int:
         """Processes that compile kernels for a candidate: more where Inductor compiles several for each operator."""
-        with contextlib.suppress(ConfigurationError):  # the reference is no configuration
-            if parse_configuration(name).options.get("max_autotune_gemm"):
-                return max(1, int(self._cores // 2))
-        return max(1, int(self._cores // self._jobs))
+        return max(1, int(self._cores // (2 if _times_multiplications(name) else self._jobs)))
 
     def libraries(self) -> Iterator[str]:
         """The installed modules that the configurations have imported."""
@@ -185,6 +184,14 @@ def _graphs(said: Mapping[str, Any]) -> list[TunedGraph]:
         return [decode(TunedGraph, one) for one in said.get("graphs", ())]
     except DecodeError:
         return []
+
+
+def _times_multiplications(name: str) -> bool:
+    """Whether Inductor times several implementations of each multiplication in this configuration."""
+    try:
+        return bool(parse_configuration(name).options.get("max_autotune_gemm"))
+    except ConfigurationError:
+        return False  # the reference is no configuration
 
 
 def _candidate_name(text: str, plan: TunePlan, options: Mapping[str, Any]) -> str:

@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from fuselight import tuned_file
-from fuselight.configurations import MODES
+from fuselight.configurations import AUTOTUNING_MODES, MODES
 from fuselight.report import TunedResult
-from fuselight.tune.modes import AUTOTUNING_MODES
 from fuselight.tune.turns import Turns, shared_folder
 from fuselight.worker import process
 

@@ -20,8 +20,12 @@ from fuselight.report.tuned import ATTENTION, PRECISION, Preparation
 EAGER = "eager"
 WRITTEN = "written"
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+AUTOTUNING_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
+"""The modes that time kernels while they compile."""
 _BACKEND = "backend:"
 _FLAGS = ("dynamic", "static", "fullgraph")
+_AUTOTUNING = frozenset({"max_autotune", "max_autotune_gemm"})
+"""Options by which Inductor times implementations of multiplications."""
 _CHANNELS_LAST, _ATTENTION, _LONGEST = "channels_last", "attention", "longest"
 _TARGET_FLAGS = ("blocks", "optimizer", "fixes", "fixed_modules")
 
@@ -60,7 +64,21 @@ class Configuration:
 
 
 def parse_configuration(text: str) -> Configuration:
-    """Read one configuration. Raises ConfigurationError."""
+    """Read one configuration. Raises ConfigurationError, also if a part of it would have no effect."""
+    made = read_configuration(text)
+    if not made.longest:
+        return made
+    what = f"{_LONGEST} in {text!r} has no effect"
+    if made.backend:
+        raise ConfigurationError(f"{what}: it is for Inductor, and {made.backend!r} is another backend")
+    options = {name.replace("-", "_") for name, value in made.options.items() if value}
+    if made.mode not in AUTOTUNING_MODES and not options & _AUTOTUNING:
+        raise ConfigurationError(f"{what}, because no multiplication is timed: add max_autotune_gemm=True")
+    return made
+
+
+def read_configuration(text: str) -> Configuration:
+    """Read one configuration, or the parts that make one with others. Raises ConfigurationError."""
     parts = _parts(text, "+")[0]
     head, *rest = (part.strip() for part in parts)
     if head in {EAGER, WRITTEN}:

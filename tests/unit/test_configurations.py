@@ -183,3 +183,31 @@ def test_changes_without_an_argument_of_torch_compile() -> None:
 def test_the_number_of_the_longest_multiplications_is_at_least_one(number: str) -> None:
     with pytest.raises(ConfigurationError, match="longest=8, for example"):
         parse_configuration(f"default+longest={number}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max-autotune+longest=8",
+        "max-autotune-no-cudagraphs+longest=1",
+        "default+max_autotune=True+longest=8",
+        "default+longest=8+max-autotune-gemm=True",
+    ],
+)
+def test_the_longest_multiplications_are_named_where_some_are_timed(text: str) -> None:
+    assert parse_configuration(text).longest
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("default+longest=8", "add max_autotune_gemm=True"),
+        ("reduce-overhead+longest=8+max_autotune_gemm=False", "add max_autotune_gemm=True"),
+        ("backend:cudagraphs+longest=8", "'cudagraphs' is another backend"),
+    ],
+)
+def test_longest_without_effect_says_so(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_configuration(text)
+    assert words in str(raised.value)
+    assert text in str(raised.value)

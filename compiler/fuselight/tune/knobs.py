@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuselight.configurations import Configuration, parse_configuration
+from fuselight.configurations import Configuration, parse_configuration, read_configuration
 from fuselight.report import Work
 from fuselight.report.tuned import KnobBound, Numerics, Skip
 
@@ -554,7 +554,7 @@ def configuration_of(knobs: Iterable[KnobSetting], base: str = "default") -> str
 
 
 def _with(base: str, part: str, name: str) -> Configuration:
-    return replace(parse_configuration(f"{base}+{part}"), name=name)
+    return replace(read_configuration(f"{base}+{part}"), name=name)
 
 
 def are_compatible(knobs: Iterable[KnobSetting]) -> bool:

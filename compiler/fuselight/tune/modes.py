@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuselight.configurations import MODES
+from fuselight.configurations import AUTOTUNING_MODES, MODES
 from fuselight.report import TuneOutcome
 from fuselight.tune.pool import TrialPool
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial
-
-AUTOTUNING_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
-"""The modes that time kernels while they compile. Both make the same choices: the second, whose compile begins after
-that of the first, takes them from the cache of the first. So its compile is shorter than in a program."""
 
 
 def measure_modes(
@@ -25,7 +21,11 @@ def measure_modes(
     accuracy: bool,
     tell: Callable[[str], None],
 ) -> None:
-    """Compile the modes `asked` that were not measured, and time them in one race with the winner."""
+    """Compile the modes `asked` that were not measured, and time them in one race with the winner.
+
+    Both modes that time kernels make the same choices: the second, whose compile begins after that of the first, takes
+    them from the cache of the first. So its compile is shorter than in a program.
+    """
     first, second = AUTOTUNING_MODES
     plain = [name for name in MODES if name not in AUTOTUNING_MODES]
     names = [name for name in (first, *plain, second) if name in asked and name not in pool.trials]

@@ -19,7 +19,13 @@ from typing import Any
 import torch
 
 from fuselight.codec import DecodeError, decode
-from fuselight.configurations import EAGER, Configuration, ConfigurationError, parse_configuration
+from fuselight.configurations import (
+    AUTOTUNING_MODES,
+    EAGER,
+    Configuration,
+    ConfigurationError,
+    parse_configuration,
+)
 from fuselight.environment import versions
 from fuselight.measure import timing
 from fuselight.measure.coordinator import FLOAT64
@@ -29,7 +35,6 @@ from fuselight.report import Culprit, Failure, Tuned, TunedGraph, TunedResult
 from fuselight.torch_api import settings
 from fuselight.tune.coordinator import Search
 from fuselight.tune.knobs import CPU, GPU
-from fuselight.tune.modes import AUTOTUNING_MODES
 from fuselight.tune.pool import DEFAULT
 from fuselight.tune.schedule import compiles_side_by_side
 from fuselight.tune.turns import Turns, shared_folder

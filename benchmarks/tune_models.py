@@ -112,7 +112,7 @@ def _asked() -> argparse.Namespace:
     asked.modes = tuple(name for name in asked.modes.split(",") if name)
     asked.out = asked.out.resolve()
     asked.sources = (asked.sources or asked.out / "sources").resolve()
-    asked.longest = 0.0
+    asked.longest = asked.budget
     return asked
 
 
@@ -127,7 +127,10 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _open_models(asked: argparse.Namespace) -> Iterator[str]:
-    """The models without a decision, while another one may end in time if it takes as long as the longest so far."""
+    """The models without a decision, while another one may end in time.
+
+    It is expected to take as long as its budget, and as the longest so far.
+    """
     known = {row["model"] for row in _rows(asked.out / _LINES) if "failure" not in row}
     for name in asked.models:
         ends = time.monotonic() - _BEGAN + asked.longest

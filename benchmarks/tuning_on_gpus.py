@@ -33,6 +33,7 @@ from typing import Any
 from fuselight import tuned_file
 
 _ROWS, _REPLAYS, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "tuning.jsonl"
+_SEARCHES = "benchmarks.tune_models"
 _LEAST_SECONDS = 20.0
 """A command that has less time left is not started."""
 _GRACE = 10.0
@@ -94,7 +95,7 @@ def searches(
     out = folder / "lanes" / f"search{number}"
     return [
         (
-            *("benchmarks.tune_models", "--models", ",".join(names), "--budget", each),
+            *(_SEARCHES, "--models", ",".join(names), "--budget", each),
             *("--out", str(out), "--sources", str(folder / "sources"), *options),
         )
         for each, names in groups
@@ -160,7 +161,10 @@ def run_lane(lane: Lane, folder: Path, until: float) -> int:
         if left < _LEAST_SECONDS:
             print(f"lane {lane.number}: no time for {' '.join(command)}", file=sys.stderr, flush=True)
             return 1
-        code = _run(command, environment, lane.cores, left)
+        in_time = (
+            ("--minutes", f"{left / 60:.2f}") if command[0] == _SEARCHES else ()
+        )  # starts none that is cut off
+        code = _run([*command, *in_time], environment, lane.cores, left)
         worst = worst or code  # a search without a decision does not hold up the others
     return worst
 

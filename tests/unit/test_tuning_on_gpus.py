@@ -76,6 +76,18 @@ def test_a_command_that_fails_does_not_hold_up_the_next(
     assert "worked" in capfd.readouterr().out
 
 
+def test_a_search_knows_how_much_time_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "tune_models.py").write_text("import sys\nprint(sys.argv[1:], flush=True)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (search,) = searches("a:90", tmp_path, 0, [], 120.0)
+    assert run_lane(Lane(0, "", frozenset(), (search,)), tmp_path, time.monotonic() + 120.0) == 0
+    assert capfd.readouterr().out.rstrip().endswith("'--minutes', '2.00']")
+
+
 def _result(name: str, us: float) -> TunedResult:
     return TunedResult(f"{name}.py", "call", Work.INFERENCE, Numerics.EXACT, "NVIDIA H100", us=us)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -175,3 +176,15 @@ def test_what_has_no_estimate_is_left_to_inductor(monkeypatch: pytest.MonkeyPatc
     vector = SimpleNamespace(get_size=lambda: [4])
     assert promising(choices, [vector, vector], layout, 0) == choices
     assert promising(choices, [], layout, 0) == choices
+
+
+def test_of_a_multiplication_with_scales_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuselight.torch_api.promising_kernels._multiprocessors", lambda _: H100)
+    monkeypatch.setattr("fuselight.torch_api.promising_kernels.lowered_hint", math.prod)
+    tile = "BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, num_stages=3, num_warps=4"
+    choices = [SimpleNamespace(name=f"triton_scaled_mm_{number}", description=tile) for number in range(9)]
+    layout = SimpleNamespace(dtype=torch.bfloat16, device=torch.device("cuda"), size=[64, 64])
+    matrices, scales = ([[64, 128], [128, 64]], [[64, 1], [1, 64]])
+    nodes = [SimpleNamespace(get_size=lambda size=size: size) for size in (*matrices, *scales)]
+    assert promising(choices, nodes, layout, MOST) == choices
+    assert promising(choices, nodes[:2], layout, MOST) == choices[:MOST]

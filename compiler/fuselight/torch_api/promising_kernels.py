@@ -152,15 +152,16 @@ def _work(settings: dict[str, str], nodes: Sequence[Any], layout: Any) -> Multip
             element,
         )
     first, second = (node.get_size() for node in nodes[-2:])
-    if len(first) < 2 or len(second) != len(first):  # noqa: PLR2004 - matrices
-        raise ValueError(f"no multiplication of {first} and {second}")
-    return Multiplication(
+    made = Multiplication(
         lowered_hint(first[:-2]),
         lowered_hint(first[-2:-1]),
         lowered_hint(second[-1:]),
         lowered_hint(first[-1:]),
         element,
     )
+    if len(first) < 2 or len(second) != len(first) or made.k == 1:  # noqa: PLR2004 - scales are rows and columns
+        raise ValueError(f"no multiplication of {first} and {second}")
+    return made
 
 
 def _multiprocessors(device: Any) -> int:

@@ -62,6 +62,12 @@ class Configuration:
     """Where implementations of multiplications and convolutions are timed, those of a graph that are timed: the ones
     that are expected to take the longest. 0: all."""
 
+    @property
+    def times_multiplications(self) -> bool:
+        """Whether Inductor times several implementations of each multiplication while it compiles."""
+        options = {name.replace("-", "_") for name, value in self.options.items() if value}
+        return self.mode in AUTOTUNING_MODES or bool(self.mode and options & _AUTOTUNING)
+
 
 def parse_configuration(text: str) -> Configuration:
     """Read one configuration. Raises ConfigurationError, also if a part of it would have no effect."""
@@ -71,8 +77,7 @@ def parse_configuration(text: str) -> Configuration:
     what = f"{_LONGEST} in {text!r} has no effect"
     if made.backend:
         raise ConfigurationError(f"{what}: it is for Inductor, and {made.backend!r} is another backend")
-    options = {name.replace("-", "_") for name, value in made.options.items() if value}
-    if made.mode not in AUTOTUNING_MODES and not options & _AUTOTUNING:
+    if not made.times_multiplications:
         raise ConfigurationError(f"{what}, because no multiplication is timed: add max_autotune_gemm=True")
     return made
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,15 @@ from torch._inductor.codecache import CacheBase
 from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from fuselight.configurations import parse_configuration
+from fuselight.report import KnobBound
 from fuselight.report.tuned import Preparation
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.torch_api import longest_multiplications, settings
 from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
 from fuselight.torch_api.longest_multiplications import autotuning_longest
 from fuselight.torch_api.patching import forget
+from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}
@@ -214,6 +220,17 @@ def test_timings_in_a_shared_folder_are_used_again(tmp_path: Path, monkeypatch: 
     assert list(timings.iterdir())
 
 
+def test_what_could_not_be_timed_is_tried_again(tmp_path: Path) -> None:
+    cache, timings = tmp_path / "cache", tmp_path / "timings"
+    timings.mkdir()
+    times = {"system": {"hash": "h"}, "cache": {"mm": {"sizes": {"highest": {"a": 0.5, "b": math.inf}}}}}
+    (timings / "h").write_text(json.dumps(times))
+    (timings / ".1.tmp").write_text("{")
+    settings.share_timings(str(cache), str(timings))
+    found = json.loads((cache / "cache" / "h").read_text())
+    assert found == {"system": {"hash": "h"}, "cache": {"mm": {"sizes": {"highest": {"a": 0.5}}}}}
+
+
 def test_without_links_timings_are_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("a privilege is not held by the client")
@@ -221,3 +238,32 @@ def test_without_links_timings_are_not_shared(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("os.symlink", refuse)
     settings.share_timings(str(tmp_path / "cache"), str(tmp_path / "timings"))
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize(
+    "knob",
+    [knob for knob in KNOBS if knob.bound in {KnobBound.IDLE, KnobBound.GENERATED}],
+    ids=lambda knob: knob.name,
+)
+def test_which_knobs_change_the_sources_of_templates(
+    knob: KnobSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor finds timings by a template's source, which has these settings."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    compile_fx: Any = importlib.import_module("torch._inductor.compile_fx")
+    codegen: Any = importlib.import_module("torch._inductor.codegen.triton")
+    monkeypatch.setattr(
+        "torch.utils._triton.triton_hash_with_backend", lambda: ""
+    )  # which asks a GPU's driver
+    known = torch._inductor.list_options()
+    options = {
+        name: value
+        for name, value in parse_configuration(configuration_of([knob])).options.items()
+        if name in known
+    }
+    if options.get("cpp_wrapper"):
+        options.update(compile_fx.get_cpp_wrapper_config())
+    before = codegen.TritonKernel.inductor_meta_common()
+    with config.patch(options):
+        after = codegen.TritonKernel.inductor_meta_common()
+    assert (before == after) == knob.keeps_multiplications

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,14 +16,15 @@ import torch
 
 from fuselight.devices import find
 from fuselight.inductor import Generation
-from fuselight.torch_api.promising_kernels import Multiplication, expected_us, promising
+from fuselight.torch_api.promising_kernels import Gpu, Multiplication, expected_us, promising
 from fuselight.virtual_gpu import autotune_choices
 
 pytestmark = pytest.mark.torch
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="this environment has no Triton"
 )
-MOST, H100, SMALL = 6, 132, 20
+MOST = 6
+H100, SMALL = Gpu(132, 227 * 1024, warp_groups=True), Gpu(20, 99 * 1024, warp_groups=False)
 
 
 @dataclass
@@ -128,7 +129,7 @@ def test_a_thin_multiplication_keeps_kernels_with_many_loads_under_way(offered: 
 
 
 def us(
-    work: Multiplication, rows: int, columns: int, depth: int, stages: int, *, on: int = H100, **more: Any
+    work: Multiplication, rows: int, columns: int, depth: int, stages: int, *, on: Gpu = H100, **more: Any
 ) -> float:
     tile = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": depth, "num_stages": stages, "num_warps": 4}
     return expected_us(work, {**tile, **more}, on)
@@ -165,26 +166,76 @@ def test_the_time_grows_with_the_work() -> None:
     assert us(exact, 128, 128, 32, 3, ALLOW_TF32="True") < us(exact, 128, 128, 32, 3)
 
 
-def test_what_has_no_estimate_is_left_to_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuselight.torch_api.promising_kernels._multiprocessors", lambda _: H100)
-    layout = SimpleNamespace(dtype=torch.bfloat16, device=torch.device("cuda"), size=[4, 4])
+def test_what_needs_too_much_shared_memory_comes_last() -> None:
+    assert us(LARGE, 128, 128, 64, 4) < us(LARGE, 128, 128, 128, 4) == math.inf
+    assert us(LARGE, 128, 128, 64, 4, on=SMALL) < us(LARGE, 128, 128, 64, 5, on=SMALL) == math.inf
+    exact = Multiplication(1, 4096, 4096, 4096, 4)
+    assert us(exact, 128, 128, 64, 4) < us(exact, 128, 128, 64, 5) == math.inf
+
+
+def test_only_float32_is_faster_with_tf32() -> None:
+    assert us(LARGE, 128, 128, 64, 4, ALLOW_TF32="True") == us(LARGE, 128, 128, 64, 4)
+
+
+def test_a_window_is_summed_piece_by_piece() -> None:
+    whole = Multiplication(1, 4096, 4096, 9 * 48, 2)
+    assert us(replace(whole, pieces=9), 128, 128, 64, 3) > us(whole, 128, 128, 64, 3)
+    assert us(replace(whole, pieces=9), 128, 128, 16, 3) == us(whole, 128, 128, 16, 3)
+
+
+class Operand:
+    """An input of an operator, as Inductor's selection has it."""
+
+    def __init__(self, *size: int, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.get_size = lambda: list(size)
+        self.get_dtype = lambda: dtype
+
+
+TILE = "BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, num_stages=3, num_warps=4"
+
+
+@pytest.fixture
+def on_an_h100(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuselight.torch_api.promising_kernels._gpu", lambda _: H100)
+    monkeypatch.setattr("fuselight.torch_api.promising_kernels.lowered_hint", math.prod)
+
+
+def result(*size: int) -> Any:
+    return SimpleNamespace(dtype=torch.bfloat16, device=torch.device("cuda"), size=list(size))
+
+
+def nine(name: str, description: str = TILE) -> list[Any]:
+    return [SimpleNamespace(name=f"triton_{name}_{number}", description=description) for number in range(9)]
+
+
+@pytest.mark.usefixtures("on_an_h100")
+def test_what_has_no_estimate_is_left_to_inductor() -> None:
     choices = [
         SimpleNamespace(name="mm", description=""),
         SimpleNamespace(name="triton_scan_1"),
         SimpleNamespace(name="triton_mm_2", description="BLOCK_M=64, BLOCK_N=64"),
     ]
-    vector = SimpleNamespace(get_size=lambda: [4])
-    assert promising(choices, [vector, vector], layout, 0) == choices
-    assert promising(choices, [], layout, 0) == choices
+    assert promising(choices, [Operand(4), Operand(4)], result(4, 4), 0) == choices
+    assert promising(choices, [], result(4, 4), 0) == choices
 
 
-def test_of_a_multiplication_with_scales_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuselight.torch_api.promising_kernels._multiprocessors", lambda _: H100)
-    monkeypatch.setattr("fuselight.torch_api.promising_kernels.lowered_hint", math.prod)
-    tile = "BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, num_stages=3, num_warps=4"
-    choices = [SimpleNamespace(name=f"triton_scaled_mm_{number}", description=tile) for number in range(9)]
-    layout = SimpleNamespace(dtype=torch.bfloat16, device=torch.device("cuda"), size=[64, 64])
-    matrices, scales = ([[64, 128], [128, 64]], [[64, 1], [1, 64]])
-    nodes = [SimpleNamespace(get_size=lambda size=size: size) for size in (*matrices, *scales)]
-    assert promising(choices, nodes, layout, MOST) == choices
-    assert promising(choices, nodes[:2], layout, MOST) == choices[:MOST]
+SCALED = [Operand(256, 512), Operand(512, 256)]
+
+
+@pytest.mark.usefixtures("on_an_h100")
+@pytest.mark.parametrize(
+    "scales",
+    [[Operand(256, 1), Operand(1, 256)], [Operand(256, 4), Operand(4, 2)], [Operand(), Operand()]],
+    ids=["rows", "blocks", "whole"],
+)
+def test_of_a_multiplication_with_scales_all_are_kept(scales: list[Operand]) -> None:
+    choices = nine("scaled_mm")
+    assert promising(choices, SCALED + scales, result(256, 256), MOST) == choices
+    assert promising(choices, SCALED, result(256, 256), MOST) == choices[:MOST]
+
+
+@pytest.mark.usefixtures("on_an_h100")
+def test_gradients_of_convolutions_are_all_kept() -> None:
+    nodes, window = [Operand(8, 64, 28, 28), Operand(128, 64, 3, 3)], f"{TILE}, GROUPS=1, KERNEL_H=3"
+    for name, count in (("convolution2d", MOST), ("convolution2d_bwd_weight", 9)):
+        assert len(promising(nine(name, window), nodes, result(8, 128, 28, 28), MOST)) == count

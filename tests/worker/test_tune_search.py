@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -198,18 +197,30 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
 
 
-def test_candidates_with_multiplications_that_an_earlier_one_has_timed_compile_side_by_side() -> None:
+@pytest.mark.parametrize(
+    ("added", "is_short"), [("combo_kernels=True", True), ("max_autotune_pointwise=True", False)]
+)
+def test_a_candidate_on_top_of_timed_multiplications_needs_no_time_for_them(
+    added: str,
+    is_short: bool,  # noqa: FBT001 - both cases
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
     factors = {"triton.cudagraphs": 0.5, "max_autotune_gemm": 0.6, "combo_kernels": 0.9}
-    compile_s = {"default": 5.0, GEMM: 10.0}
-    machine = FakeMachine(FakeTarget(compile_s=compile_s, factors=factors))
-    tuned = machine.search(budget_seconds=120.0, jobs=8, work=Work.FORWARD_BACKWARD)
-    found = {name: one for name, one in rows(tuned).items() if "max_autotune_gemm" in name and one.ready_s}
-    assert tuned.winner == f"{COMBO}+max_autotune_gemm=True+longest=8"
-    first = found.pop(GEMM).ready_s
-    assert first is not None
-    assert all((one.started_s or 0.0) > first for one in found.values())
-    spans = sorted((one.started_s or 0.0, one.ready_s or 0.0) for one in found.values())
-    assert any(later[0] < earlier[1] for earlier, later in pairwise(spans)), spans
+    machine = FakeMachine(FakeTarget(compile_s={"default": 10.0, GEMM: 24.0}, factors=factors))
+    machine.search(budget_seconds=50.0, jobs=8, candidates=(GEMM,), work=Work.FORWARD_BACKWARD)
+    wanted = {*GEMM.split("+"), added}
+    assert any(set(name.split("+")) == wanted for name in machine.names()) == is_short
+
+
+def test_two_named_candidates_do_not_time_kernels_at_the_same_time() -> None:
+    named = (GEMM, f"{GRAPHS}+max_autotune_gemm=True+epilogue_fusion=False", COMBO)
+    machine = FakeMachine(FakeTarget(compile_s={"default": 5.0, GEMM: 10.0}))
+    found = rows(machine.search(candidates=named, only=True, jobs=4))
+    first, second, other = (found[name] for name in named)
+    assert other.started_s == 0.0
+    assert first.ready_s is not None
+    assert (second.started_s or 0.0) >= first.ready_s
 
 
 def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(

@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from fuselight.torch_api.size_hints import lowered_hint
 
 _SETTING = re.compile(r"(\w+)=(\w+)")
 """A setting in the description of a choice: `BLOCK_M=64`."""
 _COUNTER = re.compile(r"_\d+$")
 """What follows the template's name in that of a choice."""
+_CONVOLUTION = re.compile(r"(triton_)?convolution[23]d(_\d+)?$")
 _SPLIT = "k_split"
 """The setting of a choice that is a graph of its own: a batch of multiplications, and their sum."""
 _MOST_SPLITS = 2
@@ -30,7 +29,7 @@ _MOST_SPLITS = 2
 _SPLIT_TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_stages": 4, "num_warps": 8}
 """What the library's batch of multiplications is assumed to use."""
 
-# Of an H100, in microseconds and bytes: other recent GPUs change the times and hardly the order.
+# Of an H100, in microseconds and bytes. Of the GPU itself come its multiprocessors and its shared memory.
 _LATENCY = 1.2
 """From the request of a tile to its arrival."""
 _STEP, _STEP_OF_K = 0.3, 0.0025
@@ -39,17 +38,31 @@ _START = 2.0
 """Start of a block, and its writing of the result."""
 _L2, _MEMORY = 7e6, 2.4e6
 """Bytes per microsecond of the whole GPU."""
-_RATES = {2: 7.5e6, 4: 0.5e6}
+_RATES = {1: 1.5e7, 2: 7.5e6, 4: 0.5e6}
 """Operations per microsecond of one multiprocessor by bytes of an element, TF32 not allowed."""
 _TF32 = 3.7e6
 _REACHED = {64: 0.4, 128: 0.5, 256: 0.65}
 """The part of that rate which a tile reaches, by the sum of its sides; smaller ones cannot use a whole warp group."""
 _REACHED_LEAST = 0.2
-_SHARED = 227 * 1024
-_WARPS = 64
-_BLOCKS = 16
-"""Bytes of shared memory, warps and blocks that a multiprocessor holds at most."""
-_REGISTERS = 65536
+_GROUP_ROWS = 64
+"""Rows of the smallest tile of a warp group."""
+_WITH_GROUPS = (9, 10)
+"""Major compute capabilities: Hopper, and the data-center GPUs after it."""
+_SHARED_ELSEWHERE = 64 * 1024
+"""Of a GPU that does not say: an AMD one."""
+_WARPS, _BLOCKS, _REGISTERS = 64, 16, 65536
+"""What a multiprocessor holds at most."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What kernels differ by from GPU to GPU."""
+
+    multiprocessors: int
+    shared: int
+    """Bytes of shared memory that a block may have."""
+    warp_groups: bool
+    """Whether four warps multiply together: they read every stage from shared memory."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,9 @@ class Multiplication:
     n: int
     k: int
     element: int
-    """Bytes of an element."""
+    """Bytes of an element of the operands."""
+    pieces: int = 1
+    """Sums that are added up one after the other: those of a convolution's window."""
 
 
 def promising(choices: Sequence[Any], nodes: Sequence[Any], layout: Any, most: int) -> list[Any]:
@@ -71,20 +86,18 @@ def promising(choices: Sequence[Any], nodes: Sequence[Any], layout: Any, most: i
     fastest: the estimate does not tell one template from another. `nodes` and `layout` are the inputs and the result of
     the operator, as Inductor's selection has them.
     """
-    multiprocessors = _multiprocessors(layout.device)
+    gpu = _gpu(layout.device)
     expected: dict[str, dict[int, float]] = {}
     for place, choice in enumerate(choices):
         settings = dict(_SETTING.findall(str(getattr(choice, "description", ""))))
         try:
-            work = _work(settings, nodes, layout)
+            work = _work(choice.name, settings, nodes, layout)
             if _SPLIT in settings:
-                expected.setdefault(_SPLIT, {})[place] = _split_us(
-                    work, int(settings[_SPLIT]), multiprocessors
-                )
+                expected.setdefault(_SPLIT, {})[place] = _split_us(work, int(settings[_SPLIT]), gpu)
             elif "BLOCK_M" in settings:
                 template = _COUNTER.sub("", choice.name)
-                expected.setdefault(template, {})[place] = expected_us(work, settings, multiprocessors)
-        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+                expected.setdefault(template, {})[place] = expected_us(work, settings, gpu)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             continue  # not a multiplication as it is known here: Inductor times it
     slow: set[int] = set()
     for template, times in expected.items():
@@ -93,78 +106,92 @@ def promising(choices: Sequence[Any], nodes: Sequence[Any], layout: Any, most: i
     return [choice for place, choice in enumerate(choices) if place not in slow]
 
 
-def expected_us(work: Multiplication, settings: dict[str, Any], multiprocessors: int) -> float:
+def expected_us(work: Multiplication, settings: dict[str, Any], gpu: Gpu) -> float:
     """Roughly how long a kernel of a template takes on a GPU, in microseconds. Its order counts, not its value.
 
-    `settings` has BLOCK_M, BLOCK_N, BLOCK_K, num_stages and num_warps. Raises KeyError without one of them.
+    Infinite for one that needs too much shared memory to run. `settings` has BLOCK_M, BLOCK_N, BLOCK_K, num_stages and
+    num_warps. Raises KeyError without one of them.
     """
     rows, columns, depth = (int(settings[name]) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     stages, warps = int(settings["num_stages"]), int(settings["num_warps"])
     blocks = work.batches * math.ceil(work.m / rows) * math.ceil(work.n / columns)
     tile = (rows + columns) * depth * work.element
+    whole_groups = gpu.warp_groups and min(rows, columns) >= _GROUP_ROWS and work.element <= 2  # noqa: PLR2004 - half
+    if (
+        max(1, stages - (not whole_groups)) * tile > gpu.shared
+    ):  # others need the room of one stage less, at least
+        return math.inf
     together = max(
         1,
         min(
-            _SHARED // (max(1, stages) * tile),
+            gpu.shared // (max(1, stages) * tile),
             _WARPS // warps,
             _BLOCKS,
             _REGISTERS // (rows * columns + 64 * 32 * warps),  # the sums, and the addresses of each thread
-            math.ceil(blocks / multiprocessors),
+            math.ceil(blocks / gpu.multiprocessors),
         ),
     )
-    running = min(blocks, multiprocessors * together)
-    on_one = math.ceil(running / multiprocessors)
+    running = min(blocks, gpu.multiprocessors * together)
+    on_one = math.ceil(running / gpu.multiprocessors)
     reached = next((part for sides, part in reversed(_REACHED.items()) if rows + columns >= sides), 0.0)
-    if min(rows, columns) < 64 and work.element == 2:  # noqa: PLR2004 - a warp group has 64 rows, in half precision
+    if min(rows, columns) < _GROUP_ROWS and work.element <= 2:  # noqa: PLR2004 - half precision
         reached = _REACHED_LEAST
-    rate = _TF32 if settings.get("ALLOW_TF32") == "True" else _RATES.get(work.element, _RATES[4])
+    exact = work.element != 4 or settings.get("ALLOW_TF32") != "True"  # noqa: PLR2004 - of float32 alone
+    rate = _RATES.get(work.element, _RATES[4]) if exact else _TF32
     step = max(
         _LATENCY / max(1, stages - 1),
         _STEP + _STEP_OF_K * depth,
         tile * running / _L2,
         2 * rows * columns * depth * on_one / (rate * (reached or _REACHED_LEAST)),
     )
-    waves = blocks / (multiprocessors * together)
+    waves = blocks / (gpu.multiprocessors * together)
     waves = max(1.0, (waves + math.ceil(waves)) / 2)  # the blocks of the last one start as others end
     moved = work.batches * work.element * (work.m * work.k + work.k * work.n + work.m * work.n)
-    return max(waves * (math.ceil(work.k / depth) * step + _START), moved / _MEMORY)
+    steps = work.pieces * math.ceil(work.k / work.pieces / depth)
+    return max(waves * (steps * step + _START), moved / _MEMORY)
 
 
-def _split_us(work: Multiplication, split: int, multiprocessors: int) -> float:
+def _split_us(work: Multiplication, split: int, gpu: Gpu) -> float:
     """Of a multiplication whose sums are cut into `split` parts, with the sum of the parts."""
     part = Multiplication(split, work.m, work.n, work.k // split, work.element)
     parts = 4 * split * work.m * work.n  # in float32: written, and read again
-    return expected_us(part, _SPLIT_TILE, multiprocessors) + 2 * parts / _MEMORY + _START
+    return expected_us(part, _SPLIT_TILE, gpu) + 2 * parts / _MEMORY + _START
 
 
-def _work(settings: dict[str, str], nodes: Sequence[Any], layout: Any) -> Multiplication:
-    """What a choice computes. Raises ValueError if that is no multiplication."""
-    element = torch.empty((), dtype=layout.dtype).element_size()
+def _work(name: str, settings: dict[str, str], nodes: Sequence[Any], layout: Any) -> Multiplication:
+    """What a choice computes. Raises ValueError if that is no multiplication as it is known here."""
     if "KERNEL_H" in settings:
+        if not _CONVOLUTION.match(name):
+            raise ValueError(f"{name} is a gradient")
         groups = int(settings["GROUPS"])
         rows, columns, *image = layout.size
-        of_weight = nodes[1].get_size()[1:]
+        _, channels, *window = nodes[1].get_size()
         return Multiplication(
             groups,
             lowered_hint([rows, *image]),
             lowered_hint([columns]) // groups,
-            lowered_hint(of_weight),
-            element,
+            lowered_hint([channels, *window]),
+            nodes[1].get_dtype().itemsize,
+            lowered_hint(window),
         )
-    first, second = (node.get_size() for node in nodes[-2:])
-    made = Multiplication(
-        lowered_hint(first[:-2]),
-        lowered_hint(first[-2:-1]),
-        lowered_hint(second[-1:]),
-        lowered_hint(first[-1:]),
-        element,
-    )
-    if len(first) < 2 or len(second) != len(first) or made.k == 1:  # noqa: PLR2004 - scales are rows and columns
-        raise ValueError(f"no multiplication of {first} and {second}")
-    return made
+    sizes = [[lowered_hint([size]) for size in node.get_size()] for node in nodes[-2:]]
+    (*batches, m, k), (*others, inner, n) = sizes
+    if [*batches, m, n] != [lowered_hint([size]) for size in layout.size] or others != batches or k != inner:
+        raise ValueError(f"{name} of {sizes} has other operands: scales, for example")
+    if k == 1:  # which Inductor makes no multiplication of: those are scales of rows and columns
+        raise ValueError(f"{name} of {sizes} has nothing to sum over")
+    return Multiplication(math.prod(batches), m, n, k, nodes[-1].get_dtype().itemsize)
 
 
-def _multiprocessors(device: Any) -> int:
+def _gpu(device: Any) -> Gpu:
     interfaces: Any = importlib.import_module("torch._dynamo.device_interface")
     properties = interfaces.get_interface_for_device(device.type).get_device_properties(device)
-    return max(1, int(getattr(properties, "multi_processor_count", 1)))
+    count = getattr(properties, "multi_processor_count", None) or getattr(
+        properties, "gpu_subslice_count", None
+    )
+    shared = getattr(properties, "shared_memory_per_block_optin", None) or _SHARED_ELSEWHERE
+    return Gpu(
+        int(count or 64),
+        int(shared),
+        device.type == "cuda" and getattr(properties, "major", 0) in _WITH_GROUPS,
+    )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
+import math
 import os
 import sys
 import traceback
@@ -194,7 +196,31 @@ def share_timings(cache: str, timings: str) -> None:
     """
     os.makedirs(cache, exist_ok=True)
     with contextlib.suppress(OSError):
+        _drop_failures(timings)
         os.symlink(timings, os.path.join(cache, _TIMINGS), target_is_directory=True)
+
+
+def _drop_failures(timings: str) -> None:
+    """Remove what could not be timed: a process that has the memory for it may try again."""
+    for name in os.listdir(timings):
+        path = os.path.join(timings, name)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        try:
+            kept = json.dumps(_finite(json.loads(text)))
+        except ValueError:  # what a process that was killed has left
+            continue
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            file.write(kept)
+        os.replace(f"{path}.new", path)
+
+
+def _finite(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _finite(one) for name, one in value.items() if not (isinstance(one, float) and math.isinf(one))
+    }
 
 
 def fork_compile_workers() -> None:

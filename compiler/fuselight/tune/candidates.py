@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fuselight.configurations import parse_configuration
 from fuselight.protocol import TunePlan
 from fuselight.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
 from fuselight.tune import ceilings
@@ -166,11 +167,12 @@ class Candidates:
     def start_more(self) -> None:
         """Start candidates while there is room for their compiles and time for them."""
         while len(self.pool.compiling) < self.jobs:
-            if self._wanted:
-                name = self._wanted.pop(0)
-                knobs_named = named_knobs(name)
-                if name not in self.pool.trials and self._fits(name, knobs_named):
-                    self.pool.start(name, knobs_named or None)
+            wanted = next((one for one in self._wanted if self._may_start(named_knobs(one), one)), None)
+            if wanted is not None:
+                self._wanted.remove(wanted)
+                knobs_named = named_knobs(wanted)
+                if wanted not in self.pool.trials and self._fits(wanted, knobs_named):
+                    self.pool.start(wanted, knobs_named or None)
                 continue
             knobs = self._next_knobs()
             if knobs is None:
@@ -223,12 +225,12 @@ class Candidates:
         base = max(promises, key=lambda one: (promises[one], -len(one)), default=Knobs())
         return base if promises.get(base, 1.0) > 1 + self._noise else Knobs()
 
-    def _may_start(self, knobs: Knobs) -> bool:
+    def _may_start(self, knobs: Knobs, name: str = "") -> bool:
         """Whether a compile may start now: those that time kernels disturb each other."""
         running = [
-            trial for trial in self.pool.compiling if _autotunes(self._untimed(trial.knobs or Knobs()))
+            trial for trial in self.pool.compiling if _times_kernels(trial.knobs or Knobs(), trial.name)
         ]
-        return not _autotunes(self._untimed(knobs)) or len(running) < MOST_AUTOTUNES
+        return not _times_kernels(knobs, name) or len(running) < MOST_AUTOTUNES
 
     def _untimed(self, knobs: Knobs) -> Knobs:
         """The knobs without those whose multiplications an earlier candidate has timed: its timings are used again."""
@@ -246,9 +248,8 @@ class Candidates:
         """Whether there is time for a compile; if not, its row says so."""
         if self.compile_time is None:
             return True
-        untimed = self._untimed(knobs)
-        predicted = self.compile_time.of(_settings(untimed))
-        if not _autotunes(untimed):  # which compiles kernels that no earlier candidate has
+        predicted = self.compile_time.of(_settings(self._untimed(knobs)))
+        if not _autotunes(knobs):  # which compiles kernels that no earlier candidate has
             predicted *= _HOPE * self._compile_ratio(self.compile_time)
         if predicted <= self.seconds_left():
             return True
@@ -268,7 +269,7 @@ class Candidates:
         ready = [
             (trial.ready_s, (trial.ready_s - trial.started_s) / expected.of(_settings(trial.knobs)))
             for trial in self.pool.trials.values()
-            if trial.ready_s is not None and trial.knobs
+            if trial.ready_s is not None and trial.knobs and not _autotunes(trial.knobs)
         ]
         last = [ratio for _, ratio in sorted(ready)[-_LAST:]]
         return min(1.0, statistics.median(last)) if last else 1.0
@@ -382,3 +383,8 @@ def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
 def _autotunes(knobs: Knobs) -> bool:
     """Whether a compile times kernels on the device."""
     return any(BY_NAME[name].autotunes for name in knobs)
+
+
+def _times_kernels(knobs: Knobs, name: str) -> bool:
+    """The same for a configuration that is not made of knobs alone."""
+    return _autotunes(knobs) or bool(name and not knobs and parse_configuration(name).times_multiplications)

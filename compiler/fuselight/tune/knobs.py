@@ -64,6 +64,9 @@ _LACKS = {
     Trait.HOPPER: "the GPU's compute capability is below 9.0",
 }
 
+_IN_TEMPLATES = frozenset({"cpp_wrapper", "coordinate_descent", "pointwise_autotune"})
+"""Knobs that Inductor writes into the source of each template, by which it finds timings."""
+
 
 @dataclass(frozen=True)
 class KnobSetting:
@@ -90,7 +93,6 @@ class KnobSetting:
     """Whether it changes what is compiled or how kernels are launched, rather than how kernels are tuned."""
     autotunes: bool = False
     """Whether its compile times kernels on the device, so that nothing else may be timed meanwhile."""
-
     compile_factor: float = 1.0
     """Duration of its compile, times that of `default`."""
     group: str = ""
@@ -106,8 +108,8 @@ class KnobSetting:
 
     @property
     def keeps_multiplications(self) -> bool:
-        """Whether it changes no operand of a multiplication or convolution."""
-        return self.bound in {KnobBound.IDLE, KnobBound.GENERATED}
+        """Whether it changes neither operands nor templates of multiplications, so that their timings are found."""
+        return self.bound in {KnobBound.IDLE, KnobBound.GENERATED} and self.name not in _IN_TEMPLATES
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class _Searching:
         plan, request = self._plan, self._request
         if self._device == CPU and self._state.job.forked and name not in {FLOAT64, EAGER}:
             settings.find_vector_instructions()  # once: processes that are forked from here on know it
-        autotunes = name in AUTOTUNING_MODES  # the first is cold; the other uses what that one chose
+        is_mode = name in AUTOTUNING_MODES  # the first is cold; the other uses what that one chose
         measured = MeasurePlan(
             work=plan.work,
             call=plan.call,
@@ -121,10 +121,10 @@ class _Searching:
             accuracy=plan.accuracy,
             bisect=False,
             device=plan.device,
-            kernel_cache="" if autotunes else self._kernels,
-            inductor_cache=self._autotuned if autotunes else "",
-            timings=self._timings if _times_multiplications(name) else "",
-            compile_threads=0 if autotunes else self._threads(name),
+            kernel_cache="" if is_mode else self._kernels,
+            inductor_cache=self._autotuned if is_mode else "",
+            timings=self._timings if _times_multiplications(name) and not is_mode else "",
+            compile_threads=0 if is_mode else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
         with contextlib.suppress(ConfigurationError):  # the reference is no configuration
@@ -192,9 +192,8 @@ def _graphs(said: Mapping[str, Any]) -> list[TunedGraph]:
 
 
 def _times_multiplications(name: str) -> bool:
-    """Whether Inductor times several implementations of each multiplication in this configuration."""
     try:
-        return bool(parse_configuration(name).options.get("max_autotune_gemm"))
+        return parse_configuration(name).times_multiplications
     except ConfigurationError:
         return False  # the reference is no configuration
 

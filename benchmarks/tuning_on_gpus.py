@@ -161,9 +161,8 @@ def run_lane(lane: Lane, folder: Path, until: float) -> int:
         if left < _LEAST_SECONDS:
             print(f"lane {lane.number}: no time for {' '.join(command)}", file=sys.stderr, flush=True)
             return 1
-        in_time = (
-            ("--minutes", f"{left / 60:.2f}") if command[0] == _SEARCHES else ()
-        )  # starts none that is cut off
+        is_search = command[0] == _SEARCHES  # which starts none that would be cut off
+        in_time = ("--minutes", f"{left / 60:.2f}") if is_search else ()
         code = _run([*command, *in_time], environment, lane.cores, left)
         worst = worst or code  # a search without a decision does not hold up the others
     return worst

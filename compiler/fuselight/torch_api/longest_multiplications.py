@@ -65,9 +65,7 @@ def autotuning_longest(count: int) -> Iterator[None]:
 def _fewer_candidates(
     real: Callable[..., Any], selector: Any, name: str, choices: Any, *args: Any, **named: Any
 ) -> Any:
-    """Leave the promising candidates to one of the longest multiplications, and one to the others.
-
-    A single one is not timed.
+    """Leave the promising candidates to one of the longest multiplications, and one to the others: it is not timed.
 
     The first of the library's is what Inductor takes without timing. (A later one of `addmm` adds a bias that is
     expanded to a matrix, which is slower than the library's own addition of a vector.)
@@ -83,9 +81,7 @@ def _fewer_candidates(
         return real(selector, name, every, *args, **named)
     nodes = args[0] if args else named["input_nodes"]
     layout = args[1] if len(args) > 1 else named["layout"]
-    if layout.device.type != "cpu":
-        every = promising(every, nodes, layout, _PROMISING)
-    return real(selector, name, every, *args, **named)
+    return real(selector, name, promising(every, nodes, layout, _PROMISING), *args, **named)
 
 
 def _shorter(nodes: Sequence[torch.fx.Node], count: int) -> frozenset[torch.fx.Node]:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from fuselight.torch_api.size_hints import lowered_hint
 
 _SETTING = re.compile(r"(\w+)=(\w+)")
@@ -29,7 +31,11 @@ _MOST_SPLITS = 2
 _SPLIT_TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_stages": 4, "num_warps": 8}
 """What the library's batch of multiplications is assumed to use."""
 
-# Of an H100, in microseconds and bytes. Of the GPU itself come its multiprocessors and its shared memory.
+_GPUS = ("cuda", "xpu")
+
+# Of an H100, in microseconds and bytes: by its data sheet, and fitted to the times of some sixty kernels in published
+# logs of torch's autotuning (half precision, 64 and 128 rows). The number of multiprocessors and the shared memory are
+# those of the GPU itself.
 _LATENCY = 1.2
 """From the request of a tile to its arrival."""
 _STEP, _STEP_OF_K = 0.3, 0.0025
@@ -48,8 +54,8 @@ _GROUP_ROWS = 64
 """Rows of the smallest tile of a warp group."""
 _WITH_GROUPS = (9, 10)
 """Major compute capabilities: Hopper, and the data-center GPUs after it."""
-_SHARED_ELSEWHERE = 64 * 1024
-"""Of a GPU that does not say: an AMD one."""
+_MULTIPROCESSORS, _SHARED = 64, 64 * 1024
+"""Of a GPU that does not say."""
 _WARPS, _BLOCKS, _REGISTERS = 64, 16, 65536
 """What a multiprocessor holds at most."""
 
@@ -86,6 +92,8 @@ def promising(choices: Sequence[Any], nodes: Sequence[Any], layout: Any, most: i
     fastest: the estimate does not tell one template from another. `nodes` and `layout` are the inputs and the result of
     the operator, as Inductor's selection has them.
     """
+    if layout.device.type not in _GPUS:
+        return list(choices)
     gpu = _gpu(layout.device)
     expected: dict[str, dict[int, float]] = {}
     for place, choice in enumerate(choices):
@@ -116,10 +124,11 @@ def expected_us(work: Multiplication, settings: dict[str, Any], gpu: Gpu) -> flo
     stages, warps = int(settings["num_stages"]), int(settings["num_warps"])
     blocks = work.batches * math.ceil(work.m / rows) * math.ceil(work.n / columns)
     tile = (rows + columns) * depth * work.element
-    whole_groups = gpu.warp_groups and min(rows, columns) >= _GROUP_ROWS and work.element <= 2  # noqa: PLR2004 - half
-    if (
-        max(1, stages - (not whole_groups)) * tile > gpu.shared
-    ):  # others need the room of one stage less, at least
+    is_half, fills_group = work.element <= 2, min(rows, columns) >= _GROUP_ROWS  # noqa: PLR2004 - bytes
+    reads_all = (
+        gpu.warp_groups and is_half and fills_group
+    )  # others need the room of one stage less, at least
+    if max(1, stages if reads_all else stages - 1) * tile > gpu.shared:
         return math.inf
     together = max(
         1,
@@ -134,7 +143,7 @@ def expected_us(work: Multiplication, settings: dict[str, Any], gpu: Gpu) -> flo
     running = min(blocks, gpu.multiprocessors * together)
     on_one = math.ceil(running / gpu.multiprocessors)
     reached = next((part for sides, part in reversed(_REACHED.items()) if rows + columns >= sides), 0.0)
-    if min(rows, columns) < _GROUP_ROWS and work.element <= 2:  # noqa: PLR2004 - half precision
+    if is_half and not fills_group:
         reached = _REACHED_LEAST
     exact = work.element != 4 or settings.get("ALLOW_TF32") != "True"  # noqa: PLR2004 - of float32 alone
     rate = _RATES.get(work.element, _RATES[4]) if exact else _TF32
@@ -186,12 +195,8 @@ def _work(name: str, settings: dict[str, str], nodes: Sequence[Any], layout: Any
 def _gpu(device: Any) -> Gpu:
     interfaces: Any = importlib.import_module("torch._dynamo.device_interface")
     properties = interfaces.get_interface_for_device(device.type).get_device_properties(device)
-    count = getattr(properties, "multi_processor_count", None) or getattr(
-        properties, "gpu_subslice_count", None
-    )
-    shared = getattr(properties, "shared_memory_per_block_optin", None) or _SHARED_ELSEWHERE
-    return Gpu(
-        int(count or 64),
-        int(shared),
-        device.type == "cuda" and getattr(properties, "major", 0) in _WITH_GROUPS,
-    )
+    names = ("multi_processor_count", "gpu_subslice_count")  # the second of an Intel GPU
+    count = next((found for name in names if (found := getattr(properties, name, None))), _MULTIPROCESSORS)
+    shared = getattr(properties, "shared_memory_per_block_optin", None) or _SHARED
+    has_groups = torch.version.hip is None and getattr(properties, "major", 0) in _WITH_GROUPS
+    return Gpu(int(count), int(shared), warp_groups=has_groups)

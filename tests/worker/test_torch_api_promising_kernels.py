@@ -239,3 +239,44 @@ def test_gradients_of_convolutions_are_all_kept() -> None:
     nodes, window = [Operand(8, 64, 28, 28), Operand(128, 64, 3, 3)], f"{TILE}, GROUPS=1, KERNEL_H=3"
     for name, count in (("convolution2d", MOST), ("convolution2d_bwd_weight", 9)):
         assert len(promising(nine(name, window), nodes, result(8, 128, 28, 28), MOST)) == count
+
+
+KERNELS = (
+    (16, 32, 32, 1, 2), (128, 32, 32, 2, 4), (32, 32, 64, 5, 8), (32, 64, 32, 5, 8), (128, 64, 32, 5, 4),
+    (16, 64, 64, 2, 4), (32, 64, 64, 2, 4), (64, 64, 64, 3, 8), (128, 64, 64, 5, 4), (32, 64, 128, 3, 4),
+    (32, 64, 128, 4, 8), (64, 64, 128, 3, 4), (128, 64, 128, 4, 4), (32, 128, 64, 3, 4), (32, 128, 64, 4, 8),
+    (32, 128, 128, 2, 8), (32, 128, 128, 3, 4), (64, 128, 128, 3, 4), (64, 128, 128, 5, 8),
+)  # fmt: skip
+"""BLOCK_K, BLOCK_M, BLOCK_N, stages and warps of the kernels that torch 2.7 to 2.11 offer for half precision."""
+
+
+@pytest.mark.usefixtures("on_an_h100")
+@pytest.mark.parametrize(
+    ("m", "n", "k", "fastest"),
+    [
+        (128, 12288, 4096, (64, 128, 128, 5, 8)),
+        (128, 4096, 4096, (128, 64, 64, 5, 4)),
+        (128, 22016, 4096, (64, 64, 128, 3, 4)),
+        (128, 4096, 11008, (128, 64, 64, 5, 4)),
+        (128, 32000, 4096, (64, 128, 128, 5, 8)),
+        (64, 12288, 4096, (128, 64, 128, 4, 4)),
+        (64, 4096, 4096, (128, 64, 32, 5, 4)),
+    ],
+)
+def test_the_fastest_of_published_autotuning_logs_is_kept(
+    m: int, n: int, k: int, fastest: tuple[int, ...]
+) -> None:
+    """The logs are those of a language model of 7 billion parameters on a GPU with the bandwidth of an H100."""
+    names = ("BLOCK_K", "BLOCK_M", "BLOCK_N", "num_stages", "num_warps")
+    offered = [one for one in KERNELS if one[1] <= m]
+    choices = [
+        SimpleNamespace(
+            name=f"triton_mm_{number}",
+            tile=one,
+            description=", ".join(f"{name}={value}" for name, value in zip(names, one, strict=True)),
+        )
+        for number, one in enumerate(offered)
+    ]
+    kept = promising(choices, [Operand(m, k), Operand(k, n)], result(m, n), MOST)
+    assert fastest in [one.tile for one in kept]
+    assert len(kept) == MOST < len(offered)

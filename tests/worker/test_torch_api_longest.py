@@ -166,6 +166,19 @@ def test_convolutions_have_an_estimate_and_their_gradients_take_no_place() -> No
     assert longest_multiplications._shorter(nodes, 2) == frozenset()
 
 
+def test_convolutions_without_templates_take_no_place() -> None:
+    def layers(images: torch.Tensor, weight: torch.Tensor, small: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            torch.nn.functional.conv2d(images, weight, dilation=2),
+            torch.nn.functional.conv_transpose2d(images, weight),
+            torch.nn.functional.conv2d(images, small),
+        ]
+
+    nodes = _graph(layers, torch.randn(8, 64, 32, 32), torch.randn(64, 64, 3, 3), torch.randn(8, 64, 3, 3))
+    assert len([one for one in nodes if "convolution" in str(one.target)]) == 3
+    assert longest_multiplications._shorter(nodes, 1) == frozenset()
+
+
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch was built without MKL")  # type: ignore[no-untyped-call]
 def test_frozen_linear_layers_of_a_cpu_have_an_estimate(timed: list[str]) -> None:
     class Net(torch.nn.Module):

@@ -37,8 +37,8 @@ _START = 2e-6
 _LINEAR = frozenset({"_linear_pointwise", "_mkl_linear"})
 """Operators of oneDNN and MKL, for which torch has no formula: the input's last size is what is summed over."""
 
-_NOT_TIMED = "convolution_backward"
-"""Has a formula, but Inductor leaves it to the library, or has an option of its own for it."""
+_CONVOLUTION, _NOT_TIMED = "convolution", "convolution_backward"
+"""The second has a formula, too, but Inductor leaves it to the library, or has an option of its own for it."""
 
 
 @contextlib.contextmanager
@@ -126,8 +126,16 @@ def _operations(packet: Any, node: torch.fx.Node, result: Any) -> int | None:
     formula = flops.flop_registry.get(packet)
     if formula is None or "attention" in packet.__name__ or packet.__name__ == _NOT_TIMED:
         return None
+    if packet.__name__ == _CONVOLUTION and not _has_templates(node):
+        return None
     args, named = pytree.tree_map(_shape, (node.args, node.kwargs))
     return int(formula(*args, **named, out_val=pytree.tree_map(_shape, result)))
+
+
+def _has_templates(convolution: torch.fx.Node) -> bool:
+    """Whether Inductor has kernels of its own for a convolution: not for one with dilation, or a transposed one."""
+    *_, dilation, transposed, _output_padding, _groups = convolution.args
+    return not transposed and isinstance(dilation, (list, tuple)) and all(step == 1 for step in dilation)
 
 
 def _values(node: torch.fx.Node) -> list[Any]:

@@ -166,10 +166,14 @@ class FakeSearchProcess:
         if what == "reference":
             return target.reference_s
         if what == "sample":
-            return float(self.details["calls"]) * self.us / 1e6
+            return float(self.details["calls"]) * self.us * self._slower() / 1e6
         if what == "replay" and self.details["artifacts"]:
             return target.compile_s.get(self.name, 5.0)
         return target.judge_s.get(self.name, 0.05) if what == "judge" else 0.05
+
+    def _slower(self) -> float:
+        since, factor = self.machine.target.slower_after.get(self.name, (math.inf, 1.0))
+        return factor if self.machine.now >= since else 1.0
 
     def has_answer(self) -> bool:
         return bool(self.asked) and self.paused is None and self.machine.now >= self.due
@@ -208,8 +212,7 @@ class FakeSearchProcess:
             return {"us": self.us}
         if what == "sample":
             drift = 1 + target.drift * abs((self.machine.now / 10) % 2 - 1)
-            since, factor = target.slower_after.get(self.name, (math.inf, 1.0))
-            drift *= factor if self.machine.now >= since else 1
+            drift *= self._slower()
             self.rounds.append(self.us * drift * max(0.2, self.machine.random.gauss(1, target.jitter)))
             return {"us": self.rounds[-1]}
         return (

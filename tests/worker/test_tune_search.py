@@ -331,6 +331,16 @@ def test_a_race_that_is_cut_off_is_repeated_before_the_decision(tenths: int) -> 
     assert tuned.winner == GRAPHS
 
 
+@pytest.mark.parametrize(("slower", "most"), [(50.0, 30.0), (200.0, 32.0)])
+def test_calls_that_become_slow_on_an_overloaded_machine_do_not_use_up_the_budget(
+    slower: float, most: float
+) -> None:
+    after_the_first_calls = dict.fromkeys(("eager", "default", GRAPHS), (1.2, slower))
+    target = FakeTarget(us={"eager": 1500, GRAPHS: 500}, slower_after=after_the_first_calls)
+    tuned = FakeMachine(target).search(budget_seconds=30.0, rounds=10, seconds=1.0)
+    assert tuned.seconds < most
+
+
 def test_few_candidates_stay_alive_while_results_are_compared() -> None:
     names = [f"default+triton.cudagraphs=True+max_fusion_size={size}" for size in range(10, 22)]
     us = {"default": 1000.0, GRAPHS: 500.0, **{name: 480.0 - place for place, name in enumerate(names)}}

@@ -17,6 +17,9 @@ from fuselight.tune.trial import Trial
 
 _ROUND = 0.05
 """The part of `TunePlan.seconds` that a round of a race takes."""
+_OTHER = 2.0
+"""The factor by which a call takes longer, or less long, where a round gets another number of calls: on a machine that
+is overloaded since the first calls, a round would take as many times as long."""
 
 
 @dataclass
@@ -121,7 +124,12 @@ class TimedRounds:
     def _round(self, trial: Trial, calls: int) -> float | None:
         """The median of a round, microseconds; None if the trial failed."""
         said = self.pool.order(trial, "sample", calls=calls)
-        return None if said is None else float(said["us"])
+        if said is None:
+            return None
+        us = float(said["us"])
+        if not trial.us / _OTHER <= us <= trial.us * _OTHER:
+            trial.us = us  # the next round has another number of calls
+        return us
 
 
 @dataclass

@@ -64,9 +64,6 @@ _LACKS = {
     Trait.HOPPER: "the GPU's compute capability is below 9.0",
 }
 
-_IN_TEMPLATES = frozenset({"cpp_wrapper", "coordinate_descent", "pointwise_autotune"})
-"""Knobs that Inductor writes into the source of each template, by which it finds timings."""
-
 
 @dataclass(frozen=True)
 class KnobSetting:
@@ -95,6 +92,8 @@ class KnobSetting:
     """Whether its compile times kernels on the device, so that nothing else may be timed meanwhile."""
     compile_factor: float = 1.0
     """Duration of its compile, times that of `default`."""
+    changes_templates: bool = False
+    """Whether Inductor writes it into the source of each template of a multiplication, by which it finds timings."""
     group: str = ""
     """Knobs of one group exclude each other."""
     needs: frozenset[Trait] = frozenset()
@@ -109,7 +108,7 @@ class KnobSetting:
     @property
     def keeps_multiplications(self) -> bool:
         """Whether it changes neither operands nor templates of multiplications, so that their timings are found."""
-        return self.bound in {KnobBound.IDLE, KnobBound.GENERATED} and self.name not in _IN_TEMPLATES
+        return self.bound in {KnobBound.IDLE, KnobBound.GENERATED} and not self.changes_templates
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         structural=True,
         compile_factor=2.0,
         group="launches",
+        changes_templates=True,
     ),
     KnobSetting(
         "freezing",
@@ -324,6 +324,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         autotunes=True,
         compile_factor=4.0,
+        changes_templates=True,
     ),
     KnobSetting(
         "pointwise_autotune",
@@ -335,6 +336,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         devices=_GPU,
         autotunes=True,
         compile_factor=1.6,
+        changes_templates=True,
     ),
     KnobSetting(
         "combo_kernels",

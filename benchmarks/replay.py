@@ -9,7 +9,9 @@ with the saved cache artifacts, if there are any; with `--modes` also torch's ot
 together with those of `--at-once` other models. Once all of a model's processes have made their first call, those of
 other models are paused, and its steady calls are timed in interleaved rounds. Where the host limits a model, two
 processes of the same program differ: `--processes` starts more of each program whose kernels CUDA graphs launch, with
-the caches of the first, and the time of a program is the median of its processes. One line of JSON a model has, of each
+the caches of the first, and the time of a program is the median of its processes. `--caches` is a folder that keeps the
+caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes on there, and
+the seconds of their first call are those of all runs. One line of JSON a model has, of each
 program, the seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the
 backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
@@ -71,6 +73,7 @@ def main() -> int:
         default="",
         help="also measure torch's other modes: all, or these",
     )
+    parser.add_argument("--caches", type=Path, help="keep the caches of torch's autotuning modes here")
     parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds until the first call of a process"
@@ -133,7 +136,12 @@ def _rows(
                     model.give_up()
             while waiting and len(compiling) < asked.at_once:
                 made = _Model(
-                    waiting.pop(0), asked.folder.resolve(), asked.limit, asked.processes, asked.modes
+                    waiting.pop(0),
+                    asked.folder.resolve(),
+                    asked.limit,
+                    asked.processes,
+                    asked.modes,
+                    asked.caches.resolve() if asked.caches else None,
                 )
                 compiling.append(stack.enter_context(made))
             if turns.is_asked_to_wait():
@@ -175,6 +183,8 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     """Processes of each program that is repeated."""
     modes: frozenset[str]
     """Modes of torch to measure too."""
+    kept: Path | None = None
+    """The folder that keeps the caches of the autotuning modes."""
     processes: dict[str, list[_Process]] = field(default_factory=dict)
     """By program; the first one of each has compiled with empty caches."""
     _gave_up: bool = False
@@ -194,7 +204,10 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         return [one for started in self.processes.values() for one in started]
 
     def _start(self, kind: str, caches: str | None = None) -> None:
-        made = _Process(f"{kind}:{_name(self.result)}", self.folder, self.limit, caches)
+        name, kept = _name(self.result), None
+        if caches is None and self.kept is not None and kind in AUTOTUNING_MODES:
+            kept = _KeptCaches(self.kept / name / kind)
+        made = _Process(f"{kind}:{name}", self.folder, self.limit, caches, kept)
         self.processes.setdefault(kind, []).append(made)
 
     def is_ready(self) -> bool:
@@ -267,13 +280,32 @@ def _ratio(one: float | None, other: float | None) -> float | None:
     return round(one / other, 3) if one and other else None
 
 
+class _KeptCaches:
+    """Caches that outlast a run, and how long compiles have filled them."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._record = folder / "seconds.txt"
+        self.seconds = float(self._record.read_text()) if self._record.exists() else 0.0
+
+    def add(self, seconds: float) -> None:
+        """Take in the compile of a run."""
+        self.seconds = round(self.seconds + seconds, 3)
+        self._record.write_text(f"{self.seconds}\n")
+
+
 class _Process:
     """One process with empty caches: it says when it has made its first call, and then times on demand."""
 
-    def __init__(self, what: str, folder: Path, limit: float, caches: str | None) -> None:
+    def __init__(
+        self, what: str, folder: Path, limit: float, caches: str | None, kept: _KeptCaches | None = None
+    ) -> None:
         self.what = what
         self._limit = limit
         self._until = time.monotonic() + limit
+        self._kept = kept
+        caches = str(kept.folder) if kept is not None else caches
         self._made = None if caches else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.caches = caches or (self._made.name if self._made else "")
         """Folder of its caches."""
@@ -319,7 +351,10 @@ class _Process:
             return
         self._has_called = True
         seconds = self._limit - (self._until - time.monotonic())
-        self.failure = f"killed after {seconds:.0f} s"
+        if self._kept is not None:
+            self._kept.add(seconds)
+        so_far = f" (in all runs {self._kept.seconds:.0f} s)" if self._kept is not None else ""
+        self.failure = f"killed after {seconds:.0f} s{so_far}"
         self._kill()
 
     def pause(self) -> None:
@@ -390,6 +425,9 @@ class _Process:
             return {"failure": self.failure or (errors[-1] if errors else "it gave no answer")}
         if "first" in found:
             found["first"] = round(self._without_stops(*found["first"]), 3)
+            if self._kept is not None:
+                self._kept.add(found["first"])
+                found["first"] = self._kept.seconds
         rounds = sorted(self._rounds)
         return {**found, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else found
 

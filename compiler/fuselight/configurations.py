@@ -26,6 +26,8 @@ _BACKEND = "backend:"
 _FLAGS = ("dynamic", "static", "fullgraph")
 _AUTOTUNING = frozenset({"max_autotune", "max_autotune_gemm"})
 """Options by which Inductor times implementations of multiplications."""
+_TUNING_LAUNCHES = frozenset({"max_autotune", "max_autotune_pointwise", "coordinate_descent_tuning"})
+"""Options by which Inductor times more launch configurations of generated kernels."""
 _CHANNELS_LAST, _ATTENTION, _LONGEST = "channels_last", "attention", "longest"
 _TARGET_FLAGS = ("blocks", "optimizer", "fixes", "fixed_modules")
 
@@ -67,6 +69,12 @@ class Configuration:
         """Whether Inductor times several implementations of each multiplication while it compiles."""
         options = {name.replace("-", "_") for name, value in self.options.items() if value}
         return self.mode in AUTOTUNING_MODES or bool(self.mode and options & _AUTOTUNING)
+
+    @property
+    def tunes_launches(self) -> bool:
+        """Whether Inductor times more launch configurations of each generated kernel than it does anyway."""
+        options = {name.replace("-", "_") for name, value in self.options.items() if value}
+        return self.mode in AUTOTUNING_MODES or bool(self.mode and options & _TUNING_LAUNCHES)
 
 
 def parse_configuration(text: str) -> Configuration:

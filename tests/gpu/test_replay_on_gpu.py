@@ -84,16 +84,51 @@ def test_a_fresh_process_times_no_kernel(name: str, tmp_path: Path, monkeypatch:
             torch.cuda.synchronize()
         print(json.dumps({"timed": timed, "close": torch.allclose(found, expected, atol=1e-3)}))
     """)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT / "compiler"),
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "second"),
-        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
-    }
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=_environment(tmp_path / "second"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "fuselight:" not in done.stderr, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"timed": [], "close": True}
+
+
+def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    program = textwrap.dedent("""
+        import sys
+        from model import model, x
+        import torch
+        from fuselight.configurations import parse_configuration
+        from fuselight.measure.compile_configuration import configured
+        from fuselight.target.present_device import present_device
+        from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings
+        choices = ChoiceRecorder(sys.argv[1])
+        configuration = parse_configuration("default+coordinate_descent_tuning=True")
+        with configured(configuration, present_device(0), choices), torch.no_grad(), counting_timings() as timed:
+            torch.compile(model)(x)
+        torch.cuda.synchronize()
+        choices.share()
+        print(len(timed), choices.found["triton"])
+    """)
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "shared")],
+            cwd=tmp_path, env=_environment(tmp_path / name), capture_output=True, text=True, check=True,
+        ).stdout.splitlines()[-1].partition(" ")
+        for name in ("first", "second")
+    ]  # fmt: skip
+    (first, _, tuned), (second, _, taken) = printed
+    assert int(first) > 0
+    assert int(second) == 0
+    assert taken == tuned
+
+
+def _environment(caches: Path) -> dict[str, str]:
+    """Of a process with caches of its own."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "compiler"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }

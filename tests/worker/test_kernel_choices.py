@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch._inductor import metrics
+from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codegen.multi_kernel import MultiKernelCall
 from torch._inductor.runtime import autotune_cache
 from torch._inductor.scheduler import FusionResult, Scheduler
@@ -237,6 +238,25 @@ def test_a_kernels_configuration_is_found_by_inductors_runtime() -> None:
     assert cache is not None
     stored = cache._read()
     assert stored == config
+
+
+def test_launch_configurations_in_a_shared_folder_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h", "found_by_coordesc": True}
+    shared = str(tmp_path / "shared")
+    ChoiceRecorder(shared).share()  # nothing was tuned
+    kernel_choices._seed(kernel_choices._written(SOURCE), config)
+    ChoiceRecorder(shared).share()
+    (tmp_path / "shared" / "cut_off.json").write_text("{", encoding="utf-8")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "other"))
+    monkeypatch.setattr(AsyncCompile, "triton", lambda _compiler, name, _source: name)
+    same, different = SOURCE.replace("add_0", "add_1"), SOURCE.replace("'x': 16", "'x': 32")
+    recorder = ChoiceRecorder(shared)
+    with recorder.recording():
+        for source in (same, different):
+            assert AsyncCompile().triton("name", source) == "name"
+    assert recorder.found["triton"] == {kernel_key(SOURCE): config}
 
 
 class Kernel:

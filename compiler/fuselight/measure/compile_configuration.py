@@ -139,9 +139,11 @@ class Compiled:
 
 
 @contextlib.contextmanager
-def configured(configuration: Configuration, device: Device) -> Iterator[Compiled]:
+def configured(
+    configuration: Configuration, device: Device, choices: ChoiceRecorder | None = None
+) -> Iterator[Compiled]:
     """Within the block, torch.compile follows the configuration. Raises what torch raises for unknown options."""
-    made = Compiled(configuration, device)
+    made = Compiled(configuration, device, choices=choices or ChoiceRecorder())
     launches = (
         contextlib.nullcontext()
         if configuration.eager or device.backend == "cpu"

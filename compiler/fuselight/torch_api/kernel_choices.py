@@ -60,6 +60,9 @@ def kernel_key(source: str) -> str:
 class ChoiceRecorder:
     """The choices of this process since `recording` was first entered."""
 
+    shared: str = ""
+    """A folder of launch configurations of generated kernels, which other processes fill or use; empty: none. Those of
+    a kernel with the same source, in which Inductor writes how it tunes launches, are taken without timing."""
     _algorithms: dict[str, str] = field(default_factory=dict)
     _padding: dict[str, bool] = field(default_factory=dict)
     _scaled: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -91,6 +94,10 @@ class ChoiceRecorder:
             ir: Any = importlib.import_module("torch._inductor.ir")
             stack.enter_context(wrapped(select.AlgorithmSelectorCache, "__call__", self._choosing))
             buffer = getattr(ir, "MultiTemplateBuffer", None)
+            if self.shared:
+                compile_module: Any = importlib.import_module("torch._inductor.async_compile")
+                taken = functools.partial(_compile_seeded, _read_shared(self.shared))
+                stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
             for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
                 if hasattr(buffer, name):
                     stack.enter_context(wrapped(buffer, name, self._finalizing))
@@ -99,6 +106,12 @@ class ChoiceRecorder:
                 stack.enter_context(wrapped(pad_mm, padding, self._deciding_padding))
             stack.enter_context(_deciding_fusions(self._fusing))
             yield
+
+    def share(self) -> None:
+        """Leave the launch configurations of this process's kernels in the shared folder, if there is one."""
+        if self.shared and (found := _stored_configurations(self._tags)):
+            os.makedirs(self.shared, exist_ok=True)
+            _store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
 
     @contextlib.contextmanager
     def watching_launches(self) -> Iterator[None]:
@@ -242,12 +255,8 @@ class _ReplayHooks:
         self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
     ) -> Any:
         """Compile a kernel in its recorded configuration alone."""
-        key, path = kernel_key(source), _written(source)
-        self._keys[os.path.basename(path)] = key
-        choice = self._triton.get(key)
-        if choice is not None and "configs_hash" in choice:
-            _seed(path, choice)
-        return real(compiler, name, source, *args, **named)
+        self._keys[os.path.basename(_written(source))] = kernel_key(source)
+        return _compile_seeded(self._triton, real, compiler, name, source, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
@@ -483,6 +492,31 @@ def _written(source: str) -> str:
     code: Any = importlib.import_module("torch._inductor.codecache")
     _, path = code.PyCodeCache.write(source)
     return str(path)
+
+
+def _compile_seeded(
+    choices: Mapping[str, Any],
+    real: Callable[..., Any],
+    compiler: Any,
+    name: str,
+    source: str,
+    *args: Any,
+    **named: Any,
+) -> Any:
+    """Have Inductor compile a generated kernel in its known launch configuration alone."""
+    choice = choices.get(kernel_key(source))
+    if choice is not None and "configs_hash" in choice:
+        _seed(_written(source), choice)
+    return real(compiler, name, source, *args, **named)
+
+
+def _read_shared(folder: str) -> dict[str, Any]:
+    """The launch configurations that processes have left in a folder, by key of the kernel."""
+    found: dict[str, Any] = {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+            found.update(json.load(file))
+    return found
 
 
 def _seed(path: str, choice: Mapping[str, Any]) -> None:

@@ -195,6 +195,7 @@ def share_timings(cache: str, timings: str) -> None:
     It uses what is there. Where the system has no links, they are not shared.
     """
     os.makedirs(cache, exist_ok=True)
+    os.makedirs(timings, exist_ok=True)
     with contextlib.suppress(OSError):
         _drop_failures(timings)
         os.symlink(timings, os.path.join(cache, _TIMINGS), target_is_directory=True)

@@ -39,15 +39,17 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
         Knobs({"cuda_graphs"}),
         Knobs({"cuda_graphs", "optimizer"}),
         Knobs({"cuda_graphs", "freezing"}),
+        Knobs({"cuda_graphs", "freezing", "coordinate_descent"}),
         Knobs({"cuda_graphs", "freezing", "combo_kernels"}),
         Knobs({"cuda_graphs", "freezing", "gemm_autotune_longest"}),
+        Knobs({"cuda_graphs", "coordinate_descent"}),
         Knobs({"cuda_graphs", "combo_kernels"}),
         Knobs({"cuda_graphs", "gemm_autotune_longest"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }
-"""What is compiled beside `default`, before its profile says which knobs can help, by device. Of several that time
-kernels, the first that is suitable."""
+"""What is compiled beside `default`, before its profile says which knobs can help, by device. What time kernels are
+the first that are suitable, as many as may run at once."""
 _LEAST_FOR_AUTOTUNING = 100.0
 """Seconds of budget below which no compile that times kernels starts before the profile is known. On an H100 with 16
 cores a compile that times all multiplications takes 56 to more than 90 s (docs/results/tuning.md) and half of the
@@ -230,19 +232,16 @@ class Candidates:
         running = [
             trial for trial in self.pool.compiling if _times_kernels(trial.knobs or Knobs(), trial.name)
         ]
-        return not _times_kernels(knobs, name) or len(running) < MOST_AUTOTUNES
+        return not _times_kernels(knobs, name) or len(running) < MOST_AUTOTUNES[self.device]
 
     def _untimed(self, knobs: Knobs) -> Knobs:
-        """The knobs without those whose multiplications an earlier candidate has timed: its timings are used again."""
+        """The knobs without those whose kernels an earlier candidate has timed: its timings are used again."""
         earlier = [
             trial.knobs for trial in self.pool.trials.values() if trial.knobs and trial.ready_s is not None
         ]
-        alike = [
-            one
-            for one in earlier
-            if one < knobs and all(BY_NAME[name].keeps_multiplications for name in knobs - one)
-        ]
-        return knobs - {name for one in alike for name in one if BY_NAME[name].times_multiplications}
+        return knobs - {
+            name for one in earlier if one < knobs for name in one if _finds_timings(name, knobs - one)
+        }
 
     def _fits(self, name: str, knobs: Knobs) -> bool:
         """Whether there is time for a compile; if not, its row says so."""
@@ -383,6 +382,14 @@ def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
 def _autotunes(knobs: Knobs) -> bool:
     """Whether a compile times kernels on the device."""
     return any(BY_NAME[name].autotunes for name in knobs)
+
+
+def _finds_timings(name: str, added: Knobs) -> bool:
+    """Whether a knob finds what an earlier candidate with it has timed, although others were added to that."""
+    knob, others = BY_NAME[name], [BY_NAME[one] for one in added]
+    if knob.times_multiplications:
+        return all(one.keeps_multiplications for one in others)
+    return knob.tunes_launches and all(one.keeps_launches for one in others)
 
 
 def _times_kernels(knobs: Knobs, name: str) -> bool:

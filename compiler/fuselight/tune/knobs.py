@@ -29,6 +29,12 @@ _ALLOWED = {
 }
 
 
+_OF_LIBRARIES = frozenset(
+    {KnobBound.IDLE, KnobBound.ATTENTION, KnobBound.MATMUL, KnobBound.CONVOLUTION, KnobBound.DENSE}
+)
+"""Bounds of knobs that change launches, or kernels that a template or a library has."""
+
+
 class Trait(str, enum.Enum):
     """A property of a target or a machine without which a knob changes nothing, beyond what a profile shows."""
 
@@ -104,6 +110,19 @@ class KnobSetting:
     def times_multiplications(self) -> bool:
         """Whether what its compile times is kept for later candidates with the same multiplications."""
         return "max_autotune_gemm=True" in self.parts
+
+    @property
+    def tunes_launches(self) -> bool:
+        """Whether its compile tunes generated kernels, which is kept for later candidates with the same kernels."""
+        return parse_configuration(configuration_of([self])).tunes_launches
+
+    @property
+    def keeps_launches(self) -> bool:
+        """Whether it leaves generated kernels as they are, so that what they are launched with is found.
+
+        Those next to what it changes may have other sources: they are tuned again.
+        """
+        return self.bound in _OF_LIBRARIES and not self.changes_templates
 
     @property
     def keeps_multiplications(self) -> bool:
@@ -320,10 +339,10 @@ KNOBS: tuple[KnobSetting, ...] = (
         KnobBound.GENERATED,
         "Tune the launch parameters of each generated kernel step by step.",
         order=100,
-        share=0.05,
+        share=0.12,
         devices=_GPU,
         autotunes=True,
-        compile_factor=4.0,
+        compile_factor=2.5,
         changes_templates=True,
     ),
     KnobSetting(
@@ -332,10 +351,10 @@ KNOBS: tuple[KnobSetting, ...] = (
         KnobBound.GENERATED,
         "Time several launch parameters of each generated kernel and keep the fastest.",
         order=102,
-        share=0.06,
+        share=0.03,
         devices=_GPU,
         autotunes=True,
-        compile_factor=1.6,
+        compile_factor=1.3,
         changes_templates=True,
     ),
     KnobSetting(
@@ -354,10 +373,10 @@ KNOBS: tuple[KnobSetting, ...] = (
         KnobBound.DENSE,
         "Time the most promising implementations of the matrix multiplications and convolutions that take the longest.",
         order=108,
-        share=0.08,
+        share=0.04,
         devices=_GPU,
         autotunes=True,
-        compile_factor=2.4,
+        compile_factor=2.0,
         group="autotuned",
     ),
     KnobSetting(

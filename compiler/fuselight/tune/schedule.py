@@ -18,8 +18,10 @@ CORES_PER_COMPILE = 2
 BYTES_PER_COMPILE = 3 << 30
 """Host memory of a compile: torch, the model, Inductor, and the processes that compile kernels."""
 MOST_COMPILES = 8
-MOST_AUTOTUNES = 1
-"""Compiles that time kernels on the device at the same time: they disturb each other's choices, and are slow."""
+MOST_AUTOTUNES = {"cuda": 2, "cpu": 1}
+"""Compiles that time kernels at the same time, by device. On a CPU they take the cores from each other. A GPU runs the
+kernels of several processes in turn, and choices made next to 18 other compiles gained 1 to 8% on an H100
+(docs/results/tuning.md)."""
 
 
 def compiles_side_by_side(cores: float, available_bytes: int | None) -> int:

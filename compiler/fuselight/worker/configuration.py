@@ -41,6 +41,7 @@ from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
+from fuselight.torch_api.kernel_choices import ChoiceRecorder
 from fuselight.tune.knobs import Trait
 from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
@@ -51,6 +52,8 @@ _WITHOUT_ROW = frozenset({"sample"})
 """Orders whose answer is small, because many follow each other."""
 _HOPPER = (9, 0)
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+_MULTIPLICATIONS, _LAUNCHES = "multiplications", "launches"
+"""Folders of what processes share: timings of multiplications, and launch configurations of generated kernels."""
 
 
 def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
@@ -64,7 +67,8 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     if job.plan.kernel_cache:
         os.environ["TRITON_CACHE_DIR"] = job.plan.kernel_cache
     if job.plan.timings:
-        settings.share_timings(os.environ["TORCHINDUCTOR_CACHE_DIR"], job.plan.timings)
+        shared = os.path.join(job.plan.timings, _MULTIPLICATIONS)
+        settings.share_timings(os.environ["TORCHINDUCTOR_CACHE_DIR"], shared)
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
     settings.compile_with_all_workers(job.plan.compile_threads)
@@ -109,7 +113,9 @@ class MeasureCalls:
             target = present_device(self.device.index)
         state.device = target or find("cpu")
         name = EAGER if self.name == FLOAT64 else self.name  # the reference process compiles nothing
-        with configured(parse_configuration(name), state.device) as self.compiled:
+        timings = state.job.plan.timings
+        shared = os.path.join(timings, _LAUNCHES) if timings else ""
+        with configured(parse_configuration(name), state.device, ChoiceRecorder(shared)) as self.compiled:
             yield dynamo.CompileCalls()
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
@@ -245,6 +251,7 @@ class MeasureCalls:
     def _first(self, state: RunState, session: ConfigurationSession) -> dict[str, Any]:
         self.before = conditions.look(self.device)
         session.first()
+        self.compiled.choices.share()
         answer: dict[str, Any] = {
             "fresh": session.unit.fresh,
             "work": session.unit.work.value,

@@ -123,7 +123,7 @@ class _Searching:
             device=plan.device,
             kernel_cache="" if is_mode else self._kernels,
             inductor_cache=self._autotuned if is_mode else "",
-            timings=self._timings if _times_multiplications(name) and not is_mode else "",
+            timings=self._timings if _shares_timings(name) and not is_mode else "",
             compile_threads=0 if is_mode else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
@@ -196,6 +196,11 @@ def _times_multiplications(name: str) -> bool:
         return parse_configuration(name).times_multiplications
     except ConfigurationError:
         return False  # the reference is no configuration
+
+
+def _shares_timings(name: str) -> bool:
+    """Whether a candidate times what others time, too, beyond what every compile times."""
+    return _times_multiplications(name) or (name != FLOAT64 and parse_configuration(name).tunes_launches)
 
 
 def _candidate_name(text: str, plan: TunePlan, options: Mapping[str, Any]) -> str:

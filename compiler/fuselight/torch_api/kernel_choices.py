@@ -251,12 +251,11 @@ class _ReplayHooks:
             picked = self._multi_kernel.get(_multi_kernel_key(call, self._key_of) or "")
             call.picked_kernel = picked if picked in range(len(call.kernels)) else 0
 
-    def compile_kernel(
-        self, real: Callable[..., Any], compiler: Any, name: str, source: str, *args: Any, **named: Any
-    ) -> Any:
+    def compile_kernel(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Compile a kernel in its recorded configuration alone."""
+        source = _source_of(args, named)
         self._keys[os.path.basename(_written(source))] = kernel_key(source)
-        return _compile_seeded(self._triton, real, compiler, name, source, *args, **named)
+        return _compile_seeded(self._triton, real, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
@@ -494,20 +493,18 @@ def _written(source: str) -> str:
     return str(path)
 
 
-def _compile_seeded(
-    choices: Mapping[str, Any],
-    real: Callable[..., Any],
-    compiler: Any,
-    name: str,
-    source: str,
-    *args: Any,
-    **named: Any,
-) -> Any:
+def _compile_seeded(choices: Mapping[str, Any], real: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Have Inductor compile a generated kernel in its known launch configuration alone."""
+    source = _source_of(args, named)
     choice = choices.get(kernel_key(source))
     if choice is not None and "configs_hash" in choice:
         _seed(_written(source), choice)
-    return real(compiler, name, source, *args, **named)
+    return real(*args, **named)
+
+
+def _source_of(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """The source of a call of `AsyncCompile.triton`: generated code gives it by position, templates by name."""
+    return str(named["source_code"] if "source_code" in named else args[2])
 
 
 def _read_shared(folder: str) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
 from fuselight.torch_api.kernel_choices import ChoiceRecorder
+from fuselight.torch_api.launch_neighbors import compiling_neighbors
 from fuselight.tune.knobs import Trait
 from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
@@ -114,8 +115,13 @@ class MeasureCalls:
         state.device = target or find("cpu")
         name = EAGER if self.name == FLOAT64 else self.name  # the reference process compiles nothing
         timings = state.job.plan.timings
-        shared = os.path.join(timings, _LAUNCHES) if timings else ""
-        with configured(parse_configuration(name), state.device, ChoiceRecorder(shared)) as self.compiled:
+        choices = ChoiceRecorder(os.path.join(timings, _LAUNCHES) if timings else "")
+        with contextlib.ExitStack() as entered:
+            if self._forks_compile_workers(state.job):
+                entered.enter_context(compiling_neighbors())
+            self.compiled = entered.enter_context(
+                configured(parse_configuration(name), state.device, choices)
+            )
             yield dynamo.CompileCalls()
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
@@ -215,9 +221,12 @@ class MeasureCalls:
 
     def _start_compile_workers(self, state: RunState) -> None:
         """Where compiles need not be as in the user's own program, start what compiles kernels in a shorter time."""
-        job = state.job
-        if job.plan.kernel_cache and job.forked and self.device.type == "cuda" and self.name != EAGER:
+        if self._forks_compile_workers(state.job):
             settings.fork_compile_workers()
+
+    def _forks_compile_workers(self, job: ChildJob) -> bool:
+        has_kernels = self.device.type == "cuda" and self.name not in {EAGER, FLOAT64}
+        return bool(job.plan.kernel_cache) and job.forked and has_kernels
 
     def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
         """Answer orders until the coordinator closes the channel, or user code has closed it."""

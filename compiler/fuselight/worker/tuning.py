@@ -135,7 +135,7 @@ class _Searching:
 
     def _threads(self, name: str) -> int:
         """Processes that compile kernels for a candidate: more where Inductor compiles several for each operator."""
-        return max(1, int(self._cores // (2 if _times_multiplications(name) else self._jobs)))
+        return max(1, int(self._cores // (2 if _shares_timings(name) else self._jobs)))
 
     def libraries(self) -> Iterator[str]:
         """The installed modules that the configurations have imported."""
@@ -191,16 +191,12 @@ def _graphs(said: Mapping[str, Any]) -> list[TunedGraph]:
         return []
 
 
-def _times_multiplications(name: str) -> bool:
-    try:
-        return parse_configuration(name).times_multiplications
-    except ConfigurationError:
-        return False  # the reference is no configuration
-
-
 def _shares_timings(name: str) -> bool:
     """Whether a candidate times what others time, too, beyond what every compile times."""
-    return _times_multiplications(name) or (name != FLOAT64 and parse_configuration(name).tunes_launches)
+    if name == FLOAT64:  # the reference is no configuration
+        return False
+    configuration = parse_configuration(name)
+    return configuration.times_multiplications or configuration.tunes_launches
 
 
 def _candidate_name(text: str, plan: TunePlan, options: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
 from fuselight.torch_api.kernel_choices import ChoiceRecorder
-from fuselight.torch_api.launch_neighbors import compiling_neighbors
+from fuselight.torch_api.launch_tuning import LaunchTuning
 from fuselight.tune.knobs import Trait
 from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
@@ -93,6 +93,7 @@ class MeasureCalls:
     channel_identity: tuple[int, int] | None
     """Identity of the channel's open file: user code may have reused its descriptor."""
     runs_main: bool = False
+    tuning: LaunchTuning = field(default_factory=LaunchTuning)
     compiled: Compiled = field(init=False)
     device: torch.device = field(init=False)
     session: ConfigurationSession | None = None
@@ -118,7 +119,7 @@ class MeasureCalls:
         choices = ChoiceRecorder(os.path.join(timings, _LAUNCHES) if timings else "")
         with contextlib.ExitStack() as entered:
             if self._forks_compile_workers(state.job):
-                entered.enter_context(compiling_neighbors())
+                entered.enter_context(self.tuning.active())
             self.compiled = entered.enter_context(
                 configured(parse_configuration(name), state.device, choices)
             )
@@ -260,6 +261,7 @@ class MeasureCalls:
     def _first(self, state: RunState, session: ConfigurationSession) -> dict[str, Any]:
         self.before = conditions.look(self.device)
         session.first()
+        self.tuning.end()
         self.compiled.choices.share()
         answer: dict[str, Any] = {
             "fresh": session.unit.fresh,

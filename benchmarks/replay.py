@@ -5,15 +5,16 @@
 
 FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
 caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
-with the saved cache artifacts, if there are any; with `--modes` also torch's other modes. They compile side by side,
-together with those of `--at-once` other models. Once all of a model's processes have made their first call, those of
-other models are paused, and its steady calls are timed in interleaved rounds. Where the host limits a model, two
-processes of the same program differ: `--processes` starts more of each program whose kernels CUDA graphs launch, with
-the caches of the first, and the time of a program is the median of its processes. `--caches` is a folder that keeps the
-caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes on there, and
-the seconds of their first call are those of all runs. One line of JSON a model has, of each
-program, the seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the
-backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
+with the saved cache artifacts, if there are any; with `--modes` also torch's other modes, and with `--more` the options
+of the result with others: `--more "coordinate_descent_tuning=True;max_autotune_gemm=True+longest=8"`. They compile side
+by side, together with those of `--at-once` other models. Once all of a model's processes have made their first call,
+those of other models are paused, and its steady calls are timed in interleaved rounds. Where the host limits a model,
+two processes of the same program differ: `--processes` starts more of each program whose kernels CUDA graphs launch,
+with the caches of the first, and the time of a program is the median of its processes. `--caches` is a folder that
+keeps the caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes on
+there, and the seconds of their first call are those of all runs. One line of JSON a model has, of each program, the
+seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the backend's
+warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
 """
 
@@ -42,6 +43,8 @@ from fuselight.worker import process
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"
+ADDED = "+"
+"""Begins the name of a program that adds options to those of the result."""
 ROUND = "round"
 """The order to time one round."""
 _FIRST, _SECOND = AUTOTUNING_MODES
@@ -73,6 +76,11 @@ def main() -> int:
         default="",
         help="also measure torch's other modes: all, or these",
     )
+    parser.add_argument(
+        "--more",
+        default="",
+        help="also measure the options of the result with these: OPTION=VALUE+...;...",
+    )
     parser.add_argument("--caches", type=Path, help="keep the caches of torch's autotuning modes here")
     parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
     parser.add_argument(
@@ -82,6 +90,7 @@ def main() -> int:
     asked.modes = frozenset(filter(None, asked.modes.split(",")))
     if unknown := asked.modes.difference(MODES):
         parser.error(f"torch has no mode {', '.join(sorted(unknown))}: {', '.join(MODES)}")
+    asked.more = tuple(filter(None, asked.more.split(";")))
     known = _models_of(asked.out)
     wanted = asked.models.split(",") if asked.models else ()
     results = [
@@ -142,6 +151,7 @@ def _rows(
                     asked.processes,
                     asked.modes,
                     asked.caches.resolve() if asked.caches else None,
+                    asked.more,
                 )
                 compiling.append(stack.enter_context(made))
             if turns.is_asked_to_wait():
@@ -185,6 +195,8 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     """Modes of torch to measure too."""
     kept: Path | None = None
     """The folder that keeps the caches of the autotuning modes."""
+    more: tuple[str, ...] = ()
+    """Options to add to those of the result, each a program."""
     processes: dict[str, list[_Process]] = field(default_factory=dict)
     """By program; the first one of each has compiled with empty caches."""
     _gave_up: bool = False
@@ -193,7 +205,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         kinds = [DEFAULT, SAME, REPLAY, *[LOADED] * bool(self.result.artifacts)]
         later = {_SECOND} if _FIRST in self.modes else set[str]()
         kinds += [mode for mode in MODES if mode in self.modes - {DEFAULT} - later]
-        for kind in kinds:
+        for kind in (*kinds, *(f"{ADDED}{one}" for one in self.more)):
             self._start(kind)
 
     def __exit__(self, *_: object) -> None:

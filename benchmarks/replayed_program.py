@@ -24,9 +24,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.replay import DEFAULT, LOADED, ROUND, SAME
+from benchmarks.replay import ADDED, DEFAULT, LOADED, ROUND, SAME
 from fuselight import tuned_file
-from fuselight.configurations import MODES
+from fuselight.configurations import MODES, parse_configuration
 from fuselight.measure import timing
 from fuselight.report import Clock, TunedResult, Work
 from fuselight.runtime.backend import replay
@@ -119,8 +119,10 @@ def _arguments(folder: Path, kind: str, result: TunedResult, scratch: str) -> di
     if kind in MODES:
         return {} if kind == DEFAULT else {"mode": kind}
     arguments: dict[str, Any] = {"dynamic": result.dynamic}
-    if kind == SAME:
-        arguments["backend"] = prepared_inductor(result.preparation, None, result.options)
+    if kind == SAME or kind.startswith(ADDED):
+        added = parse_configuration(DEFAULT + kind.removeprefix(SAME))
+        options = {**result.options, **added.options}
+        arguments["backend"] = prepared_inductor(result.preparation, None, options, longest=added.longest)
     else:
         arguments.update(backend=replay, options={"file": _file(folder, result, kind, scratch)})
     if result.fixed_modules:
@@ -151,7 +153,7 @@ def _is_close(found: Any, expected: Any) -> bool:
 
 def main(folder: Path, what: str) -> dict[str, Any]:
     """Compile and call one model in this process, and time it on demand; returns the answer."""
-    kind, _, name = what.partition(":")
+    kind, _, name = what.rpartition(":")
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}")

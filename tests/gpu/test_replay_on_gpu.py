@@ -94,7 +94,8 @@ def test_a_fresh_process_times_no_kernel(name: str, tmp_path: Path, monkeypatch:
 
 
 def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tmp_path: Path) -> None:
-    (tmp_path / "model.py").write_text(MODEL)
+    even = MODEL.replace("511", "512").replace("509", "512")  # which Inductor does not time padded, too
+    (tmp_path / "model.py").write_text(even)
     program = textwrap.dedent("""
         import sys
         from model import model, x

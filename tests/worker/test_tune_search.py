@@ -223,7 +223,8 @@ def test_a_candidate_on_top_of_timed_multiplications_needs_no_time_for_them(
         ("coordinate_descent", "attention_flash", True),
         ("coordinate_descent", "dependent_launch", False),
         ("coordinate_descent", "cpp_wrapper", False),
-        ("pointwise_autotune", "conv_as_matmul", True),
+        ("pointwise_autotune", "gemm_autotune_tma", True),
+        ("pointwise_autotune", "conv_as_matmul", False),
         ("combo_kernels", "attention_flash", False),
     ],
 )
@@ -237,8 +238,9 @@ def test_which_knobs_find_what_an_earlier_candidate_has_timed(
 
 def test_of_three_named_candidates_two_time_kernels_at_the_same_time() -> None:
     gemm = f"{GRAPHS}+max_autotune_gemm=True"
-    named = (GEMM, f"{gemm}+epilogue_fusion=False", f"{gemm}+shape_padding=False", COMBO)
-    machine = FakeMachine(FakeTarget(compile_s={"default": 5.0, GEMM: 10.0, named[1]: 12.0}))
+    descent = f"{TUNED}+epilogue_fusion=False"  # no set of knobs
+    named = (GEMM, descent, f"{gemm}+shape_padding=False", COMBO)
+    machine = FakeMachine(FakeTarget(compile_s={"default": 5.0, GEMM: 10.0, descent: 12.0}))
     found = rows(machine.search(candidates=named, only=True, jobs=8))
     first, second, third, other = (found[name] for name in named)
     assert first.started_s == second.started_s == other.started_s == 0.0

@@ -228,7 +228,7 @@ class Candidates:
         return base if promises.get(base, 1.0) > 1 + self._noise else Knobs()
 
     def _may_start(self, knobs: Knobs, name: str = "") -> bool:
-        """Whether a compile may start now: those that time kernels disturb each other."""
+        """Whether a compile may start now: few that time kernels run at the same time."""
         running = [
             trial for trial in self.pool.compiling if _times_kernels(trial.knobs or Knobs(), trial.name)
         ]
@@ -394,4 +394,7 @@ def _finds_timings(name: str, added: Knobs) -> bool:
 
 def _times_kernels(knobs: Knobs, name: str) -> bool:
     """The same for a configuration that is not made of knobs alone."""
-    return _autotunes(knobs) or bool(name and not knobs and parse_configuration(name).times_multiplications)
+    if knobs or not name:
+        return _autotunes(knobs)
+    named = parse_configuration(name)
+    return named.times_multiplications or named.tunes_launches

@@ -29,12 +29,6 @@ _ALLOWED = {
 }
 
 
-_OF_LIBRARIES = frozenset(
-    {KnobBound.IDLE, KnobBound.ATTENTION, KnobBound.MATMUL, KnobBound.CONVOLUTION, KnobBound.DENSE}
-)
-"""Bounds of knobs that change launches, or kernels that a template or a library has."""
-
-
 class Trait(str, enum.Enum):
     """A property of a target or a machine without which a knob changes nothing, beyond what a profile shows."""
 
@@ -118,11 +112,12 @@ class KnobSetting:
 
     @property
     def keeps_launches(self) -> bool:
-        """Whether it leaves generated kernels as they are, so that what they are launched with is found.
+        """Whether it leaves most generated kernels as they are, so that what they are launched with is found.
 
         Those next to what it changes may have other sources: they are tuned again.
         """
-        return self.bound in _OF_LIBRARIES and not self.changes_templates
+        others = self.bound in {KnobBound.IDLE, KnobBound.ATTENTION} or self.times_multiplications
+        return others and not self.changes_templates
 
     @property
     def keeps_multiplications(self) -> bool:

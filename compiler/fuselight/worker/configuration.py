@@ -260,8 +260,10 @@ class MeasureCalls:
 
     def _first(self, state: RunState, session: ConfigurationSession) -> dict[str, Any]:
         self.before = conditions.look(self.device)
-        session.first()
-        self.tuning.end()
+        try:
+            session.first()
+        finally:
+            self.tuning.end()
         self.compiled.choices.share()
         answer: dict[str, Any] = {
             "fresh": session.unit.fresh,

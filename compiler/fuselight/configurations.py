@@ -67,14 +67,17 @@ class Configuration:
     @property
     def times_multiplications(self) -> bool:
         """Whether Inductor times several implementations of each multiplication while it compiles."""
-        options = {name.replace("-", "_") for name, value in self.options.items() if value}
-        return self.mode in AUTOTUNING_MODES or bool(self.mode and options & _AUTOTUNING)
+        return self._times(_AUTOTUNING)
 
     @property
     def tunes_launches(self) -> bool:
         """Whether Inductor times more launch configurations of each generated kernel than it does anyway."""
+        return self._times(_TUNING_LAUNCHES)
+
+    def _times(self, by: frozenset[str]) -> bool:
+        """Whether Inductor times kernels while it compiles, by one of these options or by its mode."""
         options = {name.replace("-", "_") for name, value in self.options.items() if value}
-        return self.mode in AUTOTUNING_MODES or bool(self.mode and options & _TUNING_LAUNCHES)
+        return self.mode in AUTOTUNING_MODES or bool(self.mode and options & by)
 
 
 def parse_configuration(text: str) -> Configuration:

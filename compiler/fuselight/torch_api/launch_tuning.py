@@ -5,7 +5,7 @@ Inductor tunes each generated kernel at its first launch, and compiles what it t
 process: 0.2 to 0.8 s for each configuration, next to other compiles, while its compile processes have nothing to do
 (docs/internals.md). Here they compile what the descents of later kernels time first, which those find in Triton's
 cache; and kernels that are too small to gain are not tuned. Invariant: what is timed of a kernel that is tuned stays,
-and nothing of this runs once the kernels are tuned.
+and nothing is compiled ahead once the kernels are tuned.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ class LaunchTuning:
 
     def _tune(self, real: Callable[..., Any], kernel: Any, launcher: Any, *args: Any, **named: Any) -> Any:
         if self._waiting and not self._ended:
-            with contextlib.suppress(
-                Exception
-            ):  # the pool has ended, for example: Inductor compiles by itself
+            # The pool may have ended: Inductor compiles by itself then.
+            with contextlib.suppress(Exception):
                 self._compile_ahead()
         if _is_tuned(kernel) and not is_small(kernel):
             return real(kernel, launcher, *args, **named)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
+from fuselight.tune.knobs import CPU, GPU, KNOBS, KnobSetting, configuration_of
 
 Knobs = frozenset[str]
 """Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
@@ -18,7 +18,7 @@ CORES_PER_COMPILE = 2
 BYTES_PER_COMPILE = 3 << 30
 """Host memory of a compile: torch, the model, Inductor, and the processes that compile kernels."""
 MOST_COMPILES = 8
-MOST_AUTOTUNES = {"cuda": 2, "cpu": 1}
+MOST_AUTOTUNES = {GPU: 2, CPU: 1}
 """Compiles that time kernels at the same time, by device. On a CPU they take the cores from each other. A GPU runs the
 kernels of several processes in turn, and choices made next to 18 other compiles gained 1 to 8% on an H100
 (docs/results/tuning.md)."""

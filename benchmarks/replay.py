@@ -113,10 +113,12 @@ def main() -> int:
 
 
 def _results(folder: Path) -> tuple[TunedResult, ...]:
+    """The latest result of each model: a search may find one for other graphs than the search before."""
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
-    return file.results
+    latest = {_name(one): one for one in sorted(file.results, key=lambda one: one.when)}
+    return tuple(one for one in file.results if one is latest[_name(one)])
 
 
 def _name(result: TunedResult) -> str:

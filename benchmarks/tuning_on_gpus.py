@@ -212,10 +212,14 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
 
 
 def _keep(folder: Path, files: Iterable[Path]) -> None:
+    """Add the results in files to those of a folder. Of two for the same, the later one stays."""
     for path in files:
         found = tuned_file.read(path)
         if found is not None:
-            tuned_file.keep(folder / tuned_file.NAME, found.results)
+            known = tuned_file.read(folder / tuned_file.NAME) or tuned_file.TunedFile()
+            latest = {tuned_file.key_of(one): one.when for one in known.results}
+            later = [one for one in found.results if one.when >= latest.get(tuned_file.key_of(one), "")]
+            tuned_file.keep(folder / tuned_file.NAME, later)
 
 
 def _rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:

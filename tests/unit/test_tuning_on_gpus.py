@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import tuning_on_gpus
+from benchmarks import replay, tuning_on_gpus
 from benchmarks.tuning_on_gpus import Lane, collect, lanes_of, merged, replays, run_lane, searches
 from fuselight import tuned_file
-from fuselight.report import Numerics, TunedResult, Work
+from fuselight.report import Numerics, TunedGraph, TunedResult, Work
 
 
 def test_searches_of_one_budget_are_one_command(tmp_path: Path) -> None:
@@ -130,6 +131,30 @@ def test_what_the_lanes_wrote_is_collected_and_added_to_the_results(tmp_path: Pa
     kept = tuned_file.read(pages / tuned_file.NAME)
     assert kept is not None
     assert {one.file: one.us for one in kept.results} == {"a.py": 90.0, "b.py": 10.0}
+
+
+def test_a_copy_of_older_results_replaces_no_later_one(tmp_path: Path) -> None:
+    pages, first, second = (tmp_path / name for name in ("pages", "first", "second"))
+    old, later = (
+        replace(_result("a", 100.0), when="2026-11-24"),
+        replace(_result("a", 90.0), when="2026-11-25"),
+    )
+    for folder, one in ((pages, old), (first, later), (second, old)):
+        folder.mkdir()
+        tuned_file.keep(folder / tuned_file.NAME, [one])
+    merged(pages, [first, second])
+    kept = tuned_file.read(pages / tuned_file.NAME)
+    assert kept is not None
+    assert kept.results == (later,)
+
+
+def test_the_latest_result_of_a_model_is_replayed(tmp_path: Path) -> None:
+    later, old = (
+        replace(_result("a", us), when=when, graphs=(TunedGraph(when),))
+        for us, when in ((90.0, "2026-11-25"), (100.0, "2026-11-24"))
+    )
+    tuned_file.keep(tmp_path / tuned_file.NAME, [later, old])
+    assert replay._results(tmp_path) == (later,)
 
 
 def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:

@@ -74,6 +74,11 @@ class Configuration:
         """Whether Inductor times more launch configurations of each generated kernel than it does anyway."""
         return self._times(_TUNING_LAUNCHES)
 
+    @property
+    def times_kernels(self) -> bool:
+        """Whether Inductor times more than it times in every compile."""
+        return self.times_multiplications or self.tunes_launches
+
     def _times(self, by: frozenset[str]) -> bool:
         """Whether Inductor times kernels while it compiles, by one of these options or by its mode."""
         options = {name.replace("-", "_") for name, value in self.options.items() if value}

@@ -114,9 +114,9 @@ class MeasurePlan:
     inductor_cache: str = ""
     """A folder for Inductor's caches and Triton's, which other processes fill or use. Empty: of its own."""
     timings: str = ""
-    """A folder for what Inductor finds out by timing, which other processes fill or use: the times of implementations
-    of multiplications (what is fused with them is timed again), and the launch configurations of generated kernels.
-    Empty: of its own."""
+    """A folder for what Inductor finds out by timing, which other processes fill or use: which multiplications are
+    padded, and of configurations that time kernels also the times of implementations of multiplications (what is fused
+    with them is timed again) and the launch configurations of generated kernels. Empty: of its own."""
     compile_threads: int = 0
     """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -213,6 +216,43 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     assert timed == [2]
 
 
+RECORDED = sorted((Path(__file__).parents[1] / "recordings" / "kernels").glob("*.txt"))
+"""Sources that Inductor wrote on a machine with a GPU."""
+
+
+def assembled_elsewhere(source: str) -> str:
+    """What Inductor writes where TRITON_PTXAS_PATH names another ptxas."""
+    other = re.sub(r"('backend_hash': ')\w+", r"\g<1>0123ABC", source)
+    assert other != source
+    return other
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_kernels_key_does_not_depend_on_the_assembler(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert kernel_key(source) == kernel_key(assembled_elsewhere(source))
+
+
+def test_a_kernel_of_another_assembler_is_replayed_in_its_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = RECORDED[0].read_text(encoding="utf-8")
+    config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h"}
+    seeded: list[object] = []
+    monkeypatch.setattr(kernel_choices, "_seed", lambda _path, choice: seeded.append(choice))
+    monkeypatch.setattr(AsyncCompile, "triton", lambda *_: None)
+    for key, written in (
+        (kernel_key(source), assembled_elsewhere(source)),
+        (kernel_choices._first_key(source), source),  # of an older file
+    ):
+        with replaying({"triton": {key: config}}):
+            AsyncCompile().triton("triton_", written)
+    assert seeded == [config, config]
+    with replaying({"triton": {kernel_choices._first_key(source): config}}):
+        AsyncCompile().triton("triton_", assembled_elsewhere(source))
+    assert seeded == [config, config]
+
+
 def test_a_kernels_key_ignores_its_name_and_the_index_of_the_gpu() -> None:
     other = SOURCE.replace("triton_poi_fused_add_0", "triton_poi_fused_add_17").replace("index=0", "index=3")
     assert kernel_key(SOURCE) == kernel_key(other)
@@ -257,6 +297,56 @@ def test_launch_configurations_in_a_shared_folder_are_taken(
         assert AsyncCompile().triton("name", different) == "name"
         assert AsyncCompile().triton(kernel_name="name", source_code=same) == "name"  # as templates call it
     assert recorder.found["triton"] == {kernel_key(SOURCE): config}
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "third"))
+    recorder = ChoiceRecorder(shared, shares_launches=False)
+    with recorder.recording():
+        AsyncCompile().triton("name", same)
+    assert recorder.found == {}
+
+
+def decide_padding(recorder: ChoiceRecorder, *, decided: bool | None) -> bool:
+    """Whether a multiplication is padded, which Inductor decides so, or does not decide."""
+
+    def should_pad(mat1: torch.Tensor, mat2: torch.Tensor, op: object) -> bool:  # noqa: ARG001
+        assert decided is not None
+        return decided
+
+    with recorder.recording():
+        return bool(recorder._deciding_padding(should_pad, torch.ones(3, 5), torch.ones(5, 7), op="mm"))
+
+
+@pytest.mark.parametrize(
+    ("before", "others"), [([True], [True]), ([True, False, True], [True]), ([True, False], [False])]
+)
+def test_a_padding_is_that_of_most_processes_that_timed_it(
+    before: list[bool], others: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = str(tmp_path / "shared")
+    recorders = [ChoiceRecorder(shared, shares_launches=False) for _ in before]
+    for recorder, decided in zip(recorders, before, strict=True):
+        assert decide_padding(recorder, decided=decided) is decided  # side by side: none has left its own yet
+    for index, recorder in enumerate(recorders):
+        monkeypatch.setattr(os, "getpid", lambda index=index: index)
+        recorder.share()
+    later = ChoiceRecorder(shared)
+    assert [decide_padding(later, decided=None)] == others
+    assert list(later.found["padding"].values()) == others
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    later.share()
+    assert not (tmp_path / "shared" / "7.json").exists()  # it has timed nothing
+
+
+def test_padding_always_is_no_decision_for_others(tmp_path: Path) -> None:
+    shared = str(tmp_path / "shared")
+    forced = ChoiceRecorder(shared)
+    with torch._inductor.config.patch(force_shape_pad=True):
+        assert decide_padding(forced, decided=True)
+    forced.share()
+    free = ChoiceRecorder(shared)
+    assert not decide_padding(free, decided=False)
+    free.share()
+    with torch._inductor.config.patch(force_shape_pad=True):
+        assert decide_padding(ChoiceRecorder(shared), decided=True)
 
 
 class Kernel:
@@ -296,6 +386,24 @@ def test_one_configuration_of_a_kernel_is_left(
     (launcher,) = kernel.launchers
     assert launcher.config.kwargs["R0_BLOCK"] == left
     assert launcher.config.found_by_coordesc  # and none is looked for around it
+
+
+@pytest.mark.parametrize(("block", "unknown"), [(1024, []), (64, [1])])
+def test_kernels_whose_configuration_is_unknown_are_counted(
+    block: int, unknown: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    choice = {"XBLOCK": 1, "R0_BLOCK": block, "num_warps": 4, "num_stages": 1}
+    heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+    monkeypatch.setattr(heuristics.CachingAutotuner, "_dynamic_scale_rblock", Kernel.scale)
+    counts: list[int] = []
+    with replaying({"triton": {kernel_key(SOURCE): choice}}, counts.append):
+        heuristics.CachingAutotuner._dynamic_scale_rblock(
+            Kernel(path, configuration(2048), configuration(1024))
+        )
+        heuristics.CachingAutotuner._dynamic_scale_rblock(Kernel(path, configuration(2048)))
+    assert counts == unknown
 
 
 def test_a_choice_after_timed_epilogues_is_recorded() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -390,6 +392,30 @@ def test_what_the_backend_cannot_do_is_said(
     assert "optimizer.step = torch.compile(optimizer.step)" in caplog.text
     assert "Use torch.where" in caplog.text
     assert chosen.calls[0][2] == OPTIONS
+
+
+@pytest.mark.usefixtures("chosen")
+def test_kernels_that_were_not_tuned_are_reported(
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    kept(tmp_path, result)
+    heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
+    monkeypatch.setattr(heuristics.CachingAutotuner, "_dynamic_scale_rblock", lambda _: None)
+
+    def compile_kernels(*_: Any, compiling: Any, **__: Any) -> Callable[..., Any]:
+        configurations = [SimpleNamespace(kwargs={}, num_warps=4, num_stages=1) for _ in range(2)]
+        with compiling():
+            for used in (configurations, configurations, configurations[:1]):
+                kernel = SimpleNamespace(launchers=[SimpleNamespace(config=one) for one in used])
+                heuristics.CachingAutotuner._dynamic_scale_rblock(kernel)
+        return lambda gm, _inputs: gm.forward
+
+    monkeypatch.setattr(backend, "prepared_inductor", compile_kernels)
+    run(times=2)
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert said.startswith("fuselight: 2 generated kernels are not those that were tuned")
+    assert said.endswith("Tune again: `fuselight tune model.py --target Net`")
 
 
 def test_a_program_that_skips_guards_is_not_asked_to(

@@ -6,6 +6,7 @@ each reason what differs and how to tune again.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,11 +175,17 @@ def _backend_of(result: TunedResult) -> Backend | None:
         if value and value not in known
     ]
     kernels = {family: found for family, found in result.kernels.items() if isinstance(found, dict)}
+
+    def say_unknown(count: int) -> None:
+        _state.say(
+            f"{count} generated kernels are not those that were tuned, for example because of a setting of Inductor's, "
+            f"so they run in the first launch configuration that Inductor has for them. {_again(result)}"
+        )
+
+    compiling = functools.partial(replaying, kernels, say_unknown)
     try:
         if not wrong:
-            return prepared_inductor(
-                preparation, None, result.options, compiling=lambda: replaying(kernels), say=_state.say
-            )
+            return prepared_inductor(preparation, None, result.options, compiling=compiling, say=_state.say)
     except (
         RuntimeError,
         TypeError,

@@ -2,15 +2,16 @@
 """Records what Inductor chose by timing kernels on the device, and makes Inductor choose the same without timing.
 
 Five families, all plain data: `triton` (launch configuration of a generated kernel, by a hash of its source without
-its name and the GPU's index), `algorithms` (implementation of a multiplication or convolution, by operator, inputs and
-precision), `padding` (whether a multiplication is padded), `fusion` (what was not fused because it was slower, by the
-operators of both sides), `multi_kernel` (which of several kernels for one reduction runs, by their hashes). Invariant:
-under `replaying` no kernel is timed; where a choice is unknown, the library's implementation, the fusion, the first
-kernel and a kernel's first configuration are taken.
+its name, the GPU's index and the assembler's version), `algorithms` (implementation of a multiplication or convolution,
+by operator, inputs and precision), `padding` (whether a multiplication is padded), `fusion` (what was not fused because
+it was slower, by the operators of both sides), `multi_kernel` (which of several kernels for one reduction runs, by
+their hashes). Invariant: under `replaying` no kernel is timed; where a choice is unknown, the library's implementation,
+the fusion, the first kernel and a kernel's first configuration are taken, and the latter are counted.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -39,6 +40,8 @@ TRITON, ALGORITHMS, PADDING, FUSION, MULTI_KERNEL = (
 )  # fmt: skip
 _KERNEL = re.compile(r"\btriton_\w+")
 _INDEX = re.compile(r"(DeviceProperties\([^)]*?)\bindex=\d+")
+_ASSEMBLER = re.compile(r"('backend_hash': )'[^']*'")
+"""What Inductor writes of Triton's version and that of ptxas, which TRITON_PTXAS_PATH changes."""
 _NUMBER = re.compile(r"_\d+$")
 _LENGTH = 24
 _FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
@@ -51,7 +54,12 @@ _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by
 
 
 def kernel_key(source: str) -> str:
-    """The key of a generated Triton kernel, the same under any name and on each of several equal GPUs."""
+    """The key of a generated Triton kernel: the same under any name, on each of several equal GPUs, with any ptxas."""
+    return _first_key(_ASSEMBLER.sub(r"\1''", source))
+
+
+def _first_key(source: str) -> str:
+    """The key with the assembler's version, which files have that were written before the last week of 11/2026."""
     text = _INDEX.sub(r"\1index=", _KERNEL.sub("triton_", source))
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_LENGTH]
 
@@ -61,10 +69,15 @@ class ChoiceRecorder:
     """The choices of this process since `recording` was first entered."""
 
     shared: str = ""
-    """A folder of launch configurations of generated kernels, which other processes fill or use; empty: none. Those of
-    a kernel with the same source, in which Inductor writes how it tunes launches, are taken without timing."""
+    """A folder of choices that other processes fill or use; empty: none. What is there is taken without timing."""
+    shares_launches: bool = True
+    """Whether also launch configurations are left in the folder and taken: those of a kernel with the same source, in
+    which Inductor writes how it tunes launches."""
     _algorithms: dict[str, str] = field(default_factory=dict)
     _padding: dict[str, bool] = field(default_factory=dict)
+    _timed_padding: dict[str, bool] = field(default_factory=dict)
+    """Those that Inductor decided here by its own rules: they are shared."""
+    _shared_padding: dict[str, bool] = field(default_factory=dict)
     _scaled: dict[str, dict[str, Any]] = field(default_factory=dict)
     _fusion: dict[str, bool] = field(default_factory=dict)
     """False for what was not fused. What was fused has no entry: Inductor fuses what it does not time."""
@@ -96,8 +109,10 @@ class ChoiceRecorder:
             buffer = getattr(ir, "MultiTemplateBuffer", None)
             if self.shared:
                 compile_module: Any = importlib.import_module("torch._inductor.async_compile")
-                taken = functools.partial(_compile_seeded, _read_shared(self.shared))
-                stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
+                launches, self._shared_padding = _read_shared(self.shared)
+                taken = functools.partial(_compile_seeded, lambda source: launches.get(kernel_key(source)))
+                if self.shares_launches:
+                    stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
             for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
                 if hasattr(buffer, name):
                     stack.enter_context(wrapped(buffer, name, self._finalizing))
@@ -108,8 +123,12 @@ class ChoiceRecorder:
             yield
 
     def share(self) -> None:
-        """Leave the launch configurations of this process's kernels in the shared folder, if there is one."""
-        if self.shared and (found := _stored_configurations(self._tags)):
+        """Leave the choices of this process in the shared folder, if there is one."""
+        if not self.shared:
+            return
+        launches = _stored_configurations(self._tags) if self.shares_launches else {}
+        found = {TRITON: launches, PADDING: self._timed_padding}
+        if any(found.values()):
             os.makedirs(self.shared, exist_ok=True)
             _store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
 
@@ -151,10 +170,16 @@ class ChoiceRecorder:
         return real(buffer, callers)
 
     def _deciding_padding(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        found = real(*args, **named)
+        """Whether a multiplication is padded: as in other processes, because a timing next to them is not reliable."""
         key = _padding_key(real, args, named)
+        if key is None or _pads_always():
+            found = bool(real(*args, **named))
+        elif key in self._shared_padding:
+            found = self._shared_padding[key]
+        else:
+            found = self._timed_padding[key] = bool(real(*args, **named))
         if key is not None:
-            self._padding[key] = bool(found)
+            self._padding[key] = found
         return found
 
     def _launching(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
@@ -209,6 +234,8 @@ class _ReplayHooks:
         self._keys: dict[str, str] = {}
         """Keys of the kernels that were compiled here, by file name: a kernel from saved artifacts names a file of the
         machine that saved them."""
+        self.unknown = 0
+        """Kernels with several configurations, none of which is the recorded one."""
 
     def choose(
         self,
@@ -230,7 +257,7 @@ class _ReplayHooks:
 
     def pad(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Pad a multiplication if it was padded."""
-        if importlib.import_module("torch._inductor.config").force_shape_pad:
+        if _pads_always():
             return real(*args, **named)
         return bool(self._padding.get(_padding_key(real, args, named) or "", False))
 
@@ -253,16 +280,20 @@ class _ReplayHooks:
 
     def compile_kernel(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Compile a kernel in its recorded configuration alone."""
-        source = _source_of(args, named)
-        self._keys[os.path.basename(_written(source))] = kernel_key(source)
-        return _compile_seeded(self._triton, real, *args, **named)
+
+        def choice_of(source: str) -> Any:
+            keys = (kernel_key(source), _first_key(source))
+            key = self._keys[os.path.basename(_written(source))] = keys[keys[1] in self._triton]
+            return self._triton.get(key)
+
+        return _compile_seeded(choice_of, real, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
         choice = self._triton.get(self._key_of(kernel) or "")
         if choice is not None and not any(_is_of(one.config, choice) for one in kernel.launchers):
             real(kernel, *args, **named)
-        _keep_one(kernel, choice)
+        self.unknown += not _keep_one(kernel, choice)
 
     def _key_of(self, kernel: Any) -> str | None:
         name = os.path.basename(getattr(kernel, "filename", None) or "")
@@ -270,8 +301,11 @@ class _ReplayHooks:
 
 
 @contextlib.contextmanager
-def replaying(choices: Choices) -> Iterator[None]:
-    """While Inductor compiles within the block, take these choices and time nothing."""
+def replaying(choices: Choices, unknown: Callable[[int], None] | None = None) -> Iterator[None]:
+    """While Inductor compiles within the block, take these choices and time nothing.
+
+    `unknown` gets, at the end, the number of kernels that have several launch configurations and no recorded one.
+    """
     hooks = _ReplayHooks(choices)
     select: Any = importlib.import_module("torch._inductor.select_algorithm")
     pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
@@ -292,6 +326,8 @@ def replaying(choices: Choices) -> Iterator[None]:
         stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
         stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
         yield
+    if hooks.unknown and unknown is not None:
+        unknown(hooks.unknown)
 
 
 @contextlib.contextmanager
@@ -394,6 +430,10 @@ def _multi_kernel_key(call: Any, key_of: Callable[[Any], str | None]) -> str | N
     return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:_LENGTH]
 
 
+def _pads_always() -> bool:
+    return bool(importlib.import_module("torch._inductor.config").force_shape_pad)
+
+
 def _padding_function(pad_mm: Any) -> str | None:
     return next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
 
@@ -428,16 +468,18 @@ def _is_of(config: Any, choice: Mapping[str, Any]) -> bool:
     return all(wanted.get(name) == value for name, value in own.items())
 
 
-def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> None:
-    """Keep the launcher of a choice, else the first, so that none is timed at the first launch."""
+def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> bool:
+    """Keep the launcher of a choice, else the first, so that none is timed at the first launch.
+
+    Whether it is that of the choice, or the only one.
+    """
     launchers = list(kernel.launchers)
     if not launchers:
-        return
-    taken = next(
-        (one for one in launchers if choice is not None and _is_of(one.config, choice)), launchers[0]
-    )
-    kernel.launchers = [taken]
-    taken.config.found_by_coordesc = True  # no search around it either
+        return True
+    chosen = [one for one in launchers if choice is not None and _is_of(one.config, choice)]
+    kernel.launchers = [(chosen or launchers)[0]]
+    kernel.launchers[0].config.found_by_coordesc = True  # no search around it either
+    return bool(chosen) or len(launchers) == 1
 
 
 def _tag_in_force() -> str:
@@ -493,10 +535,12 @@ def _written(source: str) -> str:
     return str(path)
 
 
-def _compile_seeded(choices: Mapping[str, Any], real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Have Inductor compile a generated kernel in its known launch configuration alone."""
+def _compile_seeded(
+    choice_of: Callable[[str], Any], real: Callable[..., Any], *args: Any, **named: Any
+) -> Any:
+    """Have Inductor compile a generated kernel in the launch configuration that is known for its source alone."""
     source = _source_of(args, named)
-    choice = choices.get(kernel_key(source))
+    choice = choice_of(source)
     if choice is not None and "configs_hash" in choice:
         _seed(_written(source), choice)
     return real(*args, **named)
@@ -507,13 +551,20 @@ def _source_of(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     return str(named["source_code"] if "source_code" in named else args[2])
 
 
-def _read_shared(folder: str) -> dict[str, Any]:
-    """The launch configurations that processes have left in a folder, by key of the kernel."""
-    found: dict[str, Any] = {}
+def _read_shared(folder: str) -> tuple[dict[str, Any], dict[str, bool]]:
+    """The launch configurations and paddings that processes have left in a folder, by key.
+
+    Processes that timed side by side may disagree about a padding: it is done if most of them did it.
+    """
+    launches: dict[str, Any] = {}
+    padded = collections.Counter[str]()
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            found.update(json.load(file))
-    return found
+            left = json.load(file)
+            launches.update(left[TRITON])
+            for key, pads in left[PADDING].items():
+                padded[key] += 1 if pads else -1
+    return launches, {key: votes > 0 for key, votes in padded.items()}
 
 
 def _seed(path: str, choice: Mapping[str, Any]) -> None:

@@ -394,7 +394,4 @@ def _finds_timings(name: str, added: Knobs) -> bool:
 
 def _times_kernels(knobs: Knobs, name: str) -> bool:
     """The same for a configuration that is not made of knobs alone."""
-    if knobs or not name:
-        return _autotunes(knobs)
-    named = parse_configuration(name)
-    return named.times_multiplications or named.tunes_launches
+    return _autotunes(knobs) if knobs or not name else parse_configuration(name).times_kernels

@@ -53,8 +53,8 @@ _WITHOUT_ROW = frozenset({"sample"})
 """Orders whose answer is small, because many follow each other."""
 _HOPPER = (9, 0)
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
-_MULTIPLICATIONS, _LAUNCHES = "multiplications", "launches"
-"""Folders of what processes share: timings of multiplications, and launch configurations of generated kernels."""
+_MULTIPLICATIONS, _CHOICES = "multiplications", "choices"
+"""Folders of what processes share: timings of multiplications, and what was chosen by other timings."""
 
 
 def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
@@ -67,7 +67,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
         os.environ[variable] = os.path.join(caches, folder)
     if job.plan.kernel_cache:
         os.environ["TRITON_CACHE_DIR"] = job.plan.kernel_cache
-    if job.plan.timings:
+    if job.plan.timings and parse_configuration(name).times_kernels:
         shared = os.path.join(job.plan.timings, _MULTIPLICATIONS)
         settings.share_timings(os.environ["TORCHINDUCTOR_CACHE_DIR"], shared)
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
@@ -115,14 +115,15 @@ class MeasureCalls:
             target = present_device(self.device.index)
         state.device = target or find("cpu")
         name = EAGER if self.name == FLOAT64 else self.name  # the reference process compiles nothing
+        configuration = parse_configuration(name)
         timings = state.job.plan.timings
-        choices = ChoiceRecorder(os.path.join(timings, _LAUNCHES) if timings else "")
+        choices = ChoiceRecorder(
+            os.path.join(timings, _CHOICES) if timings else "", configuration.times_kernels
+        )
         with contextlib.ExitStack() as entered:
             if self._forks_compile_workers(state.job):
                 entered.enter_context(self.tuning.active())
-            self.compiled = entered.enter_context(
-                configured(parse_configuration(name), state.device, choices)
-            )
+            self.compiled = entered.enter_context(configured(configuration, state.device, choices))
             yield dynamo.CompileCalls()
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:

@@ -42,6 +42,7 @@ from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_r
 from fuselight.worker.state import RunState, keep
 
 _TICK = 0.05
+_COMPILES_NOTHING = frozenset({FLOAT64, EAGER})
 """Seconds between checks whether a process has answered or ended."""
 _READ_MORE = "docs/tuning.md has what can be tried"
 
@@ -109,7 +110,7 @@ class _Searching:
 
     def _start(self, name: str) -> ConfigurationProcess:
         plan, request = self._plan, self._request
-        if self._device == CPU and self._state.job.forked and name not in {FLOAT64, EAGER}:
+        if self._device == CPU and self._state.job.forked and name not in _COMPILES_NOTHING:
             settings.find_vector_instructions()  # once: processes that are forked from here on know it
         is_mode = name in AUTOTUNING_MODES  # the first is cold; the other uses what that one chose
         measured = MeasurePlan(
@@ -123,7 +124,7 @@ class _Searching:
             device=plan.device,
             kernel_cache="" if is_mode else self._kernels,
             inductor_cache=self._autotuned if is_mode else "",
-            timings=self._timings if _shares_timings(name) and not is_mode else "",
+            timings="" if is_mode or name in _COMPILES_NOTHING else self._timings,
             compile_threads=0 if is_mode else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)
@@ -135,7 +136,8 @@ class _Searching:
 
     def _threads(self, name: str) -> int:
         """Processes that compile kernels for a candidate: more where Inductor compiles several for each operator."""
-        return max(1, int(self._cores // (2 if _shares_timings(name) else self._jobs)))
+        times_kernels = name not in _COMPILES_NOTHING and parse_configuration(name).times_kernels
+        return max(1, int(self._cores // (2 if times_kernels else self._jobs)))
 
     def libraries(self) -> Iterator[str]:
         """The installed modules that the configurations have imported."""
@@ -189,14 +191,6 @@ def _graphs(said: Mapping[str, Any]) -> list[TunedGraph]:
         return [decode(TunedGraph, one) for one in said.get("graphs", ())]
     except DecodeError:
         return []
-
-
-def _shares_timings(name: str) -> bool:
-    """Whether a candidate times what others time, too, beyond what every compile times."""
-    if name == FLOAT64:  # the reference is no configuration
-        return False
-    configuration = parse_configuration(name)
-    return configuration.times_multiplications or configuration.tunes_launches
 
 
 def _candidate_name(text: str, plan: TunePlan, options: Mapping[str, Any]) -> str:

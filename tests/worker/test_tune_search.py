@@ -306,19 +306,36 @@ class DisturbedPool:
 
 
 def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
-    pool: Any = DisturbedPool({"default": 2100.0, "earlier": 2900.0, "new": 1050.0})
+    pool: Any = DisturbedPool({"default": 1400.0, "earlier": 1000.0, "new": 0.0})
     default, earlier, new = (
         Trial(name, FakeSearchProcess(FakeMachine(FakeTarget()), name), lambda: 0.0, 0.0, 0.0)
         for name in pool.us
     )
-    earlier.gain = 1.4
+    pool.default = default
     rounds = TimedRounds(TunePlan(), pool, 0.02)
+    rounds.race([default, earlier], 100.0)
+    pool.us = {"default": 2100.0, "earlier": 2900.0, "new": 1050.0}
     rounds.race([default, earlier, new], 0.0)
-    assert earlier.gain == 1.4
+    assert earlier.gain == pytest.approx(1.4)
     assert not earlier.is_eliminated
     assert new.gain == pytest.approx(2.0)
     rounds.race([default, earlier, new], 100.0)
     assert earlier.gain == pytest.approx(2100 / 2900)
+
+
+@pytest.mark.parametrize("since", [math.inf, 12.0, 16.0, 20.0, 24.0])
+def test_what_gained_is_combined_whatever_default_takes_in_the_meantime(since: float) -> None:
+    """The host limits `default`: its time differs from race to race, and the times of CUDA graphs do not."""
+    speeds = {
+        "triton.cudagraphs": 0.5, "combo_kernels": 0.97, "freezing": 0.95, "max_autotune_gemm": 0.93,
+        "coordinate_descent_tuning": 0.9,
+    }  # fmt: skip
+    target = FakeTarget(
+        factors=speeds, compile_s={f"{FROZEN}+coordinate_descent_tuning=True": 20.0, TUNED: 20.0},
+        slower_after={"default": (since, 0.7)},
+    )  # fmt: skip
+    tuned = FakeMachine(target).search(budget_seconds=120.0, jobs=5)
+    assert {f"{name}=True" for name in speeds} <= set(tuned.winner.split("+"))
 
 
 DRIFTING = FakeTarget(

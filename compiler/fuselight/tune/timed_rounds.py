@@ -5,7 +5,9 @@ Invariant: nothing else of the search runs during a round: callers are within `T
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuselight.measure import steady_state
@@ -33,6 +35,10 @@ class TimedRounds:
     samples: list[RaceSample] = field(default_factory=list)
     stage: int = 0
     """The last stage of the races so far."""
+    _levels: dict[Trial, float] = field(default_factory=dict)
+    """Times of a call, relative to one unit for all races."""
+    _default_levels: list[float] = field(default_factory=list)
+    """Those of `default`, one of each race."""
 
     def warm(self, trial: Trial) -> bool:
         """Make calls until the time is steady. Whether the trial can be timed."""
@@ -54,7 +60,7 @@ class TimedRounds:
                 self._sample(self.stage, name, us)
 
     def race(self, trials: Sequence[Trial], seconds: float, least: int = 1) -> set[Trial]:
-        """Race trials; stores each one's speed-up over `default`, which takes part.
+        """Race trials, among them `default`; stores the speed-up over it of each trial that was ever in a race.
 
         It lasts up to `seconds`, and at least `least` rounds. Returns the trials whose speed-ups can be compared now.
         A race that the deadline cuts off after a round or two changes nothing for those that raced before.
@@ -74,17 +80,40 @@ class TimedRounds:
         is_cut_off = (
             outcome.rounds < race.LEAST_ROUNDS
         )  # one disturbed round must not outweigh an earlier race
-        comparable = set()
+        ratios: dict[Trial, float] = {}
         for trial in trials:
             standing = standings[trial.name]
             self.stage = max(self.stage, first + standing.stage)
-            if standing.failed or default.failed or (is_cut_off and trial.gain is not None):
+            if standing.failed or default.failed or not math.isfinite(standing.ratio):
                 continue
-            trial.gain = default.ratio / standing.ratio
-            trial.stage = first + standing.stage
-            trial.is_eliminated = standing.eliminated
-            comparable.add(trial)
+            ratios[trial] = standing.ratio
+        comparable = {trial for trial in ratios if not is_cut_off or trial.gain is None}
+        for trial in comparable:
+            trial.stage = first + standings[trial.name].stage
+            trial.is_eliminated = standings[trial.name].eliminated
+        if comparable:
+            known = [trial for trial in ratios if trial in self._levels and not is_cut_off]
+            anchor = min(known, key=lambda trial: ratios[trial], default=self.pool.default)
+            unit = self._levels.get(anchor, self._default_level) / ratios[anchor]
+            self._take({trial: unit * ratios[trial] for trial in comparable})
         return comparable
+
+    def _take(self, levels: Mapping[Trial, float]) -> None:
+        """Take in what a race has shown, and store the speed-ups of all trials.
+
+        The time of `default` may differ by a third from race to race, because the host limits it. So it is the fastest
+        trial of earlier races by which a race is compared with them, and `default` has the median of all of its races.
+        """
+        default = self.pool.default
+        self._default_levels += [level for trial, level in levels.items() if trial is default]
+        self._levels.update((trial, level) for trial, level in levels.items() if trial is not default)
+        default.gain = 1.0
+        for trial, level in self._levels.items():
+            trial.gain = self._default_level / level
+
+    @property
+    def _default_level(self) -> float:
+        return statistics.median(self._default_levels) if self._default_levels else 1.0
 
     def spread(self, trial: Trial) -> float:
         """How far the lower quartile of a trial's rounds in its last stage is above the least of them, relative to it.

@@ -113,12 +113,13 @@ def main() -> int:
 
 
 def _results(folder: Path) -> tuple[TunedResult, ...]:
-    """The latest result of each model: a search may find one for other graphs than the search before."""
+    """The latest result of each target: a search may find one for other graphs than the search before."""
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
-    latest = {_name(one): one for one in sorted(file.results, key=lambda one: one.when)}
-    return tuple(one for one in file.results if one is latest[_name(one)])
+    # Of the same file, target, work, numerics, device and versions.
+    latest = {tuned_file.key_of(one)[:-1]: one for one in sorted(file.results, key=lambda one: one.when)}
+    return tuple(one for one in file.results if one in latest.values())
 
 
 def _name(result: TunedResult) -> str:

@@ -199,7 +199,7 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
     changed: dict[str, list[str]] = {}
     for folder in folders:
         for name, row in _rows_of([folder / _ROWS]).items():
-            if "failure" not in row:
+            if "failure" not in row and _started(row) >= _started(rows.get(name, {})):
                 rows[name] = {**row, "replayed": {}}  # an earlier replay is that of another result
                 changed.setdefault(name, []).append("searched")
         for name, row in _rows_of([folder / _REPLAYS]).items():
@@ -209,6 +209,11 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
         _keep(pages, [folder / tuned_file.NAME])
     _write_rows(pages / _PAGE_ROWS, list(rows.values()))
     return "\n".join(f"{name}: {', '.join(what)}" for name, what in changed.items())
+
+
+def _started(row: Mapping[str, Any]) -> str:
+    """When the search of a row was started."""
+    return str(row.get("tuned", {}).get("started", ""))
 
 
 def _keep(folder: Path, files: Iterable[Path]) -> None:

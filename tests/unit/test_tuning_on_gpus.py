@@ -142,7 +142,10 @@ def test_a_copy_of_older_results_replaces_no_later_one(tmp_path: Path) -> None:
     for folder, one in ((pages, old), (first, later), (second, old)):
         folder.mkdir()
         tuned_file.keep(folder / tuned_file.NAME, [one])
-    merged(pages, [first, second])
+        row = {"model": "a", "tuned": {"started": one.when}}
+        _write(folder / ("tuning.jsonl" if folder is pages else "models.jsonl"), row)
+    assert merged(pages, [first, second]) == "a: searched"
+    assert _read(pages / "tuning.jsonl")[0]["tuned"] == {"started": later.when}
     kept = tuned_file.read(pages / tuned_file.NAME)
     assert kept is not None
     assert kept.results == (later,)

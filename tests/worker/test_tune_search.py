@@ -314,6 +314,7 @@ def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
     pool.default = default
     rounds = TimedRounds(TunePlan(), pool, 0.02)
     rounds.race([default, earlier], 100.0)
+    assert earlier.gain == pytest.approx(1.4)
     pool.us = {"default": 2100.0, "earlier": 2900.0, "new": 1050.0}
     rounds.race([default, earlier, new], 0.0)
     assert earlier.gain == pytest.approx(1.4)

@@ -291,7 +291,7 @@ class Candidates:
         gains = {}
         for trial in self.pool.trials.values():
             if trial.knobs and not (trial.is_alive and trial.gain is None):
-                gains[trial.knobs] = (trial.gain or 0.0) if trial.is_accurate else 0.0
+                gains[trial.knobs] = (self.rounds.speed_up(trial) or 0.0) if trial.is_accurate else 0.0
         return gains
 
     def _pending(self) -> set[Knobs]:

@@ -68,7 +68,7 @@ class Search:
     _default_noise: float = 0.0
     """The least relative difference from `default` that counts; `TimedRounds.noise` is that between candidates."""
     _raced: set[Trial] = field(default_factory=set)
-    """The candidates of the last race: between races, speed-ups are compared less precisely."""
+    """The candidates of the last race: gains of different races are not comparable, because `default` drifts."""
     _confirmation: Confirmation | None = None
     _winner: str = DEFAULT
     _leader: str = ""
@@ -279,7 +279,7 @@ class Search:
         """End candidates that cannot win any more, because they hold memory.
 
         One that is slower than an unverified candidate may still win. So may one that missed this race because its
-        results are being compared: its speed-up is known less precisely.
+        results are being compared: `default` may have been faster in its last race.
         """
         contenders, noise = self._pool.contenders, self._rounds.noise
         verified = [

@@ -5,7 +5,6 @@ Invariant: nothing else of the search runs during a round: callers are within `T
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from fuselight.tune import race
 from fuselight.tune.pool import DEFAULT, TrialPool
 from fuselight.tune.trial import Trial
 
+_CUDA_GRAPHS = "cuda_graphs"
 _ROUND = 0.05
 """The part of `TunePlan.seconds` that a round of a race takes."""
 _OTHER = 2.0
@@ -36,9 +36,9 @@ class TimedRounds:
     stage: int = 0
     """The last stage of the races so far."""
     _levels: dict[Trial, float] = field(default_factory=dict)
-    """Times of a call, relative to one unit for all races."""
+    """Times of candidates with CUDA graphs, in one unit for all races."""
     _default_levels: list[float] = field(default_factory=list)
-    """Those of `default`, one of each race."""
+    """The times of `default` in each of these races, in the same unit."""
 
     def warm(self, trial: Trial) -> bool:
         """Make calls until the time is steady. Whether the trial can be timed."""
@@ -60,7 +60,7 @@ class TimedRounds:
                 self._sample(self.stage, name, us)
 
     def race(self, trials: Sequence[Trial], seconds: float, least: int = 1) -> set[Trial]:
-        """Race trials, among them `default`; stores the speed-up over it of each trial that was ever in a race.
+        """Race trials; stores each one's speed-up over `default`, which takes part.
 
         It lasts up to `seconds`, and at least `least` rounds. Returns the trials whose speed-ups can be compared now.
         A race that the deadline cuts off after a round or two changes nothing for those that raced before.
@@ -80,40 +80,43 @@ class TimedRounds:
         is_cut_off = (
             outcome.rounds < race.LEAST_ROUNDS
         )  # one disturbed round must not outweigh an earlier race
-        ratios: dict[Trial, float] = {}
+        comparable = set()
         for trial in trials:
             standing = standings[trial.name]
             self.stage = max(self.stage, first + standing.stage)
-            if standing.failed or default.failed or not math.isfinite(standing.ratio):
+            if standing.failed or default.failed or (is_cut_off and trial.gain is not None):
                 continue
-            ratios[trial] = standing.ratio
-        comparable = {trial for trial in ratios if not is_cut_off or trial.gain is None}
-        for trial in comparable:
-            trial.stage = first + standings[trial.name].stage
-            trial.is_eliminated = standings[trial.name].eliminated
-        if comparable:
-            known = [trial for trial in ratios if trial in self._levels and not is_cut_off]
-            anchor = min(known, key=lambda trial: ratios[trial], default=self.pool.default)
-            unit = self._levels.get(anchor, self._default_level) / ratios[anchor]
-            self._take({trial: unit * ratios[trial] for trial in comparable})
+            trial.gain = default.ratio / standing.ratio
+            trial.stage = first + standing.stage
+            trial.is_eliminated = standing.eliminated
+            comparable.add(trial)
+        if not is_cut_off:
+            self._take_levels({trial: standings[trial.name].ratio for trial in comparable})
         return comparable
 
-    def _take(self, levels: Mapping[Trial, float]) -> None:
-        """Take in what a race has shown, and store the speed-ups of all trials.
+    def _take_levels(self, ratios: Mapping[Trial, float]) -> None:
+        """Learn from a race the times of candidates with CUDA graphs, relative to those of earlier races.
 
-        The time of `default` may differ by a third from race to race, because the host limits it. So it is the fastest
-        trial of earlier races by which a race is compared with them, and `default` has the median of all of its races.
+        The host limits `default`: its time may differ by half from race to race, and theirs do not.
         """
-        default = self.pool.default
-        self._default_levels += [level for trial, level in levels.items() if trial is default]
-        self._levels.update((trial, level) for trial, level in levels.items() if trial is not default)
-        default.gain = 1.0
-        for trial, level in self._levels.items():
-            trial.gain = self._default_level / level
+        graphs = [trial for trial in ratios if _CUDA_GRAPHS in (trial.knobs or ())]
+        if not graphs or self.pool.default not in ratios:
+            return
+        default = ratios[self.pool.default]
+        units = [self._levels[trial] / ratios[trial] for trial in graphs if trial in self._levels]
+        unit = statistics.median(units or [self._default_level / default])
+        self._levels.update((trial, unit * ratios[trial]) for trial in graphs)
+        self._default_levels.append(unit * default)
 
     @property
     def _default_level(self) -> float:
-        return statistics.median(self._default_levels) if self._default_levels else 1.0
+        return statistics.median(self._default_levels or [1.0])
+
+    def speed_up(self, trial: Trial) -> float | None:
+        """The speed-up over `default` for comparing trials of different races; None if it was in no race."""
+        if trial not in self._levels:
+            return trial.gain
+        return self._default_level / self._levels[trial]
 
     def spread(self, trial: Trial) -> float:
         """How far the lower quartile of a trial's rounds in its last stage is above the least of them, relative to it.

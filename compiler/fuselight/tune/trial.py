@@ -61,7 +61,7 @@ class Trial:
     ready_s: float | None = None
     stage: int = 0
     gain: float | None = None
-    """Speed-up over `default`, by the last race that it took part in."""
+    """Speed-up over `default` in the last race that it took part in."""
     us: float = 0.0
     """Time of a call by the host's clock, after its warm-up, microseconds; 0 before it."""
     asked: str = ""

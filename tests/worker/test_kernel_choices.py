@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -220,20 +219,21 @@ RECORDED = sorted((Path(__file__).parents[1] / "recordings" / "kernels").glob("*
 """Sources that Inductor wrote on a machine with a GPU."""
 
 
-def assembled_elsewhere(source: str) -> str:
-    """What Inductor writes where TRITON_PTXAS_PATH names another ptxas."""
+def written_elsewhere(source: str) -> str:
+    """What Inductor writes where TRITON_PTXAS_PATH names another ptxas, and its caches are off."""
     other = re.sub(r"('backend_hash': ')\w+", r"\g<1>0123ABC", source)
-    assert other != source
-    return other
+    other = other.replace("'force_disable_caches': False", "'force_disable_caches': True")
+    return other.replace("'autotune_remote_cache': None", "'autotune_remote_cache': False")
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_a_kernels_key_does_not_depend_on_the_assembler(path: Path) -> None:
+def test_a_kernels_key_does_not_depend_on_the_environment(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
-    assert kernel_key(source) == kernel_key(assembled_elsewhere(source))
+    assert source != written_elsewhere(source)
+    assert kernel_key(source) == kernel_key(written_elsewhere(source))
 
 
-def test_a_kernel_of_another_assembler_is_replayed_in_its_configuration(
+def test_a_kernel_that_was_tuned_in_another_environment_is_replayed_in_its_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = RECORDED[0].read_text(encoding="utf-8")
@@ -242,14 +242,14 @@ def test_a_kernel_of_another_assembler_is_replayed_in_its_configuration(
     monkeypatch.setattr(kernel_choices, "_seed", lambda _path, choice: seeded.append(choice))
     monkeypatch.setattr(AsyncCompile, "triton", lambda *_: None)
     for key, written in (
-        (kernel_key(source), assembled_elsewhere(source)),
+        (kernel_key(source), written_elsewhere(source)),
         (kernel_choices._first_key(source), source),  # of an older file
     ):
         with replaying({"triton": {key: config}}):
             AsyncCompile().triton("triton_", written)
     assert seeded == [config, config]
     with replaying({"triton": {kernel_choices._first_key(source): config}}):
-        AsyncCompile().triton("triton_", assembled_elsewhere(source))
+        AsyncCompile().triton("triton_", written_elsewhere(source))
     assert seeded == [config, config]
 
 
@@ -304,7 +304,7 @@ def test_launch_configurations_in_a_shared_folder_are_taken(
     assert recorder.found == {}
 
 
-def decide_padding(recorder: ChoiceRecorder, *, decided: bool | None) -> bool:
+def decide_padding(recorder: ChoiceRecorder, *, decided: bool | None, rows: int = 3) -> bool:
     """Whether a multiplication is padded, which Inductor decides so, or does not decide."""
 
     def should_pad(mat1: torch.Tensor, mat2: torch.Tensor, op: object) -> bool:  # noqa: ARG001
@@ -312,39 +312,49 @@ def decide_padding(recorder: ChoiceRecorder, *, decided: bool | None) -> bool:
         return decided
 
     with recorder.recording():
-        return bool(recorder._deciding_padding(should_pad, torch.ones(3, 5), torch.ones(5, 7), op="mm"))
+        return bool(recorder._deciding_padding(should_pad, torch.ones(rows, 5), torch.ones(5, 7), op="mm"))
 
 
-@pytest.mark.parametrize(
-    ("before", "others"), [([True], [True]), ([True, False, True], [True]), ([True, False], [False])]
-)
-def test_a_padding_is_that_of_most_processes_that_timed_it(
-    before: list[bool], others: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pads", [True, False])
+def test_a_padding_is_as_the_first_process_decided(
+    pads: bool,  # noqa: FBT001 - both cases
+    tmp_path: Path,
 ) -> None:
     shared = str(tmp_path / "shared")
-    recorders = [ChoiceRecorder(shared, shares_launches=False) for _ in before]
-    for recorder, decided in zip(recorders, before, strict=True):
-        assert decide_padding(recorder, decided=decided) is decided  # side by side: none has left its own yet
-    for index, recorder in enumerate(recorders):
-        monkeypatch.setattr(os, "getpid", lambda index=index: index)
-        recorder.share()
+    assert decide_padding(ChoiceRecorder(shared, shares_launches=False), decided=pads) is pads
     later = ChoiceRecorder(shared)
-    assert [decide_padding(later, decided=None)] == others
-    assert list(later.found["padding"].values()) == others
-    monkeypatch.setattr(os, "getpid", lambda: 7)
-    later.share()
-    assert not (tmp_path / "shared" / "7.json").exists()  # it has timed nothing
+    assert decide_padding(later, decided=None) is pads
+    assert list(later.found["padding"].values()) == [pads]
+    assert decide_padding(later, decided=not pads, rows=4) is not pads
+    assert decide_padding(ChoiceRecorder(), decided=not pads) is not pads
+
+
+def test_of_two_processes_that_decide_at_once_one_is_the_first(tmp_path: Path) -> None:
+    shared = str(tmp_path / "shared")
+    within: list[bool] = []
+
+    def decide() -> bool:
+        within.append(kernel_choices._decided_first(shared, "key", lambda: True))
+        return False
+
+    assert kernel_choices._decided_first(shared, "key", decide)
+    assert within == [True]
+    assert len(list((tmp_path / "shared").iterdir())) == 1
+
+
+def test_a_padding_does_not_change_within_a_process(tmp_path: Path) -> None:
+    recorder = ChoiceRecorder()
+    assert decide_padding(recorder, decided=True)
+    recorder.shared = str(tmp_path / "shared")
+    assert not decide_padding(ChoiceRecorder(recorder.shared), decided=False)
+    assert decide_padding(recorder, decided=None)
 
 
 def test_padding_always_is_no_decision_for_others(tmp_path: Path) -> None:
     shared = str(tmp_path / "shared")
-    forced = ChoiceRecorder(shared)
     with torch._inductor.config.patch(force_shape_pad=True):
-        assert decide_padding(forced, decided=True)
-    forced.share()
-    free = ChoiceRecorder(shared)
-    assert not decide_padding(free, decided=False)
-    free.share()
+        assert decide_padding(ChoiceRecorder(shared), decided=True)
+    assert not decide_padding(ChoiceRecorder(shared), decided=False)
     with torch._inductor.config.patch(force_shape_pad=True):
         assert decide_padding(ChoiceRecorder(shared), decided=True)
 
@@ -386,24 +396,35 @@ def test_one_configuration_of_a_kernel_is_left(
     (launcher,) = kernel.launchers
     assert launcher.config.kwargs["R0_BLOCK"] == left
     assert launcher.config.found_by_coordesc  # and none is looked for around it
+    assert launcher.config.found_by_combo_autotune
 
 
-@pytest.mark.parametrize(("block", "unknown"), [(1024, []), (64, [1])])
-def test_kernels_whose_configuration_is_unknown_are_counted(
-    block: int, unknown: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tuned", "said"),
+    [
+        ("this", []),  # Inductor has compiled it in its configuration alone
+        ("another", [True]),
+        ("none", []),  # as where Inductor had nothing to choose
+    ],
+)
+def test_that_no_kernel_is_one_that_was_tuned_is_said(
+    tuned: str, said: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kernel.py"
     path.write_text(SOURCE, encoding="utf-8")
-    choice = {"XBLOCK": 1, "R0_BLOCK": block, "num_warps": 4, "num_stages": 1}
+    choice = {"XBLOCK": 1, "R0_BLOCK": 1024, "num_warps": 4, "num_stages": 1, "configs_hash": "h"}
     heuristics = importlib.import_module("torch._inductor.runtime.triton_heuristics")
     monkeypatch.setattr(heuristics.CachingAutotuner, "_dynamic_scale_rblock", Kernel.scale)
-    counts: list[int] = []
-    with replaying({"triton": {kernel_key(SOURCE): choice}}, counts.append):
-        heuristics.CachingAutotuner._dynamic_scale_rblock(
-            Kernel(path, configuration(2048), configuration(1024))
-        )
-        heuristics.CachingAutotuner._dynamic_scale_rblock(Kernel(path, configuration(2048)))
-    assert counts == unknown
+    monkeypatch.setattr(AsyncCompile, "triton", lambda *_: None)
+    choices = {"this": {kernel_key(SOURCE): choice}, "another": {"key": choice}, "none": {}}[tuned]
+    calls: list[bool] = []
+    with replaying({"triton": choices}, lambda: calls.append(True)):
+        AsyncCompile().triton("triton_", SOURCE)
+        for _ in range(2):  # the second as one that the search has compiled and not launched
+            heuristics.CachingAutotuner._dynamic_scale_rblock(
+                Kernel(path, configuration(2048), configuration(512))
+            )
+    assert calls == said
 
 
 def test_a_choice_after_timed_epilogues_is_recorded() -> None:

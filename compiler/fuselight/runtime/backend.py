@@ -176,10 +176,10 @@ def _backend_of(result: TunedResult) -> Backend | None:
     ]
     kernels = {family: found for family, found in result.kernels.items() if isinstance(found, dict)}
 
-    def say_unknown(count: int) -> None:
+    def say_unknown() -> None:
         _state.say(
-            f"{count} generated kernels are not those that were tuned, for example because of a setting of Inductor's, "
-            f"so they run in the first launch configuration that Inductor has for them. {_again(result)}"
+            "the tuned launch configurations are for none of the generated kernels, for example because a setting of "
+            f"Inductor's differs, so each kernel runs in Inductor's first one. {_again(result)}"
         )
 
     compiling = functools.partial(replaying, kernels, say_unknown)

@@ -2,16 +2,15 @@
 """Records what Inductor chose by timing kernels on the device, and makes Inductor choose the same without timing.
 
 Five families, all plain data: `triton` (launch configuration of a generated kernel, by a hash of its source without
-its name, the GPU's index and the assembler's version), `algorithms` (implementation of a multiplication or convolution,
-by operator, inputs and precision), `padding` (whether a multiplication is padded), `fusion` (what was not fused because
-it was slower, by the operators of both sides), `multi_kernel` (which of several kernels for one reduction runs, by
-their hashes). Invariant: under `replaying` no kernel is timed; where a choice is unknown, the library's implementation,
-the fusion, the first kernel and a kernel's first configuration are taken, and the latter are counted.
+its name, the GPU's index and the environment's settings), `algorithms` (implementation of a multiplication or
+convolution, by operator, inputs and precision), `padding` (whether a multiplication is padded), `fusion` (what was not
+fused because it was slower, by the operators of both sides), `multi_kernel` (which of several kernels for one reduction
+runs, by their hashes). Invariant: under `replaying` no kernel is timed; where a choice is unknown, the library's
+implementation, the fusion, the first kernel and a kernel's first configuration are taken.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -26,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,8 +40,12 @@ TRITON, ALGORITHMS, PADDING, FUSION, MULTI_KERNEL = (
 )  # fmt: skip
 _KERNEL = re.compile(r"\btriton_\w+")
 _INDEX = re.compile(r"(DeviceProperties\([^)]*?)\bindex=\d+")
-_ASSEMBLER = re.compile(r"('backend_hash': )'[^']*'")
-"""What Inductor writes of Triton's version and that of ptxas, which TRITON_PTXAS_PATH changes."""
+_ENVIRONMENT = re.compile(
+    r"'(?:backend_hash|force_disable_caches|autotune_local_cache|autotune_remote_cache|incremental_autotune)': "
+    r"(?:'[^']*'|\w+)"
+)
+"""What Inductor writes into a source that does not change its kernel: hashes of Triton and ptxas, which
+TRITON_PTXAS_PATH changes, and settings of caches."""
 _NUMBER = re.compile(r"_\d+$")
 _LENGTH = 24
 _FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
@@ -55,11 +59,11 @@ _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by
 
 def kernel_key(source: str) -> str:
     """The key of a generated Triton kernel: the same under any name, on each of several equal GPUs, with any ptxas."""
-    return _first_key(_ASSEMBLER.sub(r"\1''", source))
+    return _first_key(_ENVIRONMENT.sub("", source))
 
 
 def _first_key(source: str) -> str:
-    """The key with the assembler's version, which files have that were written before the last week of 11/2026."""
+    """The key in files from before 2026-11-26, with the version of ptxas."""
     text = _INDEX.sub(r"\1index=", _KERNEL.sub("triton_", source))
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_LENGTH]
 
@@ -75,9 +79,6 @@ class ChoiceRecorder:
     which Inductor writes how it tunes launches."""
     _algorithms: dict[str, str] = field(default_factory=dict)
     _padding: dict[str, bool] = field(default_factory=dict)
-    _timed_padding: dict[str, bool] = field(default_factory=dict)
-    """Those that Inductor decided here by its own rules: they are shared."""
-    _shared_padding: dict[str, bool] = field(default_factory=dict)
     _scaled: dict[str, dict[str, Any]] = field(default_factory=dict)
     _fusion: dict[str, bool] = field(default_factory=dict)
     """False for what was not fused. What was fused has no entry: Inductor fuses what it does not time."""
@@ -109,7 +110,7 @@ class ChoiceRecorder:
             buffer = getattr(ir, "MultiTemplateBuffer", None)
             if self.shared:
                 compile_module: Any = importlib.import_module("torch._inductor.async_compile")
-                launches, self._shared_padding = _read_shared(self.shared)
+                launches = _read_shared(self.shared)
                 taken = functools.partial(_compile_seeded, lambda source: launches.get(kernel_key(source)))
                 if self.shares_launches:
                     stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
@@ -123,12 +124,9 @@ class ChoiceRecorder:
             yield
 
     def share(self) -> None:
-        """Leave the choices of this process in the shared folder, if there is one."""
-        if not self.shared:
-            return
-        launches = _stored_configurations(self._tags) if self.shares_launches else {}
-        found = {TRITON: launches, PADDING: self._timed_padding}
-        if any(found.values()):
+        """Leave the launch configurations of this process's kernels in the shared folder, if there is one."""
+        takes_part = self.shared and self.shares_launches
+        if takes_part and (found := _stored_configurations(self._tags)):
             os.makedirs(self.shared, exist_ok=True)
             _store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
 
@@ -170,14 +168,14 @@ class ChoiceRecorder:
         return real(buffer, callers)
 
     def _deciding_padding(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """Whether a multiplication is padded: as in other processes, because a timing next to them is not reliable."""
-        key = _padding_key(real, args, named)
+        """Whether a multiplication is padded: as the first process decided, because timings side by side differ."""
+        key = next(iter(_padding_keys(real, args, named)), None)
         if key is None or _pads_always():
             found = bool(real(*args, **named))
-        elif key in self._shared_padding:
-            found = self._shared_padding[key]
+        elif key in self._padding:
+            found = self._padding[key]
         else:
-            found = self._timed_padding[key] = bool(real(*args, **named))
+            found = _decided_first(self.shared, key, lambda: bool(real(*args, **named)))
         if key is not None:
             self._padding[key] = found
         return found
@@ -234,8 +232,8 @@ class _ReplayHooks:
         self._keys: dict[str, str] = {}
         """Keys of the kernels that were compiled here, by file name: a kernel from saved artifacts names a file of the
         machine that saved them."""
-        self.unknown = 0
-        """Kernels with several configurations, none of which is the recorded one."""
+        self.known = self.unknown = 0
+        """Kernels with a recorded configuration, and those that have several but no recorded one."""
 
     def choose(
         self,
@@ -259,7 +257,8 @@ class _ReplayHooks:
         """Pad a multiplication if it was padded."""
         if _pads_always():
             return real(*args, **named)
-        return bool(self._padding.get(_padding_key(real, args, named) or "", False))
+        known = (self._padding[key] for key in _padding_keys(real, args, named) if key in self._padding)
+        return bool(next(known, False))
 
     def fuse(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
         """Fuse unless it was slower."""
@@ -284,6 +283,7 @@ class _ReplayHooks:
         def choice_of(source: str) -> Any:
             keys = (kernel_key(source), _first_key(source))
             key = self._keys[os.path.basename(_written(source))] = keys[keys[1] in self._triton]
+            self.known += key in self._triton
             return self._triton.get(key)
 
         return _compile_seeded(choice_of, real, *args, **named)
@@ -301,10 +301,11 @@ class _ReplayHooks:
 
 
 @contextlib.contextmanager
-def replaying(choices: Choices, unknown: Callable[[int], None] | None = None) -> Iterator[None]:
+def replaying(choices: Choices, unknown: Callable[[], None] = lambda: None) -> Iterator[None]:
     """While Inductor compiles within the block, take these choices and time nothing.
 
-    `unknown` gets, at the end, the number of kernels that have several launch configurations and no recorded one.
+    `unknown` is called at the end if there are choices of launch configurations and none is for a kernel here. (One for
+    a part of them is missing where a search compiled a kernel that it never launched.)
     """
     hooks = _ReplayHooks(choices)
     select: Any = importlib.import_module("torch._inductor.select_algorithm")
@@ -326,8 +327,8 @@ def replaying(choices: Choices, unknown: Callable[[int], None] | None = None) ->
         stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
         stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
         yield
-    if hooks.unknown and unknown is not None:
-        unknown(hooks.unknown)
+    if hooks.unknown and not hooks.known and choices.get(TRITON):
+        unknown()
 
 
 @contextlib.contextmanager
@@ -438,14 +439,45 @@ def _padding_function(pad_mm: Any) -> str | None:
     return next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
 
 
-def _padding_key(real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> str | None:
+def _padding_keys(real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> list[str]:
+    """The key of a multiplication, and the one in files from before 2026-11-26; none for another torch's function.
+
+    An operand that is computed in the graph may be written padded, which Inductor does not count as time.
+    """
     try:
         given = inspect.signature(real).bind(*args, **named).arguments
-    except TypeError:  # another torch: nothing is recorded, and nothing padded
-        return None
+    except TypeError:  # nothing is recorded, and nothing padded
+        return []
     tensors = [one for one in given.values() if isinstance(one, torch.Tensor)]
     sizes = [f"{one.dtype}{list(one.shape)}{list(one.stride())}" for one in tensors]
-    return f"{given.get('op')} {' '.join(sizes)} {torch.get_float32_matmul_precision()}"
+    key = f"{given.get('op')} {' '.join(sizes)} {torch.get_float32_matmul_precision()}"
+    pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+    is_free = getattr(pad_mm, "should_exclude_padding_time", None)
+    match = given.get("match")
+    operands = [name for name in ("mat1", "mat2") if is_free and match is not None and is_free(match, name)]
+    return [" ".join([key, *operands]), key]
+
+
+def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:
+    """What the first process decided about a key, which is left in the folder; without a folder, what this one does."""
+    if not folder:
+        return decide()
+    path = os.path.join(folder, hashlib.sha256(key.encode()).hexdigest()[:_LENGTH])
+    with contextlib.suppress(OSError):
+        return bool(int(Path(path).read_text(encoding="utf-8")))
+    found = decide()
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(str(int(found)))
+        try:
+            os.link(temporary, path)  # fails if there is one
+        except FileExistsError:
+            found = bool(int(Path(path).read_text(encoding="utf-8")))
+        finally:
+            os.unlink(temporary)
+    return found
 
 
 def _key_of_kernel(kernel: Any) -> str | None:
@@ -478,7 +510,8 @@ def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> bool:
         return True
     chosen = [one for one in launchers if choice is not None and _is_of(one.config, choice)]
     kernel.launchers = [(chosen or launchers)[0]]
-    kernel.launchers[0].config.found_by_coordesc = True  # no search around it either
+    for searched in ("found_by_coordesc", "found_by_combo_autotune"):  # no search around it either
+        setattr(kernel.launchers[0].config, searched, True)
     return bool(chosen) or len(launchers) == 1
 
 
@@ -551,20 +584,13 @@ def _source_of(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     return str(named["source_code"] if "source_code" in named else args[2])
 
 
-def _read_shared(folder: str) -> tuple[dict[str, Any], dict[str, bool]]:
-    """The launch configurations and paddings that processes have left in a folder, by key.
-
-    Processes that timed side by side may disagree about a padding: it is done if most of them did it.
-    """
-    launches: dict[str, Any] = {}
-    padded = collections.Counter[str]()
+def _read_shared(folder: str) -> dict[str, Any]:
+    """The launch configurations that processes have left in a folder, by key of the kernel."""
+    found: dict[str, Any] = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            left = json.load(file)
-            launches.update(left[TRITON])
-            for key, pads in left[PADDING].items():
-                padded[key] += 1 if pads else -1
-    return launches, {key: votes > 0 for key, votes in padded.items()}
+            found.update(json.load(file))
+    return found
 
 
 def _seed(path: str, choice: Mapping[str, Any]) -> None:

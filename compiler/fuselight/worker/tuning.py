@@ -41,8 +41,8 @@ from fuselight.tune.turns import Turns, shared_folder
 from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_report
 from fuselight.worker.state import RunState, keep
 
-_TICK = 0.05
 _COMPILES_NOTHING = frozenset({FLOAT64, EAGER})
+_TICK = 0.05
 """Seconds between checks whether a process has answered or ended."""
 _READ_MORE = "docs/tuning.md has what can be tried"
 

@@ -342,6 +342,33 @@ def test_of_two_processes_that_decide_at_once_one_is_the_first(tmp_path: Path) -
     assert len(list((tmp_path / "shared").iterdir())) == 1
 
 
+def test_an_operand_that_can_be_written_padded_has_a_decision_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pad_mm = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+    monkeypatch.setattr(pad_mm, "can_pad", lambda *_: True)  # Inductor pads for GPUs only
+    monkeypatch.setattr(pad_mm, "is_mm_compute_bound", lambda *_: True)
+    times = [1.0, 0.5, 2.0]  # without padding, with it, with it where the operand is an input
+    monkeypatch.setattr(pad_mm, "get_do_bench", lambda: lambda _function: times.pop(0))
+
+    def both(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x @ weight, x.relu() @ weight
+
+    def compiled(compiling: Any) -> None:
+        backend = prepared_inductor(Preparation(), None, {}, compiling=compiling)
+        with torch.no_grad():
+            torch.compile(both, backend=backend)(torch.ones(33, 35), torch.ones(35, 37))
+        torch._dynamo.reset()
+
+    recorder = ChoiceRecorder()
+    compiled(recorder.recording)
+    assert times == []
+    found = recorder.found["padding"]
+    assert sorted(found.values()) == [False, True]
+    assert sorted(key.endswith("mat1") for key in found) == [False, True]
+    compiled(lambda: replaying({"padding": found}))  # it would find no time
+
+
 def test_a_padding_does_not_change_within_a_process(tmp_path: Path) -> None:
     recorder = ChoiceRecorder()
     assert decide_padding(recorder, decided=True)

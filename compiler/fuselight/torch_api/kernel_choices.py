@@ -440,10 +440,7 @@ def _padding_function(pad_mm: Any) -> str | None:
 
 
 def _padding_keys(real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> list[str]:
-    """The key of a multiplication, and the one in files from before 2026-11-26; none for another torch's function.
-
-    An operand that is computed in the graph may be written padded, which Inductor does not count as time.
-    """
+    """The key of a multiplication, and the one in files from before 2026-11-26; none for another torch's function."""
     try:
         given = inspect.signature(real).bind(*args, **named).arguments
     except TypeError:  # nothing is recorded, and nothing padded
@@ -451,11 +448,16 @@ def _padding_keys(real: Callable[..., Any], args: tuple[Any, ...], named: dict[s
     tensors = [one for one in given.values() if isinstance(one, torch.Tensor)]
     sizes = [f"{one.dtype}{list(one.shape)}{list(one.stride())}" for one in tensors]
     key = f"{given.get('op')} {' '.join(sizes)} {torch.get_float32_matmul_precision()}"
+    return [" ".join([key, *_written_padded(given.get("match"))]), key]
+
+
+def _written_padded(match: Any) -> list[str]:
+    """The operands of a multiplication that are computed in the graph and may be written padded: it takes no time."""
     pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
-    is_free = getattr(pad_mm, "should_exclude_padding_time", None)
-    match = given.get("match")
-    operands = [name for name in ("mat1", "mat2") if is_free and match is not None and is_free(match, name)]
-    return [" ".join([key, *operands]), key]
+    try:
+        return [name for name in ("mat1", "mat2") if pad_mm.should_exclude_padding_time(match, name)]
+    except Exception:  # noqa: BLE001 - of a private function, for a multiplication that Inductor may not pad
+        return []
 
 
 def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:

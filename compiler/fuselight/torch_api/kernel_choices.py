@@ -108,12 +108,11 @@ class ChoiceRecorder:
             ir: Any = importlib.import_module("torch._inductor.ir")
             stack.enter_context(wrapped(select.AlgorithmSelectorCache, "__call__", self._choosing))
             buffer = getattr(ir, "MultiTemplateBuffer", None)
-            if self.shared:
+            if self.shared and self.shares_launches:
                 compile_module: Any = importlib.import_module("torch._inductor.async_compile")
                 launches = _read_shared(self.shared)
                 taken = functools.partial(_compile_seeded, lambda source: launches.get(kernel_key(source)))
-                if self.shares_launches:
-                    stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
+                stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
             for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
                 if hasattr(buffer, name):
                     stack.enter_context(wrapped(buffer, name, self._finalizing))

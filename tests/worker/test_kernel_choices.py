@@ -21,8 +21,9 @@ from torch._inductor.scheduler import FusionResult, Scheduler
 
 from fuselight.report.tuned import Preparation
 from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import kernel_choices
-from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, kernel_key, replaying
+from fuselight.torch_api import kernel_choices, launch_configurations
+from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
+from fuselight.torch_api.launch_configurations import kernel_key
 from fuselight.torch_api.patching import wrapped
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
@@ -186,7 +187,7 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
         made, kernels = call(looped=2.0, persistent=1.0)
         made.run()
         with monkeypatch.context() as later:
-            later.delattr(kernel_choices, "_key_of_kernel")  # a launch that is timed reads no file
+            later.delattr(kernel_choices, "key_of_kernel")  # a launch that is timed reads no file
             made.run()
     assert [one.runs for one in kernels] == [0, 2]
     recorded = json.loads(json.dumps(recorder.found))
@@ -204,7 +205,7 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
     for one in kernels:
         source = Path(one.filename).read_text(encoding="utf-8")
         hooks.compile_kernel(lambda *_: None, None, "triton_", source)
-        one.filename = f"/gone/{Path(kernel_choices._written(source)).name}"
+        one.filename = f"/gone/{Path(launch_configurations.written(source)).name}"
     hooks.make_multi_kernel(lambda *_: None, made)
     assert made.picked_kernel == 1
     for damaged in ("1", 7, -1):
@@ -239,16 +240,16 @@ def test_a_kernel_that_was_tuned_in_another_environment_is_replayed_in_its_confi
     source = RECORDED[0].read_text(encoding="utf-8")
     config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h"}
     seeded: list[object] = []
-    monkeypatch.setattr(kernel_choices, "_seed", lambda _path, choice: seeded.append(choice))
+    monkeypatch.setattr(launch_configurations, "seed", lambda _path, choice: seeded.append(choice))
     monkeypatch.setattr(AsyncCompile, "triton", lambda *_: None)
     for key, written in (
         (kernel_key(source), written_elsewhere(source)),
-        (kernel_choices._first_key(source), source),  # of an older file
+        (launch_configurations.first_key(source), source),  # of an older file
     ):
         with replaying({"triton": {key: config}}):
             AsyncCompile().triton("triton_", written)
     assert seeded == [config, config]
-    with replaying({"triton": {kernel_choices._first_key(source): config}}):
+    with replaying({"triton": {launch_configurations.first_key(source): config}}):
         AsyncCompile().triton("triton_", written_elsewhere(source))
     assert seeded == [config, config]
 
@@ -263,11 +264,11 @@ def test_a_kernels_key_ignores_its_name_and_the_index_of_the_gpu() -> None:
 def test_a_kernels_configuration_is_found_by_inductors_runtime() -> None:
     """Recorded from the cache of one process, stored in that of another, under another name."""
     config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h", "found_by_coordesc": False}
-    kernel_choices._seed(kernel_choices._written(SOURCE), config)
+    launch_configurations.seed(launch_configurations.written(SOURCE), config)
     recorded = ChoiceRecorder().found["triton"]
     assert recorded == {kernel_key(SOURCE): config}
     other = SOURCE.replace("add_0", "add_1")
-    kernel_choices._seed(kernel_choices._written(other), recorded[kernel_key(other)])
+    launch_configurations.seed(launch_configurations.written(other), recorded[kernel_key(other)])
     _, path = torch._inductor.codecache.PyCodeCache.write(other)
     meta: dict[str, object] = {
         "autotune_local_cache": True,
@@ -286,7 +287,7 @@ def test_launch_configurations_in_a_shared_folder_are_taken(
     config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h", "found_by_coordesc": True}
     shared = str(tmp_path / "shared")
     ChoiceRecorder(shared).share()  # nothing was tuned
-    kernel_choices._seed(kernel_choices._written(SOURCE), config)
+    launch_configurations.seed(launch_configurations.written(SOURCE), config)
     ChoiceRecorder(shared).share()
     (tmp_path / "shared" / "cut_off.json").write_text("{", encoding="utf-8")
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "other"))
@@ -473,10 +474,10 @@ def test_a_choice_after_timed_epilogues_is_recorded() -> None:
 
 def test_configurations_under_a_tag_of_the_caches_are_recorded_and_seeded() -> None:
     configuration = {"XBLOCK": 128, "num_warps": 4, "num_stages": 1, "configs_hash": "a"}
-    path = kernel_choices._written(SOURCE)
+    path = launch_configurations.written(SOURCE)
     with torch.compiler.config.patch(cache_key_tag="+longest=8"):  # type: ignore[attr-defined]
-        kernel_choices._seed(path, configuration)
-        tagged, plain = (kernel_choices._best_config_path(path, tag) for tag in ("+longest=8", ""))
+        launch_configurations.seed(path, configuration)
+        tagged, plain = (launch_configurations.best_config_path(path, tag) for tag in ("+longest=8", ""))
         assert tagged is not None
         assert plain is not None
         assert tagged != plain

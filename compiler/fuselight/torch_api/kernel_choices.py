@@ -14,22 +14,32 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import glob
 import hashlib
 import importlib
 import inspect
-import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fuselight.torch_api.launch_configurations import (
+    LENGTH,
+    compile_seeded,
+    first_key,
+    kernel_key,
+    key_of_kernel,
+    read_shared,
+    store,
+    stored_configurations,
+    tag_in_force,
+    written,
+)
 from fuselight.torch_api.patching import wrapped
 
 Choices = Mapping[str, Mapping[str, Any]]
@@ -38,16 +48,7 @@ Choices = Mapping[str, Mapping[str, Any]]
 TRITON, ALGORITHMS, PADDING, FUSION, MULTI_KERNEL = (
     "triton", "algorithms", "padding", "fusion", "multi_kernel",
 )  # fmt: skip
-_KERNEL = re.compile(r"\btriton_\w+")
-_INDEX = re.compile(r"(DeviceProperties\([^)]*?)\bindex=\d+")
-_ENVIRONMENT = re.compile(
-    r"'(?:backend_hash|force_disable_caches|autotune_local_cache|autotune_remote_cache|incremental_autotune)': "
-    r"(?:'[^']*'|\w+)"
-)
-"""What Inductor writes into a source that does not change its kernel: hashes of Triton and ptxas, which
-TRITON_PTXAS_PATH changes, and settings of caches."""
 _NUMBER = re.compile(r"_\d+$")
-_LENGTH = 24
 _FUSING = ("speedup_by_fusion", "speedup_by_combo_kernel")
 """Methods of Inductor's scheduler that decide by timing: about two nodes, and about a list of them."""
 _TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion")
@@ -55,17 +56,6 @@ _TIMED = ("benchmark_epilogue_fusion", "benchmark_fusion")
 _TIMED_COMBOS = "benchmark_combo_kernel"
 """The same for combined kernels; it changes the sources of kernels, too."""
 _NOT_A_CONFIG = ("configs_hash", "time_taken_ms", "triton_cache_hash", "found_by_coordesc", "extra_options")
-
-
-def kernel_key(source: str) -> str:
-    """The key of a generated Triton kernel: the same under any name, on each of several equal GPUs, with any ptxas."""
-    return _first_key(_ENVIRONMENT.sub("", source))
-
-
-def _first_key(source: str) -> str:
-    """The key in files from before 2026-11-26, with the version of ptxas."""
-    text = _INDEX.sub(r"\1index=", _KERNEL.sub("triton_", source))
-    return hashlib.sha256(text.strip().encode()).hexdigest()[:_LENGTH]
 
 
 @dataclass
@@ -90,7 +80,7 @@ class ChoiceRecorder:
     def found(self) -> dict[str, dict[str, Any]]:
         """All choices, by family and key; families without a choice are left out."""
         families: dict[str, dict[str, Any]] = {
-            TRITON: {**self._scaled, **_stored_configurations(self._tags)},
+            TRITON: {**self._scaled, **stored_configurations(self._tags)},
             ALGORITHMS: dict(self._algorithms),
             PADDING: dict(self._padding),
             FUSION: dict(self._fusion),
@@ -101,7 +91,7 @@ class ChoiceRecorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """Record what is chosen while Inductor compiles."""
-        self._tags.add(_tag_in_force())
+        self._tags.add(tag_in_force())
         with contextlib.ExitStack() as stack:
             select: Any = importlib.import_module("torch._inductor.select_algorithm")
             pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
@@ -110,8 +100,8 @@ class ChoiceRecorder:
             buffer = getattr(ir, "MultiTemplateBuffer", None)
             if self.shared and self.shares_launches:
                 compile_module: Any = importlib.import_module("torch._inductor.async_compile")
-                launches = _read_shared(self.shared)
-                taken = functools.partial(_compile_seeded, lambda source: launches.get(kernel_key(source)))
+                launches = read_shared(self.shared)
+                taken = functools.partial(compile_seeded, lambda source: launches.get(kernel_key(source)))
                 stack.enter_context(wrapped(compile_module.AsyncCompile, "triton", taken))
             for name in ("finalize_as_triton_caller", "finalize_as_triton_callers"):
                 if hasattr(buffer, name):
@@ -125,9 +115,9 @@ class ChoiceRecorder:
     def share(self) -> None:
         """Leave the launch configurations of this process's kernels in the shared folder, if there is one."""
         takes_part = self.shared and self.shares_launches
-        if takes_part and (found := _stored_configurations(self._tags)):
+        if takes_part and (found := stored_configurations(self._tags)):
             os.makedirs(self.shared, exist_ok=True)
-            _store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
+            store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
 
     @contextlib.contextmanager
     def watching_launches(self) -> Iterator[None]:
@@ -181,7 +171,7 @@ class ChoiceRecorder:
 
     def _launching(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         found = real(kernel, *args, **named)
-        key = _key_of_kernel(kernel)
+        key = key_of_kernel(kernel)
         if key is not None and not getattr(kernel, "save_cache_hook", None) and len(kernel.launchers) == 1:
             self._scaled[key] = _configuration(kernel.launchers[0].config)
         return found
@@ -190,7 +180,7 @@ class ChoiceRecorder:
         found = real(call, *args, **named)
         if _chooses_by_timing(call) and not getattr(call, "_fuselight_noted", False):
             call._fuselight_noted = True  # later launches are timed
-            key = _multi_kernel_key(call, _key_of_kernel)
+            key = _multi_kernel_key(call, key_of_kernel)
             if key is not None:
                 self._multi_kernel[key] = int(call.picked_kernel)
         return found
@@ -280,12 +270,12 @@ class _ReplayHooks:
         """Compile a kernel in its recorded configuration alone."""
 
         def choice_of(source: str) -> Any:
-            keys = (kernel_key(source), _first_key(source))
-            key = self._keys[os.path.basename(_written(source))] = keys[keys[1] in self._triton]
+            keys = (kernel_key(source), first_key(source))
+            key = self._keys[os.path.basename(written(source))] = keys[keys[1] in self._triton]
             self.known += key in self._triton
             return self._triton.get(key)
 
-        return _compile_seeded(choice_of, real, *args, **named)
+        return compile_seeded(choice_of, real, *args, **named)
 
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
@@ -296,7 +286,7 @@ class _ReplayHooks:
 
     def _key_of(self, kernel: Any) -> str | None:
         name = os.path.basename(getattr(kernel, "filename", None) or "")
-        return self._keys.get(name) or _key_of_kernel(kernel)
+        return self._keys.get(name) or key_of_kernel(kernel)
 
 
 @contextlib.contextmanager
@@ -405,7 +395,7 @@ def _fusion_key(nodes: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     for side in (*nodes, *named.values()):
         for node in side if isinstance(side, (list, tuple)) else [side]:
             texts += [_operator(one) for one in node.get_nodes()] + ["|"]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_LENGTH]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:LENGTH]
 
 
 def _operator(node: Any) -> str:
@@ -427,7 +417,7 @@ def _chooses_by_timing(call: Any) -> bool:
 def _multi_kernel_key(call: Any, key_of: Callable[[Any], str | None]) -> str | None:
     """The key of several kernels for one reduction."""
     keys = [key_of(kernel) for kernel in call.kernels]
-    return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:_LENGTH]
+    return None if None in keys else hashlib.sha256(" ".join(map(str, keys)).encode()).hexdigest()[:LENGTH]
 
 
 def _pads_always() -> bool:
@@ -463,7 +453,7 @@ def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:
     """What the first process decided about a key, which is left in the folder; without a folder, what this one does."""
     if not folder:
         return decide()
-    path = os.path.join(folder, hashlib.sha256(key.encode()).hexdigest()[:_LENGTH])
+    path = os.path.join(folder, hashlib.sha256(key.encode()).hexdigest()[:LENGTH])
     with contextlib.suppress(OSError):
         return bool(int(Path(path).read_text(encoding="utf-8")))
     found = decide()
@@ -479,15 +469,6 @@ def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:
         finally:
             os.unlink(temporary)
     return found
-
-
-def _key_of_kernel(kernel: Any) -> str | None:
-    path = getattr(kernel, "filename", None)
-    try:
-        with open(path or "", encoding="utf-8") as file:
-            return kernel_key(file.read())
-    except OSError:
-        return None
 
 
 def _configuration(config: Any) -> dict[str, Any]:
@@ -514,97 +495,3 @@ def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> bool:
     for searched in ("found_by_coordesc", "found_by_combo_autotune"):  # no search around it either
         setattr(kernel.launchers[0].config, searched, True)
     return bool(chosen) or len(launchers) == 1
-
-
-def _tag_in_force() -> str:
-    return str(getattr(getattr(torch.compiler, "config", None), "cache_key_tag", "") or "")
-
-
-def _best_config_path(source_path: str, tag: str = "") -> str | None:
-    """Where Inductor's runtime looks for the configuration of the kernel in this file, under a tag of its caches."""
-    shared: Any = getattr(torch.compiler, "config", None)
-    with shared.patch(cache_key_tag=tag) if hasattr(shared, "cache_key_tag") else contextlib.nullcontext():
-        return _path_in_force(source_path)
-
-
-def _path_in_force(source_path: str) -> str | None:
-    module: Any = importlib.import_module("torch._inductor.runtime.autotune_cache")
-    meta = {
-        "autotune_local_cache": True,
-        "autotune_remote_cache": False,
-        "bundled_autotune_remote_cache": False,
-    }
-    cache = module.AutotuneCache.create(meta, source_path, "")
-    local = getattr(cache, "local_cache", None)
-    return str(local[1]) if local else None
-
-
-def _stored_configurations(tags: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The configurations that this process's Inductor cache has under these tags, by key of the kernel."""
-    if "torch._inductor.runtime.autotune_cache" not in sys.modules:
-        return {}  # no kernel had a choice
-    folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
-    found: dict[str, dict[str, Any]] = {}
-    folders = {
-        os.path.dirname(path) for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.best_config"))
-    }
-    for path in sorted(path for one in folders for path in glob.glob(os.path.join(glob.escape(one), "*.py"))):
-        for tag in sorted(tags):
-            try:
-                with open(_best_config_path(path, tag) or "", encoding="utf-8") as file:
-                    config = json.load(file)
-                with open(path, encoding="utf-8") as file:
-                    source = file.read()
-            except (OSError, ValueError):
-                continue  # a kernel without a choice
-            if isinstance(config, dict):
-                found[kernel_key(source)] = config
-    return found
-
-
-def _written(source: str) -> str:
-    """The file that Inductor writes this source to. Its name is a hash, the same on every machine."""
-    code: Any = importlib.import_module("torch._inductor.codecache")
-    _, path = code.PyCodeCache.write(source)
-    return str(path)
-
-
-def _compile_seeded(
-    choice_of: Callable[[str], Any], real: Callable[..., Any], *args: Any, **named: Any
-) -> Any:
-    """Have Inductor compile a generated kernel in the launch configuration that is known for its source alone."""
-    source = _source_of(args, named)
-    choice = choice_of(source)
-    if choice is not None and "configs_hash" in choice:
-        _seed(_written(source), choice)
-    return real(*args, **named)
-
-
-def _source_of(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """The source of a call of `AsyncCompile.triton`: generated code gives it by position, templates by name."""
-    return str(named["source_code"] if "source_code" in named else args[2])
-
-
-def _read_shared(folder: str) -> dict[str, Any]:
-    """The launch configurations that processes have left in a folder, by key of the kernel."""
-    found: dict[str, Any] = {}
-    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
-        with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            found.update(json.load(file))
-    return found
-
-
-def _seed(path: str, choice: Mapping[str, Any]) -> None:
-    """Store a kernel's configuration where Inductor's runtime looks for it, here and in its worker processes."""
-    for tag in {"", _tag_in_force()}:  # which know no tag
-        stored = _best_config_path(path, tag)
-        if stored is not None and not os.path.exists(stored):
-            _store(stored, choice)
-
-
-def _store(stored: str, choice: Mapping[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # a read-only cache: the kernel is tuned as without us
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(stored))
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(dict(choice), out)
-        os.replace(temporary, stored)

@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ ADDED = "+"
 """Begins the name of a program that adds options to those of the result."""
 ROUND = "round"
 """The order to time one round."""
+DEVICES = "devices"
+"""Instead of a folder: print the names of this machine's devices."""
 _FIRST, _SECOND = AUTOTUNING_MODES
 """The second starts after the first call of the first, with its caches."""
 _REPEATED = frozenset({SAME, REPLAY, "reduce-overhead", _FIRST})
@@ -95,10 +97,10 @@ def main() -> int:
     wanted = asked.models.split(",") if asked.models else ()
     results = [
         one
-        for one in _results(asked.folder)
-        if (not wanted or _name(one) in wanted) and _name(one) not in known
+        for one in results_of(asked.folder, _devices_here())
+        if (not wanted or name_of(one) in wanted) and name_of(one) not in known
     ]
-    results.sort(key=lambda one: wanted.index(_name(one)) if wanted else 0)
+    results.sort(key=lambda one: wanted.index(name_of(one)) if wanted else 0)
     until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
     passed = True
     for row in _rows(results, asked, until):
@@ -112,17 +114,31 @@ def main() -> int:
     return 0 if passed else 1
 
 
-def _results(folder: Path) -> tuple[TunedResult, ...]:
-    """The latest result of each target: a search may find one for other graphs than the search before."""
+def results_of(folder: Path, devices: Collection[str]) -> tuple[TunedResult, ...]:
+    """The latest result of each target for one of these devices: a search may find one for other graphs than before."""
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
+    here = [one for one in file.results if one.device in devices]
     # Of the same file, target, work, numerics, device and versions.
-    latest = {tuned_file.key_of(one)[:-1]: one for one in sorted(file.results, key=lambda one: one.when)}
-    return tuple(one for one in file.results if one in latest.values())
+    latest = {tuned_file.key_of(one)[:-1]: one for one in sorted(here, key=lambda one: one.when)}
+    return tuple(one for one in here if one in latest.values())
 
 
-def _name(result: TunedResult) -> str:
+def _devices_here() -> list[str]:
+    """The names of this machine's devices, from another process: this one starts no GPU."""
+    command = [sys.executable, "-m", "benchmarks.replayed_program", DEVICES]
+    environment = {**os.environ, "PYTHONPATH": _python_path()}
+    asked = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return list(json.loads(asked.stdout.splitlines()[-1]))
+
+
+def _python_path() -> str:
+    return os.pathsep.join([str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")])
+
+
+def name_of(result: TunedResult) -> str:
+    """The model of a result."""
     return Path(result.file).stem
 
 
@@ -219,7 +235,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         return [one for started in self.processes.values() for one in started]
 
     def _start(self, kind: str, caches: str | None = None) -> None:
-        name, kept = _name(self.result), None
+        name, kept = name_of(self.result), None
         if caches is None and self.kept is not None and kind in AUTOTUNING_MODES:
             kept = _KeptCaches(self.kept / name / kind)
         made = _Process(f"{kind}:{name}", self.folder, self.limit, caches, kept)
@@ -278,7 +294,7 @@ def _answer(processes: Sequence[_Process]) -> dict[str, Any]:
 
 def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "model": _name(result), "work": result.work.value, "configuration": result.configuration,
+        "model": name_of(result), "work": result.work.value, "configuration": result.configuration,
         "gain": result.gain, "tuned_us": result.us, "default_us": result.default_us, **said,
     }  # fmt: skip
     replayed = row[REPLAY].get("us")
@@ -329,9 +345,7 @@ class _Process:
             **os.environ,
             "TORCHINDUCTOR_CACHE_DIR": f"{self.caches}/inductor",
             "TRITON_CACHE_DIR": f"{self.caches}/triton",
-            "PYTHONPATH": os.pathsep.join(
-                [str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")]
-            ),
+            "PYTHONPATH": _python_path(),
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.replayed_program", str(folder), what],

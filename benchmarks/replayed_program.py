@@ -24,12 +24,13 @@ from typing import Any
 
 import torch
 
-from benchmarks.replay import ADDED, DEFAULT, LOADED, ROUND, SAME
+from benchmarks.replay import ADDED, DEFAULT, LOADED, ROUND, SAME, name_of, results_of
 from fuselight import tuned_file
 from fuselight.configurations import MODES, parse_configuration
 from fuselight.measure import timing
 from fuselight.report import Clock, TunedResult, Work
 from fuselight.runtime.backend import replay
+from fuselight.runtime.machine_key import machine_key
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.target.tensors import tensors_in, with_tensors
 from fuselight.torch_api.kernel_choices import counting_timings
@@ -46,7 +47,7 @@ _PROGRAMS_PART = "fuselight: the result of"
 
 
 @dataclass
-class _Program:
+class ModelProgram:
     """The user's program of one model, compiled or not."""
 
     module: Any
@@ -78,6 +79,10 @@ class _Program:
         taken = timing.round_of(lambda: self.call, calls, self.device, cold_cache=False, fresh=False)
         return statistics.median(taken.get(Clock.DEVICE, taken[Clock.WALL]).us)
 
+    def wait(self) -> None:
+        """Wait until the device has done what it was asked for."""
+        timing.wait(self.device)
+
     def compile(self, arguments: dict[str, Any]) -> None:
         """Compile what the result compiles."""
         if self.result.blocks:
@@ -89,7 +94,7 @@ class _Program:
             self.optimizer.step = torch.compile(self.optimizer.step)
 
 
-def _program(folder: Path, name: str, result: TunedResult) -> _Program:
+def model_program(folder: Path, name: str, result: TunedResult) -> ModelProgram:
     """Import the source of a model, and put it on the device of the result."""
     path = folder / "sources" / f"{name}.py"
     if not path.exists():  # the search wrote its sources elsewhere
@@ -108,7 +113,7 @@ def _program(folder: Path, name: str, result: TunedResult) -> _Program:
     timing.load(device.type)
     module.model.to(device)
     args, named = with_tensors(module.example_inputs(), lambda tensor: tensor.to(device))
-    made = _Program(module, result, args, named, device, module.call, list(module.model.parameters()))
+    made = ModelProgram(module, result, args, named, device, module.call, list(module.model.parameters()))
     if result.work is Work.TRAINING_STEP:
         made.optimizer = torch.optim.SGD(made.parameters, lr=0.0)
     return made
@@ -151,13 +156,16 @@ def _is_close(found: Any, expected: Any) -> bool:
     )
 
 
+def devices_here() -> list[str]:
+    """The names of this machine's devices, as results have them."""
+    devices = [torch.device("cpu"), *[torch.device("cuda")] * torch.cuda.is_available()]
+    return [machine_key(device).device for device in devices]
+
+
 def main(folder: Path, what: str) -> dict[str, Any]:
     """Compile and call one model in this process, and time it on demand; returns the answer."""
     kind, _, name = what.rpartition(":")
-    file = tuned_file.read(folder / tuned_file.NAME)
-    if file is None:
-        raise SystemExit(f"there is no {tuned_file.NAME} in {folder}")
-    result = next(one for one in file.results if Path(one.file).stem == name)
+    result = next(one for one in results_of(folder, devices_here()) if name_of(one) == name)
     if kind in MODES:
         result = replace(result, blocks=(), optimizer=False, dynamic=None, fixed_modules=False)
     warnings: list[str] = []
@@ -165,7 +173,7 @@ def main(folder: Path, what: str) -> dict[str, Any]:
     handler.addFilter(lambda record: not record.getMessage().startswith(_PROGRAMS_PART))
     handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("fuselight").addHandler(handler)
-    program = _program(folder, name, result)
+    program = model_program(folder, name, result)
     torch.manual_seed(0)
     expected = program.call()
     with tempfile.TemporaryDirectory() as scratch:
@@ -217,4 +225,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2])))
+    asked, *named = sys.argv[1:]
+    print(json.dumps(main(Path(asked), *named) if named else devices_here()))

@@ -116,7 +116,8 @@ class MeasurePlan:
     timings: str = ""
     """A folder for what Inductor finds out by timing, which other processes fill or use: which multiplications are
     padded, and of configurations that time kernels also the times of implementations of multiplications (what is fused
-    with them is timed again) and the launch configurations of generated kernels. Empty: of its own."""
+    with them is timed again) and the launch configurations of generated kernels. Kernels are timed while the host is
+    ahead of the GPU, then. Empty: of its own, and timed as in the user's own program."""
     compile_threads: int = 0
     """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
 

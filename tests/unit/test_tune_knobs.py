@@ -79,10 +79,11 @@ def test_the_notation_does_not_depend_on_the_order(knobs: list[Any], random: Any
 
 
 def test_knobs_combine_in_one_notation() -> None:
-    chosen = [BY_NAME["gemm_autotune_tma"], BY_NAME["cuda_graphs"], BY_NAME["gemm_autotune_longest"]]
+    chosen = [BY_NAME["cpp_gemm"], BY_NAME["cuda_graphs"], BY_NAME["gemm_autotune"]]
     assert configuration_of(chosen) == (
-        "default+triton.cudagraphs=True+max_autotune_gemm=True+longest=8+triton.enable_persistent_tma_matmul=True"
-    )
+        "default+triton.cudagraphs=True+max_autotune_gemm=True+longest=32"
+        '+max_autotune_gemm_backends="CPP,ATEN"'
+    ), "what both need is there once"
 
 
 def test_knobs_of_one_group_exclude_each_other_and_requirements_count() -> None:

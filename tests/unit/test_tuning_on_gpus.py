@@ -151,13 +151,15 @@ def test_a_copy_of_older_results_replaces_no_later_one(tmp_path: Path) -> None:
     assert kept.results == (later,)
 
 
-def test_the_latest_result_of_a_model_is_replayed(tmp_path: Path) -> None:
+def test_the_latest_result_of_a_model_for_this_machine_is_replayed(tmp_path: Path) -> None:
     later, old = (
         replace(_result("a", us), when=when, graphs=(TunedGraph(when),))
         for us, when in ((90.0, "2026-11-25"), (100.0, "2026-11-24"))
     )
-    tuned_file.keep(tmp_path / tuned_file.NAME, [later, old])
-    assert replay._results(tmp_path) == (later,)
+    other = replace(_result("a", 80.0), when="2026-11-26", device="another GPU")
+    tuned_file.keep(tmp_path / tuned_file.NAME, [later, old, other])
+    assert replay.results_of(tmp_path, {later.device}) == (later,)
+    assert replay.results_of(tmp_path, {later.device, other.device}) == (later, other)
 
 
 def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:

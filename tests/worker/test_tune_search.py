@@ -27,8 +27,8 @@ GRAPHS = "default+triton.cudagraphs=True"
 TUNED = f"{GRAPHS}+coordinate_descent_tuning=True"
 FROZEN = f"{GRAPHS}+freezing=True"
 COMBO = f"{GRAPHS}+combo_kernels=True"
-GEMM = f"{GRAPHS}+max_autotune_gemm=True+longest=8"
-FROZEN_GEMM = f"{FROZEN}+max_autotune_gemm=True+longest=8"
+GEMM = f"{GRAPHS}+max_autotune_gemm=True+longest=32"
+FROZEN_GEMM = f"{FROZEN}+max_autotune_gemm=True+longest=32"
 NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
 
 
@@ -48,7 +48,7 @@ def test_the_fastest_combination_wins_and_is_confirmed() -> None:
     assert tuned.confirmation is not None
     assert tuned.confirmation.gain == pytest.approx(2.5)
     assert rows(tuned)[GEMM].outcome is TuneOutcome.WINNER
-    assert rows(tuned)[GEMM].knobs == ("cuda_graphs", "gemm_autotune_longest")
+    assert rows(tuned)[GEMM].knobs == ("cuda_graphs", "gemm_autotune")
     assert rows(tuned)["default"].outcome is TuneOutcome.BASELINE
     result = tuned.result
     assert result is not None
@@ -155,7 +155,7 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
     assert not skipped & set(machine.names())
     assert any("not compiled: the budget of 30 s" in note for note in tuned.notes)
     why = {one.name: one.skipped for one in tuned.knobs}
-    assert why["gemm_autotune_longest"] is why["coordinate_descent"] is Skip.BUDGET
+    assert why["gemm_autotune"] is why["coordinate_descent"] is Skip.BUDGET
 
 
 @pytest.mark.parametrize(("budget", "started"), [(60.0, 0), (120.0, 1)])
@@ -180,7 +180,7 @@ def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_t
     tuned = machine.search(budget_seconds=105.0, jobs=8)
     found = rows(tuned)[FROZEN_GEMM]
     assert (found.outcome, found.skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
     assert [name for name in rows(tuned) if "max_autotune_pointwise" in name]
     longer = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow)).search(budget_seconds=300.0, jobs=8)
     assert rows(longer)[FROZEN_GEMM].outcome is not TuneOutcome.SKIPPED
@@ -195,7 +195,7 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     tuned = short.search(budget_seconds=20.0, jobs=8)  # a compile of 12 s is predicted, and less is left
     assert tuned.winner == GRAPHS
     assert not [name for name in short.names() if "max_autotune_gemm" in name]
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune_longest"] is Skip.BUDGET
+    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_a_candidate_on_top_of_timed_multiplications_needs_no_time_for_them(
 @pytest.mark.parametrize(
     ("name", "added", "found"),
     [
-        ("gemm_autotune_longest", "combo_kernels", True),
-        ("gemm_autotune_longest", "channels_last", False),
-        ("coordinate_descent", "gemm_autotune_longest", True),
+        ("gemm_autotune", "combo_kernels", True),
+        ("gemm_autotune", "channels_last", False),
+        ("coordinate_descent", "gemm_autotune", True),
         ("coordinate_descent", "attention_flash", True),
         ("coordinate_descent", "dependent_launch", False),
         ("coordinate_descent", "cpp_wrapper", False),
@@ -248,16 +248,15 @@ def test_of_three_named_candidates_two_time_kernels_at_the_same_time() -> None:
     assert (third.started_s or 0.0) >= first.ready_s
 
 
-def test_a_short_compile_goes_before_a_long_one_that_may_gain_a_little_more(
+def test_a_short_compile_goes_before_a_long_one_that_may_gain_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(fake_search.OPTIONS, "max_autotune_pointwise", 0)
-    monkeypatch.setitem(fake_search.OPTIONS, "benchmark_fusion", 0)
+    monkeypatch.setitem(fake_search.OPTIONS, "loop_ordering_after_fusion", 0)
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}))
     machine.search(budget_seconds=90.0, jobs=1)
     first = [
         next(place for place, name in enumerate(machine.names()) if name == f"{GRAPHS}+{option}")
-        for option in ("max_autotune_pointwise=True", "benchmark_fusion=True")
+        for option in ("loop_ordering_after_fusion=True", "coordinate_descent_tuning=True")
     ]
     assert first == sorted(first), machine.names()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fuselight.configurations import MODES
 from fuselight.protocol import Answer, InputsPlan, Target, TunePlan, TuneRequest
 from fuselight.report import Culprit, Report, Tier, TuneOutcome, Work
 from fuselight.target.importing import Sources
@@ -104,7 +105,7 @@ def test_a_target_that_cannot_be_built_is_a_failure_of_the_run(live: LiveWorker)
     assert report.tuned.result is None
 
 
-def test_what_is_found_by_timing_is_shared_by_all_that_compile_but_torchs_own_modes(
+def test_what_is_found_by_timing_is_shared_by_all_candidates_but_torchs_own_modes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "ConfigurationProcess", lambda job, _name: job.request.plan)
@@ -112,8 +113,8 @@ def test_what_is_found_by_timing_is_shared_by_all_that_compile_but_torchs_own_mo
     request = TuneRequest(1, 1, target, InputsPlan(), (str(tmp_path),))
     state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
     searching = tuning._Searching(state, request, TunePlan(device="cpu"), {})
-    sharing = ("default", "default+freezing=True+max_autotune_gemm=True+longest=8", "reduce-overhead")
-    others = ("eager", "max-autotune", "max-autotune-no-cudagraphs", "float64")
+    sharing = ("default+freezing=True", "default+freezing=True+max_autotune_gemm=True+longest=8")
+    others = ("eager", "float64", *MODES)
     plans: dict[str, Any] = {name: searching._start(name) for name in (*sharing, *others)}
     (folder,) = {plans[name].timings for name in sharing}
     assert folder

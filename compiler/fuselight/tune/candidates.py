@@ -41,10 +41,10 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
         Knobs({"cuda_graphs", "freezing"}),
         Knobs({"cuda_graphs", "freezing", "coordinate_descent"}),
         Knobs({"cuda_graphs", "freezing", "combo_kernels"}),
-        Knobs({"cuda_graphs", "freezing", "gemm_autotune_longest"}),
+        Knobs({"cuda_graphs", "freezing", "gemm_autotune"}),
         Knobs({"cuda_graphs", "coordinate_descent"}),
         Knobs({"cuda_graphs", "combo_kernels"}),
-        Knobs({"cuda_graphs", "gemm_autotune_longest"}),
+        Knobs({"cuda_graphs", "gemm_autotune"}),
     ),
     CPU: (Knobs({"freezing"}), Knobs({"cpp_wrapper"})),
 }

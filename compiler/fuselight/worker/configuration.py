@@ -43,6 +43,7 @@ from fuselight.target.tensors import set_seeds
 from fuselight.torch_api import settings
 from fuselight.torch_api.kernel_choices import ChoiceRecorder
 from fuselight.torch_api.launch_tuning import LaunchTuning
+from fuselight.torch_api.timing_ahead import timing_ahead
 from fuselight.tune.knobs import Trait
 from fuselight.worker import child, process, run_failures, wire
 from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
@@ -123,6 +124,8 @@ class MeasureCalls:
         with contextlib.ExitStack() as entered:
             if self._forks_compile_workers(state.job):
                 entered.enter_context(self.tuning.active())
+            if timings:
+                entered.enter_context(timing_ahead())
             self.compiled = entered.enter_context(configured(configuration, state.device, choices))
             yield dynamo.CompileCalls()
 

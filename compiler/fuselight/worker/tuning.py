@@ -22,6 +22,7 @@ from fuselight.codec import DecodeError, decode
 from fuselight.configurations import (
     AUTOTUNING_MODES,
     EAGER,
+    MODES,
     Configuration,
     ConfigurationError,
     parse_configuration,
@@ -42,6 +43,8 @@ from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_r
 from fuselight.worker.state import RunState, keep
 
 _COMPILES_NOTHING = frozenset({FLOAT64, EAGER})
+_AS_TORCH = _COMPILES_NOTHING.union(MODES)
+"""What others are compared with: as torch makes it, with nothing that a search adds."""
 _TICK = 0.05
 """Seconds between checks whether a process has answered or ended."""
 _READ_MORE = "docs/tuning.md has what can be tried"
@@ -124,7 +127,7 @@ class _Searching:
             device=plan.device,
             kernel_cache="" if is_mode else self._kernels,
             inductor_cache=self._autotuned if is_mode else "",
-            timings="" if is_mode or name in _COMPILES_NOTHING else self._timings,
+            timings="" if name in _AS_TORCH else self._timings,
             compile_threads=0 if is_mode else self._threads(name),
         )
         made = request.of_kind(MeasureRequest, plan=measured)

@@ -1,0 +1,274 @@
+"""How much compiles of one model with the same options differ in speed, and by which kernels.
+
+    PYTHONPATH=compiler:. python -m benchmarks.compile_spread MODEL --configuration NAME [--configuration ...]
+        [--times 3] [--at-once 1] [--ahead] [--seconds 360] --out FILE
+    PYTHONPATH=compiler:. python -m benchmarks.compile_spread --table FILE
+
+Each compile is a process with empty caches; `--at-once` of them compile side by side, and are then timed one after the
+other. With `--ahead` Inductor times kernels as a search does, with the host ahead of the GPU. FILE gets one line of
+JSON for each compile: microseconds of a call (the lower quartile of its rounds), seconds of its first call, and each
+kernel with its launch configuration. The table says for each compile by how much its kernels are slower than the
+fastest that another compile made of the same source. Invariant: a process times nothing before the others of its group
+have compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.replay import DEFAULT, ROOT
+from benchmarks.replayed_program import model_program
+from benchmarks.tuned_models import source
+from fuselight.configurations import MODES, parse_configuration
+from fuselight.report import TunedResult, Work
+from fuselight.report.tuned import Numerics
+from fuselight.runtime.preparation import prepared_inductor
+from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings
+from fuselight.torch_api.launch_configurations import best_config_path, kernel_key, tag_in_force
+from fuselight.torch_api.timing_ahead import timing_ahead
+
+_READY = "ready"
+_ROUNDS, _CALLS, _PROFILED = 24, 20, 5
+_DEFINED = re.compile(r"^def (triton_\w+)\(", re.MULTILINE)
+_WORKS = {"step": Work.TRAINING_STEP, "training": Work.FORWARD_BACKWARD}
+"""By the end of a model's name; the others are inference."""
+_CONFIGURATION = ("XBLOCK", "YBLOCK", "R0_BLOCK", "num_warps", "num_stages")
+
+
+def main() -> int:
+    """Compile, time and print; the exit code is 0 if each compile has a row."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("model", nargs="?", help="a model of benchmarks.tuned_models")
+    parser.add_argument("--configuration", action="append", default=[])
+    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--ahead", action="store_true", help="time kernels as a search does")
+    parser.add_argument("--seconds", type=float, default=360.0, help="no compile goes on after that")
+    parser.add_argument("--out", type=Path, default=Path("compile_spread.jsonl"))
+    parser.add_argument("--tiny", action="store_true", help="a small one of the model, for a CPU")
+    parser.add_argument("--table", type=Path, help="print the table of a file, and compile nothing")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.table is not None:
+        print(table(_rows_of(asked.table)))
+        return 0
+    if asked.one:
+        _serve(asked.model, asked.one, ahead=asked.ahead, tiny=asked.tiny)
+        return 0
+    if not asked.model:
+        parser.error("name a model")
+    until = time.monotonic() + asked.seconds
+    flags = [f"--{name}" for name in ("ahead", "tiny") if getattr(asked, name)]
+    names = (asked.configuration or [DEFAULT]) * asked.times
+    groups = [names[place : place + asked.at_once] for place in range(0, len(names), asked.at_once)]
+    made = 0
+    for group in groups:
+        for found in _compiled(asked.model, group, until, flags):
+            row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **found}
+            made += 1
+            print(f"{row['configuration']}: {row['us']:.1f} us, first call {row['first']:.1f} s", flush=True)
+            with asked.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    print(table(_rows_of(asked.out)) if made else "nothing was compiled")
+    return int(made < len(names))
+
+
+def _compiled(
+    model: str, group: Sequence[str], until: float, flags: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """The rows of compiles that run side by side; none of one that fails or is late, which is said."""
+    with contextlib.ExitStack() as stack:
+        started = []
+        for name in group:
+            caches = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            folders = {
+                "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+                "TRITON_CACHE_DIR": f"{caches}/triton",
+            }
+            process = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name, *flags],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env={**os.environ, **folders},
+            )
+            stack.callback(process.kill)
+            started.append((name, process))
+        for _, process in started:
+            _heard(process, until)
+        for name, process in started:
+            answer = _told(process, until)
+            if answer is None:
+                print(
+                    f"{model} {name}: no row (it failed, or was not ready in time)",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            else:
+                yield {"configuration": name, **answer}
+
+
+def _heard(process: subprocess.Popen[str], until: float) -> str:
+    """The next line of a process, empty if it has ended or is late."""
+    left = max(0.0, until - time.monotonic())
+    if process.stdout is None or not select.select([process.stdout], [], [], left)[0]:
+        process.kill()
+        return ""
+    return process.stdout.readline().strip()
+
+
+def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None:
+    """Have a process time itself; returns its answer."""
+    try:
+        said, _ = process.communicate("\n", timeout=max(1.0, until - time.monotonic()))
+        return dict(json.loads(said.splitlines()[-1])) if process.returncode == 0 else None
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
+        return None
+
+
+def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
+    """Compile a model, say so, and time it once that is asked."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = _WORKS.get(model.rpartition("_")[2], Work.INFERENCE)
+        on_gpu = torch.cuda.is_available()
+        result = TunedResult(f"{model}.py", "call", work, Numerics.EXACT, "", "gpu" if on_gpu else "")
+        sources = Path(folder) / "sources"
+        sources.mkdir()
+        (sources / f"{model}.py").write_text(source(model, tiny=tiny), encoding="utf-8")
+        program = model_program(Path(folder), model, result)
+        program.compile(_arguments(name))
+        choices = ChoiceRecorder()
+        with (
+            timing_ahead() if ahead else contextlib.nullcontext(),
+            counting_timings() as timed,
+            choices.recording(),
+            choices.watching_launches(),
+        ):
+            began = time.monotonic()
+            program.call()
+            program.wait()
+            first = time.monotonic() - began
+            for _ in range(2):  # the second call of a CUDA graph records it
+                program.call()
+            program.wait()
+        print(_READY, flush=True)
+        sys.stdin.readline()
+        us = sorted(program.round_us(_CALLS if on_gpu else 1) for _ in range(_ROUNDS))
+        answer = {
+            "device": torch.cuda.get_device_name() if on_gpu else "cpu", "torch": torch.__version__,
+            "first": first, "timed": len(timed), "us": us[len(us) // 4],
+            "padding": choices.found.get("padding", {}), "algorithms": choices.found.get("algorithms", {}),
+            "kernels": _kernels(program) if on_gpu else {},
+        }  # fmt: skip
+    print(json.dumps(answer), flush=True)
+
+
+def _arguments(name: str) -> dict[str, Any]:
+    """The arguments of torch.compile."""
+    if name in MODES:
+        return {} if name == DEFAULT else {"mode": name}
+    wanted = parse_configuration(name)
+    backend = prepared_inductor(wanted.preparation, None, wanted.options, longest=wanted.longest)
+    arguments: dict[str, Any] = {"backend": backend, "dynamic": wanted.dynamic}
+    if wanted.fixed_modules:
+        arguments["options"] = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}
+    return arguments
+
+
+def _kernels(program: Any) -> dict[str, dict[str, Any]]:
+    """Calls and microseconds of each kernel of a call, of generated ones also the key and launch configuration."""
+    profiler: Any = importlib.import_module("torch.profiler")
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(_PROFILED):
+            program.call()
+        program.wait()
+    known = dict(_generated())
+    found = {}
+    for event in profile.key_averages():
+        if us := event.self_device_time_total:
+            row = {"calls": event.count / _PROFILED, "us": round(us / _PROFILED, 2)}
+            found[event.key[:120]] = {**row, **known.get(event.key, {})}
+    return found
+
+
+def _generated() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name of each kernel that Inductor has generated here, with its key and the configuration that it chose."""
+    folder: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    for path in Path(folder.cache_dir()).glob("*/*.py"):
+        text = path.read_text(encoding="utf-8")
+        names = _DEFINED.findall(text)
+        if len(names) != 1:
+            continue
+        chosen: dict[str, Any] = {}
+        for tag in {"", tag_in_force()}:
+            with contextlib.suppress(OSError, ValueError):
+                chosen = json.loads(Path(best_config_path(str(path), tag) or "").read_text(encoding="utf-8"))
+        yield (
+            names[0],
+            {
+                "key": kernel_key(text),
+                "config": {one: chosen[one] for one in _CONFIGURATION if one in chosen},
+            },
+        )
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table of the compiles of each model, the fastest first."""
+    best: dict[tuple[str, str], float] = {}
+    for model, key, us, _ in _timed_kernels(rows):
+        best[model, key] = min(us, best.get((model, key), us))
+    lines = [
+        "| model | configuration | head start | side by side | µs | first call, s | kernels timed | µs lost | by |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda one: (one["model"], one["us"])):
+        lost = {
+            name: calls * (us - best[row["model"], key])
+            for name, (key, us, calls) in _kernels_with_key(row).items()
+        }
+        worst = sorted(lost, key=lambda name: -lost[name])[:2]
+        by = ", ".join(f"`{name}` {lost[name]:.0f}" for name in worst if lost[name] >= 1)
+        lines.append(
+            f"| {row['model']} | `{row['configuration']}` | {'yes' if row['ahead'] else 'no'} | {row['at_once']} "
+            f"| {row['us']:,.1f} | {row['first']:.1f} | {row['timed']} | {sum(lost.values()):.0f} | {by} |"
+        )
+    return "\n".join(lines)
+
+
+def _timed_kernels(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, float, float]]:
+    for row in rows:
+        for key, us, calls in _kernels_with_key(row).values():
+            yield row["model"], key, us, calls
+
+
+def _kernels_with_key(row: Mapping[str, Any]) -> dict[str, tuple[str, float, float]]:
+    """Key, microseconds of one launch, and calls of each generated kernel of a compile."""
+    return {
+        name: (one["key"], one["us"] / one["calls"], one["calls"])
+        for name, one in row["kernels"].items()
+        if one.get("key") and one["calls"]
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Has Inductor time kernels while the host is ahead of the GPU, so that the time of a launch is not that of a kernel.
+
+Inductor times a kernel between two events, at once after one that clears a cache in some 10 us. A launch takes the host
+30 to 200 us, most where it first copies what the kernel changes. The GPU waits for it between the events, so that all
+kernels that take less than a launch read the same: on an H200 compiles kept kernels that took up to three times as long
+as others that they had timed (docs/internals.md). Here the GPU first waits, while the host launches what is timed next.
+Invariant: what is timed, how often, and what is chosen by it stay Inductor's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fuselight.torch_api.patching import wrapped
+
+_CYCLES_PER_US = 2000
+"""Of a recent data-center GPU; another one waits a little longer."""
+_US_PER_LAUNCH = 250
+"""What the host takes for one reading at most, by far the most of it in Python."""
+_LONGEST_US = 5000
+"""The host is ahead for twenty readings at least: the fastest counts."""
+
+
+@contextlib.contextmanager
+def timing_ahead() -> Iterator[None]:
+    """Within the block, each of Inductor's timings of a GPU's kernel begins with a wait of the GPU.
+
+    Does nothing with a torch whose timings are others.
+    """
+    module: Any = importlib.import_module("torch._inductor.runtime.benchmarking")
+    kind = getattr(module, "InductorBenchmarker", None)
+    # It makes the events of a series of readings at once before it.
+    if not hasattr(kind, "get_event_pairs") or not hasattr(torch.cuda, "_sleep"):
+        yield
+        return
+    with wrapped(kind, "get_event_pairs", _wait_first):
+        yield
+
+
+def _wait_first(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    pairs = real(*args, **named)
+    if torch.cuda.is_available():
+        wait: Any = torch.cuda._sleep  # noqa: SLF001 - public in all but its name
+        wait(min(_LONGEST_US, _US_PER_LAUNCH * len(pairs)) * _CYCLES_PER_US)
+    return pairs

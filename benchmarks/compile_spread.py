@@ -31,19 +31,21 @@ from typing import Any
 
 import torch
 
-from benchmarks.replay import DEFAULT, ROOT
-from benchmarks.replayed_program import model_program
+from benchmarks.replay import DEFAULT, ROOT, python_path
+from benchmarks.replayed_program import ModelProgram, model_program
 from benchmarks.tuned_models import source
-from fuselight.configurations import MODES, parse_configuration
+from fuselight.configurations import MODES, ConfigurationError, parse_configuration
 from fuselight.report import TunedResult, Work
 from fuselight.report.tuned import Numerics
 from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings
-from fuselight.torch_api.launch_configurations import best_config_path, kernel_key, tag_in_force
+from fuselight.torch_api.kernel_choices import ALGORITHMS, PADDING, TRITON, ChoiceRecorder, counting_timings
+from fuselight.torch_api.launch_configurations import kernel_key
 from fuselight.torch_api.timing_ahead import timing_ahead
 
 _READY = "ready"
 _ROUNDS, _CALLS, _PROFILED = 24, 20, 5
+_GRAPH = "async_compile.triton("
+"""In the source of a graph, which has those of its kernels."""
 _DEFINED = re.compile(r"^def (triton_\w+)\(", re.MULTILINE)
 _WORKS = {"step": Work.TRAINING_STEP, "training": Work.FORWARD_BACKWARD}
 """By the end of a model's name; the others are inference."""
@@ -72,12 +74,22 @@ def main() -> int:
         return 0
     if not asked.model:
         parser.error("name a model")
+    try:
+        refused = [name for name in asked.configuration if not _can_compile(name)]
+    except ConfigurationError as error:
+        parser.error(str(error))
+    if refused:
+        parser.error(
+            f"{refused[0]} is neither one of torch's modes nor default with options, attention or precision"
+        )
     until = time.monotonic() + asked.seconds
     flags = [f"--{name}" for name in ("ahead", "tiny") if getattr(asked, name)]
     names = (asked.configuration or [DEFAULT]) * asked.times
     groups = [names[place : place + asked.at_once] for place in range(0, len(names), asked.at_once)]
     made = 0
     for group in groups:
+        if time.monotonic() > until:
+            break
         for found in _compiled(asked.model, group, until, flags):
             row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **found}
             made += 1
@@ -106,12 +118,12 @@ def _compiled(
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=ROOT,
-                env={**os.environ, **folders},
+                env={**os.environ, **folders, "PYTHONPATH": python_path()},
             )
             stack.callback(process.kill)
             started.append((name, process))
         for _, process in started:
-            _heard(process, until)
+            _wait_until_ready(process, until)
         for name, process in started:
             answer = _told(process, until)
             if answer is None:
@@ -124,13 +136,16 @@ def _compiled(
                 yield {"configuration": name, **answer}
 
 
-def _heard(process: subprocess.Popen[str], until: float) -> str:
-    """The next line of a process, empty if it has ended or is late."""
-    left = max(0.0, until - time.monotonic())
-    if process.stdout is None or not select.select([process.stdout], [], [], left)[0]:
-        process.kill()
-        return ""
-    return process.stdout.readline().strip()
+def _wait_until_ready(process: subprocess.Popen[str], until: float) -> None:
+    """Wait until a process has compiled or ended; end it if it is late."""
+    while process.stdout is not None:
+        left = max(0.0, until - time.monotonic())
+        if not select.select([process.stdout], [], [], left)[0]:
+            process.kill()
+            return
+        line = process.stdout.readline()
+        if not line or line.strip() == _READY:  # other lines are the model's
+            return
 
 
 def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None:
@@ -139,6 +154,8 @@ def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None
         said, _ = process.communicate("\n", timeout=max(1.0, until - time.monotonic()))
         return dict(json.loads(said.splitlines()[-1])) if process.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
+        process.kill()  # the next one is timed alone
+        process.wait()
         return None
 
 
@@ -173,10 +190,17 @@ def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
         answer = {
             "device": torch.cuda.get_device_name() if on_gpu else "cpu", "torch": torch.__version__,
             "first": first, "timed": len(timed), "us": us[len(us) // 4],
-            "padding": choices.found.get("padding", {}), "algorithms": choices.found.get("algorithms", {}),
-            "kernels": _kernels(program) if on_gpu else {},
+            "padding": choices.found.get(PADDING, {}), "algorithms": choices.found.get(ALGORITHMS, {}),
+            "kernels": _kernels(program, choices.found.get(TRITON, {})) if on_gpu else {},
         }  # fmt: skip
     print(json.dumps(answer), flush=True)
+
+
+def _can_compile(name: str) -> bool:
+    """Whether a configuration is no more than what `_arguments` has."""
+    wanted = parse_configuration(name)
+    others = wanted.eager, wanted.written, wanted.backend, wanted.blocks, wanted.optimizer, wanted.fixes
+    return name in MODES or (wanted.mode == DEFAULT and not any(others) and not wanted.fullgraph)
 
 
 def _arguments(name: str) -> dict[str, Any]:
@@ -191,41 +215,41 @@ def _arguments(name: str) -> dict[str, Any]:
     return arguments
 
 
-def _kernels(program: Any) -> dict[str, dict[str, Any]]:
+def _kernels(program: ModelProgram, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Calls and microseconds of each kernel of a call, of generated ones also the key and launch configuration."""
     profiler: Any = importlib.import_module("torch.profiler")
     with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(_PROFILED):
             program.call()
         program.wait()
-    known = dict(_generated())
+    folder: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    known = generated(Path(folder.cache_dir()), chosen)
     found = {}
     for event in profile.key_averages():
         if us := event.self_device_time_total:
             row = {"calls": event.count / _PROFILED, "us": round(us / _PROFILED, 2)}
-            found[event.key[:120]] = {**row, **known.get(event.key, {})}
+            found[event.key] = {**row, **known.get(event.key, {})}
     return found
 
 
-def _generated() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name of each kernel that Inductor has generated here, with its key and the configuration that it chose."""
-    folder: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
-    for path in Path(folder.cache_dir()).glob("*/*.py"):
+def generated(folder: Path, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Each kernel in a cache of Inductor's by its name: its key, and the launch configuration in `chosen`.
+
+    A name that two kernels have, for example one of the forward and one of the backward, has neither: a profile knows
+    names alone.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*/*.py")):
         text = path.read_text(encoding="utf-8")
         names = _DEFINED.findall(text)
-        if len(names) != 1:
+        if len(names) != 1 or _GRAPH in text:
             continue
-        chosen: dict[str, Any] = {}
-        for tag in {"", tag_in_force()}:
-            with contextlib.suppress(OSError, ValueError):
-                chosen = json.loads(Path(best_config_path(str(path), tag) or "").read_text(encoding="utf-8"))
-        yield (
-            names[0],
-            {
-                "key": kernel_key(text),
-                "config": {one: chosen[one] for one in _CONFIGURATION if one in chosen},
-            },
-        )
+        key = kernel_key(text)
+        all_of_it = chosen.get(key, {})
+        config = {name: all_of_it[name] for name in _CONFIGURATION if name in all_of_it}
+        is_other = names[0] in found and found[names[0]].get("key") != key
+        found[names[0]] = {} if is_other else {"key": key, "config": config}
+    return found
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:

@@ -47,8 +47,8 @@ ADDED = "+"
 """Begins the name of a program that adds options to those of the result."""
 ROUND = "round"
 """The order to time one round."""
-DEVICES = "devices"
-"""Instead of a folder: print the names of this machine's devices."""
+MACHINES = "machines"
+"""Instead of a folder: print what results have of this machine, of its CPU and its GPU."""
 _FIRST, _SECOND = AUTOTUNING_MODES
 """The second starts after the first call of the first, with its caches."""
 _REPEATED = frozenset({SAME, REPLAY, "reduce-overhead", _FIRST})
@@ -97,7 +97,7 @@ def main() -> int:
     wanted = asked.models.split(",") if asked.models else ()
     results = [
         one
-        for one in results_of(asked.folder, _devices_here())
+        for one in results_of(asked.folder, _machines_here())
         if (not wanted or name_of(one) in wanted) and name_of(one) not in known
     ]
     results.sort(key=lambda one: wanted.index(name_of(one)) if wanted else 0)
@@ -114,26 +114,33 @@ def main() -> int:
     return 0 if passed else 1
 
 
-def results_of(folder: Path, devices: Collection[str]) -> tuple[TunedResult, ...]:
-    """The latest result of each target for one of these devices: a search may find one for other graphs than before."""
+def results_of(folder: Path, machines: Collection[Sequence[str]]) -> tuple[TunedResult, ...]:
+    """The latest result of each model for one of these machines: a search may find one for other graphs than before.
+
+    `machines`: device, compute capability, torch and Triton.
+    """
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
-    here = [one for one in file.results if one.device in devices]
-    # Of the same file, target, work, numerics, device and versions.
-    latest = {tuned_file.key_of(one)[:-1]: one for one in sorted(here, key=lambda one: one.when)}
+    known = {tuple(one) for one in machines}
+    here = [one for one in file.results if (one.device, one.capability, one.torch, one.triton) in known]
+    if not here:
+        names = "; ".join(", ".join(filter(None, one)) for one in machines)
+        raise SystemExit(f"no result in {folder} is for this machine: {names}")
+    latest = {name_of(one): one for one in sorted(here, key=lambda one: one.when)}
     return tuple(one for one in here if one in latest.values())
 
 
-def _devices_here() -> list[str]:
-    """The names of this machine's devices, from another process: this one starts no GPU."""
-    command = [sys.executable, "-m", "benchmarks.replayed_program", DEVICES]
-    environment = {**os.environ, "PYTHONPATH": _python_path()}
+def _machines_here() -> list[list[str]]:
+    """What results have of this machine, from another process: this one starts no GPU."""
+    command = [sys.executable, "-m", "benchmarks.replayed_program", MACHINES]
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     asked = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
     return list(json.loads(asked.stdout.splitlines()[-1]))
 
 
-def _python_path() -> str:
+def python_path() -> str:
+    """PYTHONPATH of the processes that a benchmark starts."""
     return os.pathsep.join([str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")])
 
 
@@ -345,7 +352,7 @@ class _Process:
             **os.environ,
             "TORCHINDUCTOR_CACHE_DIR": f"{self.caches}/inductor",
             "TRITON_CACHE_DIR": f"{self.caches}/triton",
-            "PYTHONPATH": _python_path(),
+            "PYTHONPATH": python_path(),
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.replayed_program", str(folder), what],

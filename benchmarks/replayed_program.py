@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,16 +156,16 @@ def _is_close(found: Any, expected: Any) -> bool:
     )
 
 
-def devices_here() -> list[str]:
-    """The names of this machine's devices, as results have them."""
+def machines_here() -> list[tuple[str, ...]]:
+    """Device, compute capability, torch and Triton of this process, of its CPU and of its GPU."""
     devices = [torch.device("cpu"), *[torch.device("cuda")] * torch.cuda.is_available()]
-    return [machine_key(device).device for device in devices]
+    return [astuple(machine_key(device)) for device in devices]
 
 
 def main(folder: Path, what: str) -> dict[str, Any]:
     """Compile and call one model in this process, and time it on demand; returns the answer."""
     kind, _, name = what.rpartition(":")
-    result = next(one for one in results_of(folder, devices_here()) if name_of(one) == name)
+    result = next(one for one in results_of(folder, machines_here()) if name_of(one) == name)
     if kind in MODES:
         result = replace(result, blocks=(), optimizer=False, dynamic=None, fixed_modules=False)
     warnings: list[str] = []
@@ -226,4 +226,4 @@ def _say(text: str) -> None:
 
 if __name__ == "__main__":
     asked, *named = sys.argv[1:]
-    print(json.dumps(main(Path(asked), *named) if named else devices_here()))
+    print(json.dumps(main(Path(asked), *named) if named else machines_here()))

@@ -11,6 +11,7 @@ import torch
 
 from fuselight.torch_api.timing_ahead import timing_ahead
 
+pytestmark = [pytest.mark.torch, pytest.mark.gpu]
 LAUNCH_US = 300.0
 """As slow as a launch that first copies an argument, on a busy host."""
 
@@ -32,7 +33,9 @@ def test_a_timing_does_not_have_the_launch_in_it() -> None:
     assert timed_us(small) > LAUNCH_US / 2, "the reason for it: this torch reads the launch"
     with timing_ahead():
         assert timed_us(small) < LAUNCH_US / 5
-        assert timed_us(large) == pytest.approx(device_us(large), rel=0.2)
+        assert timed_us(large) == pytest.approx(device_us(large), rel=0.35), (
+            "but for what is written back from the cache"
+        )
 
 
 def device_us(numbers: torch.Tensor) -> float:

@@ -89,7 +89,7 @@ def test_a_knob_comes_with_what_it_requires_and_replaces_its_group() -> None:
         ("default+freezing=True+triton.cudagraphs=True", (GRAPHS, FREEZING)),
         ("default+channels_last", ("channels_last",)),
         (
-            "default+max_autotune_gemm=True+longest=8+triton.enable_persistent_tma_matmul=True",
+            "default+max_autotune_gemm=True+longest=32+triton.enable_persistent_tma_matmul=True",
             ("gemm_autotune_tma",),
         ),
         ("default+triton.cudagraphs=True+max_fusion_size=7", ()),

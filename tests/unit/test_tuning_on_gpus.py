@@ -157,9 +157,13 @@ def test_the_latest_result_of_a_model_for_this_machine_is_replayed(tmp_path: Pat
         for us, when in ((90.0, "2026-11-25"), (100.0, "2026-11-24"))
     )
     other = replace(_result("a", 80.0), when="2026-11-26", device="another GPU")
-    tuned_file.keep(tmp_path / tuned_file.NAME, [later, old, other])
-    assert replay.results_of(tmp_path, {later.device}) == (later,)
-    assert replay.results_of(tmp_path, {later.device, other.device}) == (later, other)
+    newer_torch = replace(_result("a", 70.0), when="2026-11-26", torch="2.99")
+    tuned_file.keep(tmp_path / tuned_file.NAME, [later, old, other, newer_torch])
+    here, there = ((one.device, one.capability, one.torch, one.triton) for one in (later, other))
+    assert replay.results_of(tmp_path, [here]) == (later,)
+    assert replay.results_of(tmp_path, [here, there]) == (other,), "a model has one row"
+    with pytest.raises(SystemExit, match=r"no result in .* is for this machine: a GPU of tomorrow"):
+        replay.results_of(tmp_path, [("a GPU of tomorrow", "", "", "")])
 
 
 def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:

@@ -305,7 +305,9 @@ class DisturbedPool:
 
 
 def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
-    pool: Any = DisturbedPool({"default": 1400.0, "earlier": 1000.0, "new": 0.0})
+    pool: Any = DisturbedPool(
+        {"default": 1400.0, "default+freezing=True": 1000.0, "default+combo_kernels=True": 0.0}
+    )
     default, earlier, new = (
         Trial(name, FakeSearchProcess(FakeMachine(FakeTarget()), name), lambda: 0.0, 0.0, 0.0)
         for name in pool.us
@@ -314,7 +316,7 @@ def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
     rounds = TimedRounds(TunePlan(), pool, 0.02)
     rounds.race([default, earlier], 100.0)
     assert earlier.gain == pytest.approx(1.4)
-    pool.us = {"default": 2100.0, "earlier": 2900.0, "new": 1050.0}
+    pool.us = {"default": 2100.0, "default+freezing=True": 2900.0, "default+combo_kernels=True": 1050.0}
     rounds.race([default, earlier, new], 0.0)
     assert earlier.gain == pytest.approx(1.4)
     assert not earlier.is_eliminated
@@ -486,3 +488,17 @@ def test_calls_that_compile_are_made_before_anything_is_timed() -> None:
     timed = [one.orders for one in machine.processes if "warm" in one.orders]
     assert timed
     assert all(orders.index("settle") < orders.index("warm") for orders in timed)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_compiled"),
+    [(f"{GRAPHS}+max_autotune_gemm=True", False), (f"{GRAPHS}+max_autotune_gemm=True+longest=4", True)],
+)
+def test_a_named_candidate_that_times_more_than_a_knob_does_takes_longer(
+    name: str,
+    is_compiled: bool,  # noqa: FBT001 - both cases
+) -> None:
+    """Nothing is made of it by knobs, so that it is the options that say how long its compile takes."""
+    machine = FakeMachine(FakeTarget(compile_s={"default": 10.0}, us={GRAPHS: 500}))
+    tuned = machine.search(candidates=(name,), budget_seconds=60.0, jobs=1)
+    assert (rows(tuned)[name].skipped is None) == is_compiled

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fuselight.configurations import MODES
-from fuselight.protocol import Answer, InputsPlan, Target, TunePlan, TuneRequest
+from fuselight.protocol import Answer, InputsPlan, MeasurePlan, MeasureRequest, Target, TunePlan, TuneRequest
 from fuselight.report import Culprit, Report, Tier, TuneOutcome, Work
 from fuselight.target.importing import Sources
 from fuselight.worker import tuning
+from fuselight.worker.configuration import MeasureCalls
 from fuselight.worker.state import ChildJob, RunState
 from tests.support.live_worker import LiveWorker
 
@@ -119,3 +122,20 @@ def test_what_is_found_by_timing_is_shared_by_all_candidates_but_torchs_own_mode
     (folder,) = {plans[name].timings for name in sharing}
     assert folder
     assert {plans[name].timings for name in others} == {""}
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_kernels_are_timed_ahead_of_the_gpu_where_timings_are_shared(
+    tmp_path: Path,
+    shares: bool,  # noqa: FBT001 - both cases
+) -> None:
+    benchmarker = importlib.import_module("torch._inductor.runtime.benchmarking").InductorBenchmarker
+    plain = benchmarker.get_event_pairs
+    target = Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False)
+    plan = MeasurePlan(device="cpu", timings=str(tmp_path / "timings") if shares else "")
+    request = MeasureRequest(1, 1, target, InputsPlan(), (str(tmp_path),), plan=plan)
+    state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
+    channel, other = Pipe()
+    with channel, other, MeasureCalls("default+freezing=True", channel, None).compiling(state):
+        assert (benchmarker.get_event_pairs is not plain) == shares
+    assert benchmarker.get_event_pairs is plain

@@ -21,21 +21,21 @@ from fuselight.torch_api.patching import wrapped
 _CYCLES_PER_US = 2000
 """Of a recent data-center GPU; another one waits a little longer."""
 _US_PER_LAUNCH = 250
-"""What the host takes for one reading at most, by far the most of it in Python."""
+"""What the host takes for one reading, rarely more: most of it in Python."""
 _LONGEST_US = 5000
 """The host is ahead for twenty readings at least: the fastest counts."""
 
 
 @contextlib.contextmanager
 def timing_ahead() -> Iterator[None]:
-    """Within the block, each of Inductor's timings of a GPU's kernel begins with a wait of the GPU.
+    """Within the block, what Inductor's own benchmarker times in this process begins with a wait of the GPU.
 
-    Does nothing with a torch whose timings are others.
+    Does nothing with a torch that has none, or for ROCm, whose clock some GPUs count in other units.
     """
     module: Any = importlib.import_module("torch._inductor.runtime.benchmarking")
     kind = getattr(module, "InductorBenchmarker", None)
     # It makes the events of a series of readings at once before it.
-    if not hasattr(kind, "get_event_pairs") or not hasattr(torch.cuda, "_sleep"):
+    if not hasattr(kind, "get_event_pairs") or not hasattr(torch.cuda, "_sleep") or torch.version.hip:
         yield
         return
     with wrapped(kind, "get_event_pairs", _wait_first):

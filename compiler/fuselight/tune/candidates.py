@@ -61,6 +61,8 @@ _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 _HOPE = 0.6
 """A compile starts if this part of its predicted time is left: at worst the budget ends it. One that times kernels
 takes more cores from the others, and needs all of its predicted time."""
+_TIMED_LONGEST, _TIMED_ALL = 2.0, 4.0
+"""What timing multiplications adds to a compile, in compiles of `default`: the longest, or all kernels of all."""
 _LAST = 4
 """Candidates by whose compiles the duration of the next one is predicted."""
 
@@ -248,7 +250,9 @@ class Candidates:
         if self.compile_time is None:
             return True
         predicted = self.compile_time.of(_settings(self._untimed(knobs)))
-        if not _autotunes(knobs):  # which compiles kernels that no earlier candidate has
+        if not knobs:
+            predicted += self.compile_time.compile * _added_by_timing(name)
+        if not _times_kernels(knobs, name):  # which compiles kernels that no earlier candidate has
             predicted *= _HOPE * self._compile_ratio(self.compile_time)
         if predicted <= self.seconds_left():
             return True
@@ -382,6 +386,14 @@ def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
 def _autotunes(knobs: Knobs) -> bool:
     """Whether a compile times kernels on the device."""
     return any(BY_NAME[name].autotunes for name in knobs)
+
+
+def _added_by_timing(name: str) -> float:
+    """What a configuration that is not made of knobs takes to time multiplications, in compiles of `default`."""
+    configuration = parse_configuration(name)
+    if not configuration.times_multiplications:
+        return 0.0
+    return _TIMED_LONGEST if configuration.longest else _TIMED_ALL
 
 
 def _finds_timings(name: str, added: Knobs) -> bool:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fuselight.configurations import parse_configuration
 from fuselight.measure import steady_state
 from fuselight.protocol import TunePlan
 from fuselight.report import Confirmation, RaceSample
@@ -16,7 +17,7 @@ from fuselight.tune import race
 from fuselight.tune.pool import DEFAULT, TrialPool
 from fuselight.tune.trial import Trial
 
-_CUDA_GRAPHS = "cuda_graphs"
+_CUDA_GRAPHS = "triton.cudagraphs"
 _ROUND = 0.05
 """The part of `TunePlan.seconds` that a round of a race takes."""
 _OTHER = 2.0
@@ -99,7 +100,7 @@ class TimedRounds:
 
         The host limits `default`: its time may differ by half from race to race, and theirs do not.
         """
-        graphs = [trial for trial in ratios if _CUDA_GRAPHS in (trial.knobs or ())]
+        graphs = [trial for trial in ratios if _has_cuda_graphs(trial)]
         if not graphs or self.pool.default not in ratios:
             return
         default = ratios[self.pool.default]
@@ -181,6 +182,10 @@ class _Timed:
 
     def round(self, calls: int, /) -> float | None:
         return self.rounds._round(self.trial, calls)  # noqa: SLF001 - of this module
+
+
+def _has_cuda_graphs(trial: Trial) -> bool:
+    return bool(parse_configuration(trial.name).options.get(_CUDA_GRAPHS))
 
 
 def complexity(trial: Trial) -> tuple[int, int]:

@@ -44,7 +44,7 @@ from fuselight.worker.state import RunState, keep
 
 _COMPILES_NOTHING = frozenset({FLOAT64, EAGER})
 _AS_TORCH = _COMPILES_NOTHING.union(MODES)
-"""What others are compared with: as torch makes it, with nothing that a search adds."""
+"""What others are compared with: no timings are shared, and kernels are timed as in the user's own program."""
 _TICK = 0.05
 """Seconds between checks whether a process has answered or ended."""
 _READ_MORE = "docs/tuning.md has what can be tried"

@@ -35,7 +35,7 @@ LABELS = {
     "fixed_modules": "unchecked modules",
     "fixes": "verified fixes",
     "force_layout": "channels-last convolutions",
-    "gemm_autotune": "max-autotune",
+    "gemm_autotune": "max-autotune of the longest",
     "gemm_autotune_tma": "max-autotune with TMA",
     "memory_bound_matmul": "thin matrix multiplications",
     "optimizer": "optimizer's step",

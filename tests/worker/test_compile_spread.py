@@ -1,0 +1,65 @@
+"""By which kernels compiles of one model differ: a kernel is known by its source, and what is lost is a difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.compile_spread import _can_compile, generated, table
+from fuselight.torch_api.launch_configurations import kernel_key
+
+pytestmark = pytest.mark.torch
+
+
+def kernel(name: str, body: str = "pass") -> str:
+    return f"@triton.jit\ndef {name}(x):\n    {body}\n"
+
+
+def test_a_kernel_is_known_by_its_name_with_the_configuration_that_was_chosen(tmp_path: Path) -> None:
+    for place, text in enumerate(
+        (
+            kernel("triton_poi_fused_add_0"),
+            kernel("triton_red_fused_sum_1", "forward"),
+            kernel("triton_red_fused_sum_1", "backward"),
+            f"async_compile.triton('triton_poi_fused_add_0', '''\n{kernel('triton_poi_fused_add_0', 'graph')}''')",
+        )
+    ):
+        (tmp_path / "ab").mkdir(exist_ok=True)
+        (tmp_path / "ab" / f"{place}.py").write_text(text, encoding="utf-8")
+    key = kernel_key(kernel("triton_poi_fused_add_0"))
+    found = generated(tmp_path, {key: {"XBLOCK": 512, "num_warps": 8, "configs_hash": "x"}})
+    assert found["triton_poi_fused_add_0"] == {"key": key, "config": {"XBLOCK": 512, "num_warps": 8}}
+    assert found["triton_red_fused_sum_1"] == {}, "two kernels have the name"
+
+
+def row(us: float, *, ahead: bool, **kernels: tuple[str, float, float]) -> dict[str, Any]:
+    made = {name: {"key": key, "calls": calls, "us": us} for name, (key, calls, us) in kernels.items()}
+    return {
+        "model": "m", "configuration": "default", "ahead": ahead, "at_once": 1, "us": us, "first": 1.0, "timed": 3,
+        "kernels": {**made, "gemm": {"calls": 1.0, "us": 50.0}},
+    }  # fmt: skip
+
+
+def test_what_is_lost_is_the_difference_to_the_fastest_of_the_same_source() -> None:
+    lines = table(
+        [
+            row(900.0, ahead=False, triton_a=("k", 4.0, 292.0), triton_b=("l", 1.0, 9.0)),
+            row(700.0, ahead=True, triton_c=("k", 4.0, 92.0), triton_b=("l", 1.0, 8.0)),
+        ]
+    ).splitlines()[2:]
+    assert lines[0].endswith("| yes | 1 | 700.0 | 1.0 | 3 | 0 |  |"), "the fastest first"
+    assert lines[1].endswith("| no | 1 | 900.0 | 1.0 | 3 | 201 | `triton_a` 200, `triton_b` 1 |")
+
+
+@pytest.mark.parametrize(
+    ("name", "can"),
+    [
+        ("default", True), ("max-autotune", True),
+        ("default+freezing=True+attention=flash", True), ("reduce-overhead+freezing=True", False),
+        ("eager", False), ("default+blocks", False), ("backend:eager", False),
+    ],
+)  # fmt: skip
+def test_what_the_benchmark_cannot_compile_is_refused(name: str, can: bool) -> None:  # noqa: FBT001 - both cases
+    assert _can_compile(name) == can

@@ -138,14 +138,11 @@ def _compiled(
 
 def _wait_until_ready(process: subprocess.Popen[str], until: float) -> None:
     """Wait until a process has compiled or ended; end it if it is late."""
-    while process.stdout is not None:
-        left = max(0.0, until - time.monotonic())
-        if not select.select([process.stdout], [], [], left)[0]:
-            process.kill()
-            return
-        line = process.stdout.readline()
-        if not line or line.strip() == _READY:  # other lines are the model's
-            return
+    left = max(0.0, until - time.monotonic())
+    if process.stdout is None or not select.select([process.stdout], [], [], left)[0]:
+        process.kill()
+        return
+    process.stdout.readline()  # `ready`: what a model prints goes elsewhere
 
 
 def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None:
@@ -161,7 +158,8 @@ def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None
 
 def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
     """Compile a model, say so, and time it once that is asked."""
-    with tempfile.TemporaryDirectory() as folder:
+    said = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as folder:
         work = _WORKS.get(model.rpartition("_")[2], Work.INFERENCE)
         on_gpu = torch.cuda.is_available()
         result = TunedResult(f"{model}.py", "call", work, Numerics.EXACT, "", "gpu" if on_gpu else "")
@@ -184,7 +182,7 @@ def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
             for _ in range(2):  # the second call of a CUDA graph records it
                 program.call()
             program.wait()
-        print(_READY, flush=True)
+        print(_READY, file=said, flush=True)
         sys.stdin.readline()
         us = sorted(program.round_us(_CALLS if on_gpu else 1) for _ in range(_ROUNDS))
         answer = {

@@ -325,6 +325,27 @@ def test_a_race_that_is_cut_off_does_not_outweigh_an_earlier_one() -> None:
     assert earlier.gain == pytest.approx(2100 / 2900)
 
 
+@pytest.mark.parametrize(
+    ("name", "speed_up"), [(f"{GRAPHS}+max_fusion_size=7", 2.1), ("default+max_fusion_size=7", 2.8)]
+)
+def test_a_named_candidate_with_cuda_graphs_is_compared_over_several_races(
+    name: str, speed_up: float
+) -> None:
+    """The host limits `default`: its time differs from race to race, and that of CUDA graphs does not."""
+    pool: Any = DisturbedPool({"default": 1400.0, name: 1000.0})
+    default, named = (
+        Trial(one, FakeSearchProcess(FakeMachine(FakeTarget()), one), lambda: 0.0, 0.0, 0.0)
+        for one in pool.us
+    )
+    pool.default = default
+    rounds = TimedRounds(TunePlan(), pool, 0.02)
+    rounds.race([default, named], 100.0)
+    pool.us = {"default": 2800.0, name: 1000.0}
+    rounds.race([default, named], 100.0)
+    assert named.gain == pytest.approx(2.8)
+    assert rounds.speed_up(named) == pytest.approx(speed_up)
+
+
 @pytest.mark.parametrize("since", [math.inf, 12.0, 16.0, 20.0, 24.0])
 def test_what_gained_is_combined_whatever_default_takes_in_the_meantime(since: float) -> None:
     """The host limits `default`: its time differs from race to race, and the times of CUDA graphs do not."""

@@ -8,9 +8,12 @@ regressions against --against; 2: something has no result; 130: interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +52,7 @@ from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceE
 from fuselight_server.tuned.planning import budget_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fuselight.report.tuned import TunedResult
     from fuselight_server.sweep.comparison import SweepComparison
@@ -296,8 +299,9 @@ class _Sweep:
 
     def _take(self, row: SweepRow) -> None:
         """Write a row, then show it."""
-        self._folder.append(row)
-        self._rows.append(row)
+        with _interrupted_afterwards():  # else a row could be in the folder and not be counted
+            self._folder.append(row)
+            self._rows.append(row)
         if self._options.format == "text":
             from fuselight_server.cli.formats.sweep import print_row  # noqa: PLC0415 - not for --help
 
@@ -345,6 +349,25 @@ class _Sweep:
             self._terminal.write_data(exports.rows_as_csv(rows))
         else:
             self._terminal.write_data(as_page(rows, about, comparison, against))
+
+
+@contextlib.contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """Have Ctrl-C within the block raise KeyboardInterrupt at its end."""
+    is_main = threading.current_thread() is threading.main_thread()  # which gets all signals
+    if (
+        not is_main or signal.getsignal(signal.SIGINT) is None
+    ):  # a handler that is not Python's could not be put back
+        yield
+        return
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def exit_code(rows: Sequence[SweepRow], comparison: SweepComparison | None) -> int:

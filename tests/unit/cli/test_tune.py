@@ -74,7 +74,7 @@ def test_the_winner_is_printed_and_written(model: Path, monkeypatch: pytest.Monk
     assert lines[2].startswith("CUDA graphs and coordinate descent: 1.60× over default")
     assert any(line.split()[:3] == ["CUDA", "graphs", "2.0×"] for line in lines), done.stdout
     assert "not tried, not for inference: optimizer's step" in lines
-    assert "max-autotune: out of memory. Give it smaller inputs" in lines
+    assert "max-autotune of the longest: out of memory. Give it smaller inputs" in lines
     assert "not tried: combo kernels: the budget left no time for its compile" in lines
     assert "written to fuselight-tuned.json. Replay it with" in lines
     assert '    model = torch.compile(model, backend="fuselight")' in lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import socket
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from fuselight.worker.remote_run import RemoteAnswer
 from fuselight_server.cli import sweep
 from fuselight_server.sweep import ray_engine
 from fuselight_server.sweep.results import PAGE, ROWS, ResultsFolder, read_results
-from fuselight_server.sweep.rows import RowStatus
+from fuselight_server.sweep.rows import RowStatus, SweepRow
 from fuselight_server.sweep.tasks import SweepTask
 from tests.support.command import Result, run_cli
 from tests.support.sweeps import NET, ScriptedEngine, answer_of, row
@@ -75,6 +76,23 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(engine: ScriptedEngine) -
     assert swept("--resume").exit_code == 0
     assert len(engine.ran) == 4
     assert len((Path("out") / ROWS).read_text(encoding="utf-8").splitlines()) == 3
+
+
+@pytest.mark.usefixtures("models", "engine")
+def test_an_interrupt_while_a_row_is_written_counts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ResultsFolder.append
+
+    def append(folder: ResultsFolder, written: SweepRow) -> None:
+        real(folder, written)
+        if written.name == "b.py:Net":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ResultsFolder, "append", append)
+    result = swept()
+    assert result.exit_code == 130
+    assert "1 of 3 tasks are left" in result.stderr
+    assert "b.py" in (Path("out") / PAGE).read_text(encoding="utf-8")
+    assert [one.name for one in read_results("out").rows] == ["a.py:Net", "b.py:Net"]
 
 
 def test_an_edited_model_runs_again(models: Path, engine: ScriptedEngine) -> None:

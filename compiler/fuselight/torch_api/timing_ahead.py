@@ -3,7 +3,8 @@
 Inductor times a kernel between two events, at once after one that clears a cache in some 10 us. A launch takes the host
 30 to 200 us, most where it first copies what the kernel changes. The GPU waits for it between the events, so that all
 kernels that take less than a launch read the same: on an H200 compiles kept kernels that took up to three times as long
-as others that they had timed (docs/internals.md). Here the GPU first waits, while the host launches what is timed next.
+as others that they had timed (docs/results/tuning.md). Here the GPU first waits, while the host launches what is timed
+next.
 Invariant: what is timed, how often, and what is chosen by it stay Inductor's.
 """
 

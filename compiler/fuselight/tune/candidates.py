@@ -61,8 +61,8 @@ _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 _HOPE = 0.6
 """A compile starts if this part of its predicted time is left: at worst the budget ends it. One that times kernels
 takes more cores from the others, and needs all of its predicted time."""
-_TIMED_LONGEST, _TIMED_ALL = 2.0, 4.0
-"""What timing multiplications adds to a compile, in compiles of `default`: the longest, or all kernels of all."""
+_TIMED_ALL = 4.0
+"""What timing all kernels of all multiplications adds to a compile, in compiles of `default`."""
 _LAST = 4
 """Candidates by whose compiles the duration of the next one is predicted."""
 
@@ -393,7 +393,7 @@ def _added_by_timing(name: str) -> float:
     configuration = parse_configuration(name)
     if not configuration.times_multiplications:
         return 0.0
-    return _TIMED_LONGEST if configuration.longest else _TIMED_ALL
+    return BY_NAME["gemm_autotune"].compile_factor - 1 if configuration.longest else _TIMED_ALL
 
 
 def _finds_timings(name: str, added: Knobs) -> bool:

@@ -221,7 +221,7 @@ def _replays(rows: Sequence[TunedRow]) -> str:
     near, near_same = (sum(one <= WITHIN for one in ratios) for ratios in (over, same))
     notes = [
         f"within 2% of the tuned time, or faster: {near} of {len(rows)}",
-        f"within 2% of the same options in the same rounds, or faster: {near_same} of {len(rows)}",
+        f"within 2% of the same options in the same rounds, or faster: {near_same} of {len(same)}",
         f"longest cold start: {_ratio(max(starts, default=None))} of that with the same options (goal {COLD:.1f}×)",
         f"replays that timed a kernel at start: {', '.join(timed) or 'none'}",
     ]

@@ -167,6 +167,18 @@ def test_programs_that_replay_are_compared_with_programs_of_the_modes() -> None:
     assert "| bert | 40.0 | 1.030× | 1.001× | 0.90× | 7, 0 | right |" in text
 
 
+def test_a_replay_is_compared_with_the_same_options_only_where_they_were_ready() -> None:
+    of_search = (candidate("default", 80), candidate(WINNER, 30))
+    alone = {**replayed(), "replayed_over_same_options": None, "cold_start_over_same_options": None}
+    both = [
+        read("a", "building", *of_search, replayed=replayed()),
+        read("b", "held out", *of_search, replayed=alone),
+    ]
+    text = tuned_table.page(both)
+    assert "- within 2% of the tuned time, or faster: 0 of 2" in text
+    assert "- within 2% of the same options in the same rounds, or faster: 1 of 1" in text
+
+
 def test_programs_with_wrong_results_do_not_count_unless_nothing_can_be_compared() -> None:
     of_search = (candidate("default", 80), candidate(WINNER, 30))
     wrong = replayed(max_autotune=program(45, close=False))

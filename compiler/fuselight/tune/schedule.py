@@ -21,7 +21,7 @@ MOST_COMPILES = 8
 MOST_AUTOTUNES = {GPU: 2, CPU: 1}
 """Compiles that time kernels at the same time, by device. On a CPU they take the cores from each other. A GPU runs the
 kernels of several processes in turn, and choices made next to 18 other compiles gained 1 to 8% on an H100
-(docs/results/tuning.md)."""
+(docs/results/tuning-history.md)."""
 
 
 def compiles_side_by_side(cores: float, available_bytes: int | None) -> int:

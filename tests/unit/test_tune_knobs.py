@@ -91,6 +91,8 @@ def test_knobs_of_one_group_exclude_each_other_and_requirements_count() -> None:
     assert are_compatible([BY_NAME["tf32"], BY_NAME["cuda_graphs"]])
     assert not are_compatible([BY_NAME["cpp_gemm"]])
     assert are_compatible([BY_NAME["cpp_gemm"], BY_NAME["freezing"]])
+    assert not are_compatible([BY_NAME["blocks"], BY_NAME["cuda_graphs"]])
+    assert not are_compatible([BY_NAME["cuda_graphs"], BY_NAME["blocks"]])
 
 
 def test_what_the_numerics_do_not_allow_is_not_tried() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.tune.knobs import BY_NAME, KNOBS
+from fuselight.tune.knobs import BY_NAME, KNOBS, exclude
 from fuselight.tune.schedule import Budget, CompileTime, Knobs, Planner, compiles_side_by_side, named_knobs
 
 GRAPHS, FREEZING, GEMM = "cuda_graphs", "freezing", "gemm_autotune"
@@ -116,10 +118,19 @@ def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains:
         if proposed is None:
             return
         assert proposed not in known
-        groups = [BY_NAME[name].group for name in proposed if BY_NAME[name].group]
-        assert len(groups) == len(set(groups))
+        assert not any(exclude(BY_NAME[one], BY_NAME[two]) for one, two in combinations(proposed, 2))
         known[proposed] = gain
     raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")
+
+
+def test_a_repeated_block_is_tried_without_cuda_graphs_and_does_not_replace_them_where_they_gain_more() -> (
+    None
+):
+    made = Planner([BY_NAME[name] for name in (GRAPHS, FREEZING, "blocks")], noise=0.0)
+    best = knobs(GRAPHS, FREEZING)
+    tried = {knobs(GRAPHS): 1.5, best: 1.6}
+    assert made.next(best, tried, ()) == knobs(FREEZING, "blocks")
+    assert made.next(best, {**tried, knobs(FREEZING): 1.0, knobs(FREEZING, "blocks"): 1.1}, ()) is None
 
 
 def test_a_knob_does_not_take_the_place_of_a_better_one_of_its_group() -> None:

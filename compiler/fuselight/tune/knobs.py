@@ -7,6 +7,7 @@ that a search tries can also be named by a user and measured by a benchmark. Sta
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -96,6 +97,8 @@ class KnobSetting:
     """Whether Inductor writes it into the source of each template of a multiplication, by which it finds timings."""
     group: str = ""
     """Knobs of one group exclude each other."""
+    excludes: tuple[str, ...] = ()
+    """Names of knobs of other groups that it cannot be combined with."""
     needs: frozenset[Trait] = frozenset()
     requires: tuple[str, ...] = ()
     """Names of knobs without which it has no effect."""
@@ -326,6 +329,8 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.0,
         structural=True,
         compile_factor=0.5,
+        # Each block is a graph of its own then: it overwrites what it returned for the block before.
+        excludes=("cuda_graphs",),
         needs=frozenset({Trait.BLOCKS}),
     ),
     KnobSetting(
@@ -563,12 +568,19 @@ def _with(base: str, part: str, name: str) -> Configuration:
     return replace(read_configuration(f"{base}+{part}"), name=name)
 
 
+def exclude(one: KnobSetting, other: KnobSetting) -> bool:
+    """Whether two different knobs cannot be combined."""
+    of_one_group = bool(one.group) and one.group == other.group
+    return of_one_group or other.name in one.excludes or one.name in other.excludes
+
+
 def are_compatible(knobs: Iterable[KnobSetting]) -> bool:
     """Whether the knobs can be combined: none excludes another, and each has those that it requires."""
     chosen = list(knobs)
-    groups = [knob.group for knob in chosen if knob.group]
     names = {knob.name for knob in chosen}
-    return len(groups) == len(set(groups)) and all(names.issuperset(knob.requires) for knob in chosen)
+    return not any(exclude(*pair) for pair in itertools.combinations(chosen, 2)) and all(
+        names.issuperset(knob.requires) for knob in chosen
+    )
 
 
 def unsuitable(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuselight.tune.knobs import CPU, GPU, KNOBS, KnobSetting, configuration_of
+from fuselight.tune.knobs import CPU, GPU, KNOBS, KnobSetting, configuration_of, exclude
 
 Knobs = frozenset[str]
 """Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
@@ -116,7 +116,7 @@ class Planner:
     def _combined(self, best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
         """`best` with each knob that made another set faster, the largest gain first.
 
-        A knob does not take the place of one of its group that gained more.
+        A knob does not take the place of one that it excludes and that gained more.
         """
         gains: dict[str, float] = {}
         for knobs, gain in known.items():
@@ -125,8 +125,7 @@ class Planner:
                 if before > 0 and gain > before * (1 + self._noise):
                     gains[name] = max(gains.get(name, 0.0), gain / before)
         for name in sorted(gains, key=lambda one: -gains[one]):
-            group = self._group(name)
-            rivals = [_gain_of(one, known) for one in best if group and self._group(one) == group]
+            rivals = [_gain_of(one, known) for one in best if self._exclude(name, one)]
             combined = self._with(best, name)
             if combined is not None and gains[name] > max(rivals, default=1.0):
                 yield combined
@@ -149,17 +148,17 @@ class Planner:
     def _with(self, best: Knobs, name: str) -> Knobs | None:
         """`best` with one more knob and what it requires; None if that is not possible.
 
-        A knob takes the place of another one of its group.
+        A knob takes the place of those that it excludes.
         """
         setting = self._settings.get(name)
         if setting is None or any(needed not in self._settings for needed in setting.requires):
             return None
-        kept = {one for one in best if not setting.group or self._group(one) != setting.group}
+        kept = {one for one in best if not self._exclude(name, one)}
         return Knobs({*kept, name, *setting.requires})
 
-    def _group(self, name: str) -> str:
-        found = self._settings.get(name)
-        return found.group if found is not None else ""
+    def _exclude(self, name: str, other: str) -> bool:
+        one, two = self._settings.get(name), self._settings.get(other)
+        return one is not None and two is not None and one is not two and exclude(one, two)
 
     def _tried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> set[str]:
         """Knobs that were measured, are being compiled, or are the reason why a set failed."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.tune.knobs import BY_NAME, KNOBS, exclude
+from fuselight.tune.knobs import BY_NAME, KNOBS, are_exclusive
 from fuselight.tune.schedule import Budget, CompileTime, Knobs, Planner, compiles_side_by_side, named_knobs
 
 GRAPHS, FREEZING, GEMM = "cuda_graphs", "freezing", "gemm_autotune"
@@ -118,19 +118,37 @@ def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains:
         if proposed is None:
             return
         assert proposed not in known
-        assert not any(exclude(BY_NAME[one], BY_NAME[two]) for one, two in combinations(proposed, 2))
+        assert not any(are_exclusive(BY_NAME[one], BY_NAME[two]) for one, two in combinations(proposed, 2))
         known[proposed] = gain
     raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")
 
 
-def test_a_repeated_block_is_tried_without_cuda_graphs_and_does_not_replace_them_where_they_gain_more() -> (
-    None
-):
-    made = Planner([BY_NAME[name] for name in (GRAPHS, FREEZING, "blocks")], noise=0.0)
+@pytest.mark.parametrize(
+    "settings", [("blocks",), (GRAPHS, FREEZING, "blocks")], ids=["of the best alone", "all"]
+)
+def test_a_knob_is_not_added_to_one_that_it_cannot_be_combined_with(settings: tuple[str, ...]) -> None:
+    """Also where that is no setting any more: CUDA graphs leave nothing for knobs of their kind to gain."""
+    made = Planner([BY_NAME[name] for name in settings], noise=0.0)
     best = knobs(GRAPHS, FREEZING)
-    tried = {knobs(GRAPHS): 1.5, best: 1.6}
-    assert made.next(best, tried, ()) == knobs(FREEZING, "blocks")
-    assert made.next(best, {**tried, knobs(FREEZING): 1.0, knobs(FREEZING, "blocks"): 1.1}, ()) is None
+    tried = {knobs(GRAPHS): 1.5, knobs(FREEZING): 1.05, best: 1.6}
+    assert made.next(best, tried, ()) is None
+    assert made.next(knobs(FREEZING), {knobs(FREEZING): 1.05, knobs(GRAPHS): 0.9}, ()) == knobs(
+        FREEZING, "blocks"
+    )
+
+
+def test_a_knob_replaces_a_rival_that_gained_less() -> None:
+    made = Planner([BY_NAME[name] for name in (GRAPHS, "blocks", FREEZING)], noise=0.0)
+    tried = {knobs("blocks"): 1.1, knobs(GRAPHS): 1.05, knobs("blocks", FREEZING): 1.2, knobs(FREEZING): 1.0}
+    assert made.next(knobs("blocks", FREEZING), tried, ()) is None
+    better = {**tried, knobs(GRAPHS): 1.25}
+    assert made.next(knobs("blocks", FREEZING), better, ()) == knobs(GRAPHS, FREEZING)
+
+
+def test_a_knob_replaces_one_of_its_group_that_is_no_setting_any_more() -> None:
+    made = planner("attention_cudnn")
+    best = knobs(GRAPHS, "attention_flash")
+    assert made.next(best, {best: 1.5}, ()) == knobs(GRAPHS, "attention_cudnn")
 
 
 def test_a_knob_does_not_take_the_place_of_a_better_one_of_its_group() -> None:

@@ -270,6 +270,19 @@ def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:
     assert {one.name: one.skipped for one in tuned.knobs}["combo_kernels"] is None
 
 
+def test_a_repeated_block_is_not_combined_with_the_cuda_graphs_that_won() -> None:
+    tuned = FakeMachine(FakeTarget(us={GRAPHS: 500}, idle=0.5)).search()
+    assert tuned.winner.startswith(GRAPHS)
+    assert not [name for name in rows(tuned) if "blocks" in name]
+    assert {one.name: one.skipped for one in tuned.knobs}["blocks"] is Skip.EXCLUDED
+
+
+def test_a_repeated_block_is_tried_where_cuda_graphs_gain_nothing() -> None:
+    tuned = FakeMachine(FakeTarget(us={"default+blocks": 800}, idle=0.0)).search()
+    assert tuned.winner == "default+blocks"
+    assert {one.name: one.skipped for one in tuned.knobs}["blocks"] is None
+
+
 def test_a_default_that_fails_ends_the_search() -> None:
     machine = FakeMachine(FakeTarget(fails={"default": failed()}))
     tuned = machine.search()

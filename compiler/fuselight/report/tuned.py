@@ -81,6 +81,8 @@ class Skip(str, enum.Enum):
     """It does not apply to this device."""
     ABSENT = "absent"
     """The target has nothing that it changes, or this torch lacks the option."""
+    EXCLUDED = "excluded"
+    """It cannot be combined with a knob of the fastest configuration."""
     BUDGET = "budget"
     """No time was left for its compile."""
 

@@ -29,7 +29,7 @@ from fuselight.tune.knobs import (
     unsuitable,
 )
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import MOST_AUTOTUNES, CompileTime, Knobs, Planner, named_knobs
+from fuselight.tune.schedule import MOST_AUTOTUNES, CompileTime, Knobs, Planner, named_knobs, rivals_of
 from fuselight.tune.summary import median_us
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial
@@ -153,10 +153,12 @@ class Candidates:
                 trial.skipped = Skip.BUDGET
                 trial.end(TuneOutcome.SKIPPED)
 
-    def reported(self, *, finished: bool) -> tuple[Knob, ...]:
-        """The knobs as the report has them; `finished`: those that were not tried say so."""
+    def reported(self, winner: str, *, finished: bool) -> tuple[Knob, ...]:
+        """The knobs as the report has them; `finished`: those that were not tried say so, by what has won."""
         untried = self._untried() if finished else set[str]()
-        return tuple(self._reported(knob, knob.name in untried) for knob in self.knobs)
+        trial = self.pool.trials.get(winner)
+        chosen = (trial.knobs if trial is not None else None) or Knobs()
+        return tuple(self._reported(knob, knob.name in untried, chosen) for knob in self.knobs)
 
     def shortage(self) -> str:
         """A sentence about the candidates for which the budget was too short; empty if there are none."""
@@ -316,13 +318,15 @@ class Candidates:
         }
         return {one.name for one in self._planner.untried({}, tried)}
 
-    def _reported(self, knob: Knob, is_untried: bool) -> Knob:  # noqa: FBT001 - a fact of the knob
+    def _reported(self, knob: Knob, is_untried: bool, chosen: Knobs) -> Knob:  # noqa: FBT001 - a fact of the knob
         """A knob as the report has it: tried, or why it was not."""
         if knob.skipped is Skip.NOISE and any(
             knob.name in (trial.knobs or ()) and trial.outcome is not TuneOutcome.SKIPPED
             for trial in self.pool.trials.values()
         ):  # on a base that is faster than `default` it could gain more
             return replace(knob, skipped=None)
+        if knob.skipped is None and is_untried and rivals_of(knob.name, chosen):
+            return replace(knob, skipped=Skip.EXCLUDED, detail="")
         if knob.skipped is None and is_untried:
             return replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")
         return knob

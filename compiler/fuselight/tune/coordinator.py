@@ -146,7 +146,7 @@ class Search:
             machine=pool.machine,
             numerics=self.plan.numerics,
             budget_seconds=self.plan.budget_seconds,
-            knobs=self._candidates.reported(finished=finished),
+            knobs=self._candidates.reported(self._winner, finished=finished),
             candidates=(*(trial.candidate() for trial in pool.trials.values()), *pool.skipped.values()),
             race=tuple(self._rounds.samples),
             winner=self._winner if finished or not self._leader else self._leader,

@@ -98,7 +98,7 @@ class KnobSetting:
     group: str = ""
     """Knobs of one group exclude each other."""
     excludes: tuple[str, ...] = ()
-    """Names of knobs of other groups that it cannot be combined with."""
+    """Names of knobs that it cannot be combined with and is no alternative to, as one of its group is."""
     needs: frozenset[Trait] = frozenset()
     requires: tuple[str, ...] = ()
     """Names of knobs without which it has no effect."""
@@ -329,7 +329,7 @@ KNOBS: tuple[KnobSetting, ...] = (
         share=0.0,
         structural=True,
         compile_factor=0.5,
-        # Each block is a graph of its own then: it overwrites what it returned for the block before.
+        # Each call of the block replays the same CUDA graph, which overwrites the results of the call before.
         excludes=("cuda_graphs",),
         needs=frozenset({Trait.BLOCKS}),
     ),
@@ -568,17 +568,21 @@ def _with(base: str, part: str, name: str) -> Configuration:
     return replace(read_configuration(f"{base}+{part}"), name=name)
 
 
-def exclude(one: KnobSetting, other: KnobSetting) -> bool:
+def are_rivals(one: KnobSetting, other: KnobSetting) -> bool:
+    """Whether two different knobs cannot be combined, nor replace each other as those of a group do."""
+    return other.name in one.excludes or one.name in other.excludes
+
+
+def are_exclusive(one: KnobSetting, other: KnobSetting) -> bool:
     """Whether two different knobs cannot be combined."""
-    of_one_group = bool(one.group) and one.group == other.group
-    return of_one_group or other.name in one.excludes or one.name in other.excludes
+    return (bool(one.group) and one.group == other.group) or are_rivals(one, other)
 
 
 def are_compatible(knobs: Iterable[KnobSetting]) -> bool:
     """Whether the knobs can be combined: none excludes another, and each has those that it requires."""
     chosen = list(knobs)
     names = {knob.name for knob in chosen}
-    return not any(exclude(*pair) for pair in itertools.combinations(chosen, 2)) and all(
+    return not any(are_exclusive(*pair) for pair in itertools.combinations(chosen, 2)) and all(
         names.issuperset(knob.requires) for knob in chosen
     )
 

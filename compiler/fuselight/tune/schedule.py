@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuselight.tune.knobs import CPU, GPU, KNOBS, KnobSetting, configuration_of, exclude
+from fuselight.tune.knobs import (
+    BY_NAME,
+    CPU,
+    GPU,
+    KNOBS,
+    KnobSetting,
+    are_exclusive,
+    are_rivals,
+    configuration_of,
+)
 
 Knobs = frozenset[str]
 """Names of the knobs that a candidate changes from `default`; empty for `default` itself."""
@@ -116,7 +125,7 @@ class Planner:
     def _combined(self, best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
         """`best` with each knob that made another set faster, the largest gain first.
 
-        A knob does not take the place of one that it excludes and that gained more.
+        A knob does not replace one that it excludes and that gained more.
         """
         gains: dict[str, float] = {}
         for knobs, gain in known.items():
@@ -125,7 +134,7 @@ class Planner:
                 if before > 0 and gain > before * (1 + self._noise):
                     gains[name] = max(gains.get(name, 0.0), gain / before)
         for name in sorted(gains, key=lambda one: -gains[one]):
-            rivals = [_gain_of(one, known) for one in best if self._exclude(name, one)]
+            rivals = [_gain_of(one, known) for one in best if _are_exclusive(name, one)]
             combined = self._with(best, name)
             if combined is not None and gains[name] > max(rivals, default=1.0):
                 yield combined
@@ -133,8 +142,10 @@ class Planner:
     def _added(
         self, best: Knobs, known: Mapping[Knobs, float], pending: Collection[Knobs]
     ) -> Iterator[Knobs]:
-        """`best` with each knob that has not been tried."""
+        """`best` with each knob that has not been tried, and that has no rival in it."""
         for one in self.untried(known, pending):
+            if rivals_of(one.name, best):
+                continue
             if (added := self._with(best, one.name)) is not None:
                 yield added
 
@@ -148,17 +159,13 @@ class Planner:
     def _with(self, best: Knobs, name: str) -> Knobs | None:
         """`best` with one more knob and what it requires; None if that is not possible.
 
-        A knob takes the place of those that it excludes.
+        A knob replaces those that it excludes.
         """
         setting = self._settings.get(name)
         if setting is None or any(needed not in self._settings for needed in setting.requires):
             return None
-        kept = {one for one in best if not self._exclude(name, one)}
+        kept = {one for one in best if not _are_exclusive(name, one)}
         return Knobs({*kept, name, *setting.requires})
-
-    def _exclude(self, name: str, other: str) -> bool:
-        one, two = self._settings.get(name), self._settings.get(other)
-        return one is not None and two is not None and one is not two and exclude(one, two)
 
     def _tried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> set[str]:
         """Knobs that were measured, are being compiled, or are the reason why a set failed."""
@@ -167,6 +174,15 @@ class Planner:
             others_work = (known.get(knobs - {name}, 1.0) > 0 for name in knobs)
             tried |= {name for name, blamed in zip(knobs, others_work, strict=True) if gain > 0 or blamed}
         return tried
+
+
+def rivals_of(name: str, knobs: Knobs) -> list[str]:
+    """The knobs of a set that a knob cannot be combined with, and is no alternative to."""
+    return sorted(other for other in knobs if other != name and are_rivals(BY_NAME[name], BY_NAME[other]))
+
+
+def _are_exclusive(name: str, other: str) -> bool:
+    return name != other and are_exclusive(BY_NAME[name], BY_NAME[other])
 
 
 def _gain_of(name: str, known: Mapping[Knobs, float]) -> float:

@@ -67,6 +67,7 @@ SKIPS = {
     Skip.WORK: "it does not apply to this kind of call",
     Skip.DEVICE: "it does not apply to this device",
     Skip.ABSENT: "the model has nothing that it changes, or this torch lacks the option",
+    Skip.EXCLUDED: "it cannot be combined with a knob of the fastest configuration",
     Skip.BUDGET: "the budget left no time for its compile",
 }
 

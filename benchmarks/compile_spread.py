@@ -255,32 +255,35 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of the compiles of each model, the fastest first."""
-    best: dict[tuple[str, str], float] = {}
-    for model, key, us, _ in _timed_kernels(rows):
-        best[model, key] = min(us, best.get((model, key), us))
-    lines = [
-        "| model | configuration | head start | side by side | µs | first call, s | kernels timed | µs lost | by |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in sorted(rows, key=lambda one: (one["model"], one["us"])):
+    """A table of the compiles of each model on each device, the fastest first."""
+    best: dict[tuple[str, ...], float] = {}
+    for row in rows:
+        for key, us, _ in _kernels_with_key(row).values():
+            kernel = _kernel(row, key)
+            best[kernel] = min(us, best.get(kernel, us))
+    head = (
+        "| model | device | configuration | head start | side by side | µs | first call, s | kernels timed "
+        "| µs lost | by |"
+    )
+    lines = [head, "|" + "---|" * head.count(" |")]
+    for row in sorted(rows, key=lambda one: (one["model"], one["device"], one["us"])):
         lost = {
-            name: calls * (us - best[row["model"], key])
+            name: calls * (us - best[_kernel(row, key)])
             for name, (key, us, calls) in _kernels_with_key(row).items()
         }
         worst = sorted(lost, key=lambda name: -lost[name])[:2]
         by = ", ".join(f"`{name}` {lost[name]:.0f}" for name in worst if lost[name] >= 1)
         lines.append(
-            f"| {row['model']} | `{row['configuration']}` | {'yes' if row['ahead'] else 'no'} | {row['at_once']} "
-            f"| {row['us']:,.1f} | {row['first']:.1f} | {row['timed']} | {sum(lost.values()):.0f} | {by} |"
+            f"| {row['model']} | {row['device']} | `{row['configuration']}` | {'yes' if row['ahead'] else 'no'} "
+            f"| {row['at_once']} | {row['us']:,.1f} | {row['first']:.1f} | {row['timed']} "
+            f"| {sum(lost.values()):.0f} | {by} |"
         )
     return "\n".join(lines)
 
 
-def _timed_kernels(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, float, float]]:
-    for row in rows:
-        for key, us, calls in _kernels_with_key(row).values():
-            yield row["model"], key, us, calls
+def _kernel(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """What makes launches of a kernel comparable: the same source, for a model on a device."""
+    return row["model"], row["device"], key
 
 
 def _kernels_with_key(row: Mapping[str, Any]) -> dict[str, tuple[str, float, float]]:

@@ -12,8 +12,8 @@ import torch
 from fuselight.torch_api.timing_ahead import timing_ahead
 
 pytestmark = [pytest.mark.torch, pytest.mark.gpu]
-LAUNCH_US = 2000.0
-"""More than the head start of 1 ms that clearing the cache gives a quiet host, less than ours of 5 ms."""
+LAUNCH_US = 2500.0
+"""More than the head start of 1 to 2 ms that clearing the cache gives a quiet host, less than ours of up to 5 ms."""
 
 
 def timed_us(numbers: torch.Tensor) -> float:
@@ -32,7 +32,7 @@ def test_a_timing_does_not_have_the_launch_in_it() -> None:
     small, large = (torch.zeros(size, device="cuda") for size in (1 << 10, 1 << 26))
     assert timed_us(small) > LAUNCH_US / 4, "the reason for it: this torch reads the launch"
     with timing_ahead():
-        assert timed_us(small) < LAUNCH_US / 40
+        assert timed_us(small) < LAUNCH_US / 50
         assert timed_us(large) == pytest.approx(device_us(large), rel=0.35), (
             "but for what is written back from the cache"
         )

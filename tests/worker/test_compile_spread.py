@@ -34,10 +34,13 @@ def test_a_kernel_is_known_by_its_name_with_the_configuration_that_was_chosen(tm
     assert found["triton_red_fused_sum_1"] == {}, "two kernels have the name"
 
 
-def row(us: float, *, ahead: bool, **kernels: tuple[str, float, float]) -> dict[str, Any]:
+def row(
+    us: float, *, ahead: bool, device: str = "H100", **kernels: tuple[str, float, float]
+) -> dict[str, Any]:
     made = {name: {"key": key, "calls": calls, "us": us} for name, (key, calls, us) in kernels.items()}
     return {
-        "model": "m", "configuration": "default", "ahead": ahead, "at_once": 1, "us": us, "first": 1.0, "timed": 3,
+        "model": "m", "device": device, "configuration": "default", "ahead": ahead, "at_once": 1, "us": us,
+        "first": 1.0, "timed": 3,
         "kernels": {**made, "gemm": {"calls": 1.0, "us": 50.0}},
     }  # fmt: skip
 
@@ -47,10 +50,13 @@ def test_what_is_lost_is_the_difference_to_the_fastest_of_the_same_source() -> N
         [
             row(900.0, ahead=False, triton_a=("k", 4.0, 292.0), triton_b=("l", 1.0, 9.0)),
             row(700.0, ahead=True, triton_c=("k", 4.0, 92.0), triton_b=("l", 1.0, 8.0)),
+            row(600.0, ahead=True, device="H200", triton_a=("k", 4.0, 50.0), triton_b=("l", 1.0, 5.0)),
         ]
     ).splitlines()[2:]
     assert lines[0].endswith("| yes | 1 | 700.0 | 1.0 | 3 | 0 |  |"), "the fastest first"
     assert lines[1].endswith("| no | 1 | 900.0 | 1.0 | 3 | 201 | `triton_a` 200, `triton_b` 1 |")
+    assert lines[2].startswith("| m | H200 | `default` |"), "another GPU's kernels do not count"
+    assert lines[2].endswith("| yes | 1 | 600.0 | 1.0 | 3 | 0 |  |")
 
 
 @pytest.mark.parametrize(

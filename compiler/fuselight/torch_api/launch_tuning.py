@@ -32,7 +32,7 @@ _MOST_STARTS = 2
 """Configurations of which the fastest is where the descent starts: with more, most of their neighbors are not timed."""
 _SMALL_BYTES = 2 << 20
 """A kernel that moves less takes 2 to 3 us on an H100, most of it for its start: the 195 timings of the kernels of
-regnet_b1, nearly all of them small, gained 1% (docs/results/tuning-history.md)."""
+regnet_b1, nearly all of them small, gained 1%."""
 _FEW_ROWS = 256
 """A reduction to fewer results does not fill a GPU, so that its configuration matters whatever it moves."""
 _POINTER = re.compile(r"\*[a-z]*(\d+)")

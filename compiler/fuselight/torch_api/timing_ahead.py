@@ -2,10 +2,9 @@
 
 Inductor times a kernel between two events, at once after one that clears a cache in some 10 us. A launch takes the host
 30 to 200 us, most where it first copies what the kernel changes. A GPU that waits for it between the events reads the
-same for all kernels that take less than a launch. Inductor clears the cache a hundred times before its readings, which
-keeps the GPU busy for 1 ms: a host that launches that faster is ahead for the first readings, and one that other
-compiles keep busy never is. On an H200 compiles kept kernels that took up to three times as long as others that they
-had timed (docs/results/tuning-history.md). Here the GPU first waits, while the host launches what is timed next.
+same for all kernels that take less than a launch. Inductor clears the cache a hundred times before it reads, which
+puts some hosts ahead, and some not. Here the GPU first waits, while the host launches what is timed next. With that,
+compiles with the same options agreed on an H100; without, they differed (docs/results/tuning.md).
 Invariant: what is timed, how often, and what is chosen by it stay Inductor's.
 """
 

@@ -52,8 +52,8 @@ _SPECULATIVE: Mapping[str, tuple[Knobs, ...]] = {
 the first that are suitable, as many as may run at once."""
 _LEAST_FOR_AUTOTUNING = 100.0
 """Seconds of budget below which no compile that times kernels starts before the profile is known. On an H100 with 16
-cores a compile that times all multiplications takes 56 to more than 90 s, and half of the cores
-(docs/results/tuning-history.md)."""
+cores a compile that times all multiplications takes 56 to more than 90 s, and half of the
+cores."""
 _FIXED_MODULES = BY_NAME["fixed_modules"]
 """Costs little compile time and makes no call slower: where it is allowed, every speculative set has it."""
 _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")

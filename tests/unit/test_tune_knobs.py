@@ -18,7 +18,8 @@ from fuselight.tune.knobs import (
     KNOBS,
     Trait,
     Unsuitable,
-    are_compatible,
+    are_exclusive,
+    are_rivals,
     configuration_of,
     unsuitable,
 )
@@ -86,13 +87,13 @@ def test_knobs_combine_in_one_notation() -> None:
     ), "what both need is there once"
 
 
-def test_knobs_of_one_group_exclude_each_other_and_requirements_count() -> None:
-    assert not are_compatible([BY_NAME["tf32"], BY_NAME["bf16"]])
-    assert are_compatible([BY_NAME["tf32"], BY_NAME["cuda_graphs"]])
-    assert not are_compatible([BY_NAME["cpp_gemm"]])
-    assert are_compatible([BY_NAME["cpp_gemm"], BY_NAME["freezing"]])
-    assert not are_compatible([BY_NAME["blocks"], BY_NAME["cuda_graphs"]])
-    assert not are_compatible([BY_NAME["cuda_graphs"], BY_NAME["blocks"]])
+def test_knobs_of_one_group_exclude_each_other_and_so_do_rivals() -> None:
+    assert are_exclusive(BY_NAME["tf32"], BY_NAME["bf16"])
+    assert not are_rivals(BY_NAME["tf32"], BY_NAME["bf16"]), "one replaces the other"
+    assert not are_exclusive(BY_NAME["tf32"], BY_NAME["cuda_graphs"])
+    for pair in ("blocks", "cuda_graphs"), ("cuda_graphs", "blocks"):
+        assert are_exclusive(*(BY_NAME[name] for name in pair))
+        assert are_rivals(*(BY_NAME[name] for name in pair))
 
 
 def test_what_the_numerics_do_not_allow_is_not_tried() -> None:

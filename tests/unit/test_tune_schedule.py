@@ -76,6 +76,12 @@ def test_a_set_is_tried_without_a_knob_that_was_slower_by_itself() -> None:
     assert made.next(knobs(GRAPHS, FREEZING), known, ()) == knobs(FREEZING)
 
 
+def test_a_set_is_not_tried_without_what_one_of_its_knobs_requires() -> None:
+    best = knobs("cpp_gemm", FREEZING)
+    tried = {knobs(FREEZING): 0.9, best: 1.2}
+    assert planner("cpp_gemm", FREEZING).next(best, tried, ()) is None
+
+
 def test_a_knob_comes_with_what_it_requires_and_replaces_its_group() -> None:
     made = planner("attention_flash", "attention_cudnn", "cpp_gemm", FREEZING)
     assert made.next(knobs("attention_flash"), {knobs("attention_flash"): 1.2}, ()) == knobs(
@@ -119,6 +125,7 @@ def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains:
             return
         assert proposed not in known
         assert not any(are_exclusive(BY_NAME[one], BY_NAME[two]) for one, two in combinations(proposed, 2))
+        assert all(proposed.issuperset(BY_NAME[name].requires) for name in proposed)
         known[proposed] = gain
     raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")
 

@@ -7,7 +7,6 @@ that a search tries can also be named by a user and measured by a benchmark. Sta
 from __future__ import annotations
 
 import enum
-import itertools
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -576,15 +575,6 @@ def are_rivals(one: KnobSetting, other: KnobSetting) -> bool:
 def are_exclusive(one: KnobSetting, other: KnobSetting) -> bool:
     """Whether two different knobs cannot be combined."""
     return (bool(one.group) and one.group == other.group) or are_rivals(one, other)
-
-
-def are_compatible(knobs: Iterable[KnobSetting]) -> bool:
-    """Whether the knobs can be combined: none excludes another, and each has those that it requires."""
-    chosen = list(knobs)
-    names = {knob.name for knob in chosen}
-    return not any(are_exclusive(*pair) for pair in itertools.combinations(chosen, 2)) and all(
-        names.issuperset(knob.requires) for knob in chosen
-    )
 
 
 def unsuitable(

@@ -1,6 +1,6 @@
 """What a search tries next, and whether there is time for it. Standard library only, and no clock of its own.
 
-Invariant: no set of knobs is tried twice, and knobs that exclude each other are never combined.
+Invariant: no set of knobs is tried twice, none has knobs that exclude each other, or lacks what one of them requires.
 """
 
 from __future__ import annotations
@@ -151,9 +151,10 @@ class Planner:
 
     @staticmethod
     def _reduced(best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
-        """`best` without a knob that made `default` slower by itself."""
+        """`best` without a knob that made `default` slower by itself, and that none of the others requires."""
         for name in sorted(best):
-            if len(best) > 1 and 0 < known.get(Knobs({name}), 1.0) < 1:
+            is_required = any(name in BY_NAME[other].requires for other in best)
+            if len(best) > 1 and not is_required and 0 < known.get(Knobs({name}), 1.0) < 1:
                 yield best - {name}
 
     def _with(self, best: Knobs, name: str) -> Knobs | None:

@@ -11,8 +11,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("transformers", reason="the architectures come from transformers")
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+# No test here needs the import itself, which takes a second in each process of pytest.
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("transformers") is None,
+        reason="the architectures come from transformers",
+    ),
+]
 PATH = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
 
 

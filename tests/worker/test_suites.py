@@ -17,7 +17,11 @@ ROOT = Path(__file__).parents[2]
 TRANSFORMERS = ("DistilBertForMaskedLM", "T5Small", "hf_Reformer")
 OTHERS = {"timm": "regnety_002", "torchvision": "squeezenet1_1"}
 
-pytest.importorskip("transformers", reason="the models come from transformers")
+# No test here needs the import itself, which takes a second in each process of pytest.
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None,
+    reason="the models come from transformers",
+)
 
 
 def measure(results: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:

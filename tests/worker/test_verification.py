@@ -211,7 +211,7 @@ def test_nan_shows_a_difference_that_numbers_do_not(compared: Compared) -> None:
     ("old", "reason"),
     [
         (
-            "import time\ndef g():\n    return time.perf_counter_ns() % 997\n",
+            "import time\ndef g():\n    return time.perf_counter_ns() % 1_000_003\n",
             "something else the second time",
         ),
         ("calls = []\ndef g():\n    calls.append(1)\n    return len(calls)\n", "because it keeps state"),

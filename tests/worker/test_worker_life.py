@@ -177,7 +177,7 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert timed.measured is not None
     assert [row.wall is not None for row in timed.measured.configurations] == [True, True]
     pids = [one.output.stdout.split() for one in (first, timed) if one.output is not None]
-    assert list(map(len, pids)) == [1, 2]
+    assert list(map(len, pids)) == [1, 2], [one.output for one in (first, timed)]
     assert len({*itertools.chain(*pids)}) == 3
     edited = EditedRun(live, GOOD)
     assert {line for line, _ in breaks(edited.edit("return", "print(0); return", "f"))} == {4}

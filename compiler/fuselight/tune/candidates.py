@@ -29,7 +29,7 @@ from fuselight.tune.knobs import (
     unsuitable,
 )
 from fuselight.tune.pool import DEFAULT, TrialPool
-from fuselight.tune.schedule import MOST_AUTOTUNES, CompileTime, Knobs, Planner, named_knobs, rivals_of
+from fuselight.tune.schedule import MOST_AUTOTUNES, CompileTime, Knobs, Planner, has_rival, named_knobs
 from fuselight.tune.summary import median_us
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial
@@ -325,7 +325,7 @@ class Candidates:
             for trial in self.pool.trials.values()
         ):  # on a base that is faster than `default` it could gain more
             return replace(knob, skipped=None)
-        if knob.skipped is None and is_untried and rivals_of(knob.name, chosen):
+        if knob.skipped is None and is_untried and has_rival(knob.name, chosen):
             return replace(knob, skipped=Skip.EXCLUDED, detail="")
         if knob.skipped is None and is_untried:
             return replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")

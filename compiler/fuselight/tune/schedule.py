@@ -144,7 +144,7 @@ class Planner:
     ) -> Iterator[Knobs]:
         """`best` with each knob that has not been tried, and that has no rival in it."""
         for one in self.untried(known, pending):
-            if rivals_of(one.name, best):
+            if has_rival(one.name, best):
                 continue
             if (added := self._with(best, one.name)) is not None:
                 yield added
@@ -177,9 +177,9 @@ class Planner:
         return tried
 
 
-def rivals_of(name: str, knobs: Knobs) -> list[str]:
-    """The knobs of a set that a knob cannot be combined with, and is no alternative to."""
-    return sorted(other for other in knobs if other != name and are_rivals(BY_NAME[name], BY_NAME[other]))
+def has_rival(name: str, knobs: Knobs) -> bool:
+    """Whether a set has a knob that this one cannot be combined with, and is no alternative to."""
+    return any(are_rivals(BY_NAME[name], BY_NAME[other]) for other in knobs if other != name)
 
 
 def _are_exclusive(name: str, other: str) -> bool:

@@ -355,9 +355,8 @@ class _Sweep:
 def _interrupted_afterwards() -> Iterator[None]:
     """Have Ctrl-C within the block raise KeyboardInterrupt at its end."""
     is_main = threading.current_thread() is threading.main_thread()  # which gets all signals
-    if (
-        not is_main or signal.getsignal(signal.SIGINT) is None
-    ):  # a handler that is not Python's could not be put back
+    # A handler that is not Python's could not be put back.
+    if not is_main or signal.getsignal(signal.SIGINT) is None:
         yield
         return
     interrupts: list[int] = []

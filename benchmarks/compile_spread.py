@@ -1,15 +1,16 @@
 """How much compiles of one model with the same options differ in speed, and by which kernels.
 
     PYTHONPATH=compiler:. python -m benchmarks.compile_spread MODEL --configuration NAME [--configuration ...]
-        [--times 3] [--at-once 1] [--ahead] [--seconds 360] --out FILE
+        [--times 3] [--at-once 1] [--ahead] [--seconds 360] [--caches FOLDER] --out FILE
     PYTHONPATH=compiler:. python -m benchmarks.compile_spread --table FILE
 
 Each compile is a process with empty caches; `--at-once` of them compile side by side, and are then timed one after the
 other. With `--ahead` Inductor times kernels as a search does, with the host ahead of the GPU. FILE gets one line of
-JSON for each compile: microseconds of a call (the lower quartile of its rounds), seconds of its first call, and each
-kernel with its launch configuration. The table says for each compile by how much its kernels are slower than the
-fastest that another compile made of the same source. Invariant: a process times nothing before the others of its group
-have compiled.
+JSON for each compile: microseconds of a call (the lower quartile of its rounds), seconds of its first call and of the
+whole process until then, and each kernel with its launch configuration. The table says for each compile by how much its
+kernels are slower than the fastest that another compile made of the same source. `--caches` keeps the caches of one
+compile where benchmarks.replay looks for those of torch's autotuning modes. Invariant: a process times nothing before
+the others of its group have compiled.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import os
 import re
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.replay import DEFAULT, ROOT, python_path
+from benchmarks.replay import DEFAULT, ROOT, end_tree, kept_folder, python_path
 from benchmarks.replayed_program import ModelProgram, model_program
 from benchmarks.tuned_models import source
 from fuselight.configurations import MODES, ConfigurationError, parse_configuration
@@ -62,15 +64,17 @@ def main() -> int:
     parser.add_argument("--ahead", action="store_true", help="time kernels as a search does")
     parser.add_argument("--seconds", type=float, default=360.0, help="no compile goes on after that")
     parser.add_argument("--out", type=Path, default=Path("compile_spread.jsonl"))
+    parser.add_argument("--caches", type=Path, help="keep the caches of the one compile in this folder")
     parser.add_argument("--tiny", action="store_true", help="a small one of the model, for a CPU")
     parser.add_argument("--table", type=Path, help="print the table of a file, and compile nothing")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--since", type=float, default=0.0, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.table is not None:
         print(table(_rows_of(asked.table)))
         return 0
     if asked.one:
-        _serve(asked.model, asked.one, ahead=asked.ahead, tiny=asked.tiny)
+        _serve(asked.model, asked.one, asked.since, ahead=asked.ahead, tiny=asked.tiny)
         return 0
     if not asked.model:
         parser.error("name a model")
@@ -82,6 +86,8 @@ def main() -> int:
         parser.error(
             f"{refused[0]} is neither one of torch's modes nor default with options, attention or precision"
         )
+    if asked.caches is not None and (asked.times > 1 or len(asked.configuration) > 1):
+        parser.error("--caches keeps those of one compile: name one configuration with --times 1")
     until = time.monotonic() + asked.seconds
     flags = [f"--{name}" for name in ("ahead", "tiny") if getattr(asked, name)]
     names = (asked.configuration or [DEFAULT]) * asked.times
@@ -90,7 +96,7 @@ def main() -> int:
     for group in groups:
         if time.monotonic() > until:
             break
-        for found in _compiled(asked.model, group, until, flags):
+        for found in _compiled(asked.model, group, until, flags, asked.caches):
             row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **found}
             made += 1
             print(f"{row['configuration']}: {row['us']:.1f} us, first call {row['first']:.1f} s", flush=True)
@@ -101,26 +107,27 @@ def main() -> int:
 
 
 def _compiled(
-    model: str, group: Sequence[str], until: float, flags: Sequence[str]
+    model: str, group: Sequence[str], until: float, flags: Sequence[str], kept: Path | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of compiles that run side by side; none of one that fails or is late, which is said."""
     with contextlib.ExitStack() as stack:
         started = []
         for name in group:
-            caches = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            caches = stack.enter_context(_caches(model, name, kept))
             folders = {
                 "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
                 "TRITON_CACHE_DIR": f"{caches}/triton",
             }
+            since = ("--since", str(time.monotonic()))
             process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name, *flags],
+                [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name, *since, *flags],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=ROOT,
                 env={**os.environ, **folders, "PYTHONPATH": python_path()},
             )
-            stack.callback(process.kill)
+            stack.callback(end_tree, process)
             started.append((name, process))
         for _, process in started:
             _wait_until_ready(process, until)
@@ -136,11 +143,24 @@ def _compiled(
                 yield {"configuration": name, **answer}
 
 
+@contextlib.contextmanager
+def _caches(model: str, name: str, kept: Path | None) -> Iterator[Path]:
+    """An empty folder for caches, removed after the block unless it is to be kept."""
+    if kept is None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    folder = kept_folder(kept.resolve(), model, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    yield folder
+
+
 def _wait_until_ready(process: subprocess.Popen[str], until: float) -> None:
     """Wait until a process has compiled or ended; end it if it is late."""
     left = max(0.0, until - time.monotonic())
     if process.stdout is None or not select.select([process.stdout], [], [], left)[0]:
-        process.kill()
+        end_tree(process)
         return
     process.stdout.readline()  # `ready`: what a model prints goes elsewhere
 
@@ -151,13 +171,13 @@ def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None
         said, _ = process.communicate("\n", timeout=max(1.0, until - time.monotonic()))
         return dict(json.loads(said.splitlines()[-1])) if process.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
-        process.kill()  # the next one is timed alone
+        end_tree(process)  # the next one is timed alone
         process.wait()
         return None
 
 
-def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
-    """Compile a model, say so, and time it once that is asked."""
+def _serve(model: str, name: str, since: float, *, ahead: bool, tiny: bool) -> None:
+    """Compile a model, say so, and time it once that is asked. `since`: when the process was started."""
     said = sys.stdout
     with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as folder:
         work = _WORKS.get(model.rpartition("_")[2], Work.INFERENCE)
@@ -179,6 +199,7 @@ def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
             program.call()
             program.wait()
             first = time.monotonic() - began
+            seconds = time.monotonic() - since
             for _ in range(2):  # the second call of a CUDA graph records it
                 program.call()
             program.wait()
@@ -187,7 +208,7 @@ def _serve(model: str, name: str, *, ahead: bool, tiny: bool) -> None:
         us = sorted(program.round_us(_CALLS if on_gpu else 1) for _ in range(_ROUNDS))
         answer = {
             "device": torch.cuda.get_device_name() if on_gpu else "cpu", "torch": torch.__version__,
-            "first": first, "timed": len(timed), "us": us[len(us) // 4],
+            "first": first, "seconds": seconds, "timed": len(timed), "us": us[len(us) // 4],
             "padding": choices.found.get(PADDING, {}), "algorithms": choices.found.get(ALGORITHMS, {}),
             "kernels": _kernels(program, choices.found.get(TRITON, {})) if on_gpu else {},
         }  # fmt: skip

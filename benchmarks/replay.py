@@ -144,6 +144,20 @@ def python_path() -> str:
     return os.pathsep.join([str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")])
 
 
+def end_tree(started: subprocess.Popen[str]) -> None:
+    """End a process and everything that it has started, if it is still there."""
+    if started.poll() is None:
+        for one in reversed(process.descendants(started.pid)):
+            with contextlib.suppress(OSError):
+                os.kill(one, 9)
+        started.kill()
+
+
+def kept_folder(caches: Path, model: str, mode: str) -> Path:
+    """Where `--caches` keeps those of a model's program."""
+    return caches / model / mode
+
+
 def name_of(result: TunedResult) -> str:
     """The model of a result."""
     return Path(result.file).stem
@@ -244,7 +258,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
     def _start(self, kind: str, caches: str | None = None) -> None:
         name, kept = name_of(self.result), None
         if caches is None and self.kept is not None and kind in AUTOTUNING_MODES:
-            kept = _KeptCaches(self.kept / name / kind)
+            kept = _KeptCaches(kept_folder(self.kept, name, kind))
         made = _Process(f"{kind}:{name}", self.folder, self.limit, caches, kept)
         self.processes.setdefault(kind, []).append(made)
 
@@ -391,7 +405,7 @@ class _Process:
             self._kept.add(seconds)
         so_far = f" (in all runs {self._kept.seconds:.0f} s)" if self._kept is not None else ""
         self.failure = f"killed after {seconds:.0f} s{so_far}"
-        self._kill()
+        end_tree(self._process)
 
     def pause(self) -> None:
         """Stop it and everything that it has started."""
@@ -408,18 +422,11 @@ class _Process:
 
     def end(self) -> None:
         """End it and everything that it has started."""
-        self._kill()
+        end_tree(self._process)
         self._process.communicate()
         self._errors.close()
         if self._made is not None:
             self._made.cleanup()
-
-    def _kill(self) -> None:
-        if self._process.poll() is None:
-            for one in reversed(process.descendants(self._process.pid)):
-                with contextlib.suppress(OSError):
-                    os.kill(one, 9)
-            self._process.kill()
 
     def _can_be_heard(self, seconds: float) -> bool:
         stream = self._process.stdout

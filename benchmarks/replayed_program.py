@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.cores import allowed_cores
 from benchmarks.replay import ADDED, DEFAULT, LOADED, ROUND, SAME, name_of, results_of
 from fuselight import tuned_file
 from fuselight.configurations import MODES, parse_configuration
@@ -39,7 +40,7 @@ _FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06
 _WARM_CALLS = 8
 _CORES = 4
-"""Cores that are needed to pin threads: those of two threads are apart, as neighbors may be one core."""
+"""Cores that are needed to pin threads: those of two threads are apart, as neighbors may be one physical core."""
 _TOLERANCE = 0.05
 """Largest difference from eager mode, of the largest number: far above rounding, far below another result."""
 _PROGRAMS_PART = "fuselight: the result of"
@@ -208,10 +209,8 @@ def _settle() -> None:
 
     Where the host limits a model, the core on which a process happens to run makes a difference of its own.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < _CORES:
+    cores = allowed_cores()
+    if not sys.platform.startswith("linux") or len(cores) < _CORES:
         return
     os.sched_setaffinity(0, {cores[-1]})
     for thread in Path("/proc/self/task").iterdir():

@@ -45,6 +45,9 @@ class TunedRow:
     replayed: Mapping[str, Any] = field(default_factory=dict)
     """The row of benchmarks.replay, empty if there is none: plain programs, of which one replays the result. `us` then
     has the times of these programs, in which nothing of the search is left."""
+    alone: Mapping[str, Any] = field(default_factory=dict)
+    """One compile with max-autotune and nothing beside it: microseconds of a call, seconds of its first call (`first`)
+    and of its process until then (`seconds`); empty if there is none."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """Why a mode was not measured, or is not counted."""
     failure: str = ""
@@ -68,6 +71,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     row = TunedRow(
         line["model"], line["half"], line["work"], line["rows"], failure=line.get("failure", ""),
         made=line.get("made", {}), replayed=line.get("replayed", {}),
+        alone=line.get("alone", {}),
     )  # fmt: skip
     if "tuned" not in line:
         return row
@@ -91,6 +95,8 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
         failures |= {
             name: row.replayed[name]["failure"] for name in MODES if "failure" in row.replayed.get(name, {})
         }
+    if row.alone:
+        first_seconds[_MAX_AUTOTUNE] = row.alone["first"]
     return TunedRow(
         row.model, row.half, row.work, row.rows, us,
         winner="" if row.failure else tuned.winner,
@@ -103,6 +109,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
         failure=row.failure,
         made=row.made,
         replayed=row.replayed,
+        alone=row.alone,
     )  # fmt: skip
 
 

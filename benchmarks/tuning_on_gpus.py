@@ -10,8 +10,8 @@ The searches (benchmarks.tune_models) or replays (benchmarks.replay) of a lane r
 by side: the first lane on the first GPU, the second on the second, and so on in turn. The lanes of one GPU share its
 cores, and give each other turns to time. FOLDER gets `lanes/` with the output of each, `models.jsonl`,
 `fuselight-tuned.json` and `replays.jsonl`; of a lane that is cut off after `--seconds`, what it has written by then.
-What comes after `--` goes to each command. `merge` adds folders to the results in PAGES (`tuning.jsonl`,
-`fuselight-tuned.json`), the latest last.
+What comes after `--` goes to each command. `merge` adds folders, also those of benchmarks.tuning_goal, to the results
+in PAGES (`tuning.jsonl`, `fuselight-tuned.json`), the latest last.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cores import allowed_cores
 from fuselight import tuned_file
 
-_ROWS, _REPLAYS, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "tuning.jsonl"
+_ROWS, REPLAYS, ALONE, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "alone.jsonl", "tuning.jsonl"
+_OF_ALONE = "device", "torch", "us", "first", "seconds"
+"""What a row keeps of its model's compile with max-autotune and nothing beside it (benchmarks.tuning_goal)."""
 _SEARCHES = "benchmarks.tune_models"
 _LEAST_SECONDS = 20.0
 """A command that has less time left is not started."""
@@ -112,7 +115,7 @@ def replays(
         "--models",
         text,
         "--out",
-        str(out / _REPLAYS),
+        str(out / REPLAYS),
         "--minutes",
         f"{max(seconds - 100, seconds / 2) / 60:.2f}",
     )
@@ -121,8 +124,8 @@ def replays(
 
 def lanes_of(commands: Sequence[Sequence[tuple[str, ...]]]) -> list[Lane]:
     """The lanes, in turn on the GPUs of this machine, each of which has its share of the cores."""
-    gpus = _gpus() or [""]
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    gpus = usable_gpus()
+    cores = allowed_cores()
     share = max(1, len(cores) // len(gpus))
     made = []
     for number, of_lane in enumerate(commands):
@@ -132,8 +135,12 @@ def lanes_of(commands: Sequence[Sequence[tuple[str, ...]]]) -> list[Lane]:
     return made
 
 
+def usable_gpus() -> list[str]:
+    """The GPUs that may be used, as CUDA_VISIBLE_DEVICES names them; one empty name without a GPU."""
+    return _gpus() or [""]
+
+
 def _gpus() -> list[str]:
-    """The GPUs that may be used, as CUDA_VISIBLE_DEVICES names them."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
         return [one for one in allowed.split(",") if one]
@@ -187,25 +194,29 @@ def _run(command: Sequence[str], environment: Mapping[str, str], cores: frozense
 
 def collect(folder: Path) -> None:
     """Put the output of all lanes into the folder itself."""
-    for name in (_ROWS, _REPLAYS):
-        rows = list(_rows_of([folder / name, *sorted((folder / "lanes").glob(f"*/{name}"))]).values())
+    for name in (_ROWS, REPLAYS, ALONE):
+        rows = list(rows_of([folder / name, *sorted((folder / "lanes").glob(f"*/{name}"))]).values())
         _write_rows(folder / name, rows)
     _keep(folder, sorted((folder / "lanes").glob(f"*/{tuned_file.NAME}")))
 
 
 def merged(pages: Path, folders: Iterable[Path]) -> str:
     """Add folders to the results in `pages`; returns which rows changed. The order of the rows stays."""
-    rows = _rows_of([pages / _PAGE_ROWS])
+    rows = rows_of([pages / _PAGE_ROWS])
     changed: dict[str, list[str]] = {}
     for folder in folders:
-        for name, row in _rows_of([folder / _ROWS]).items():
+        for name, row in rows_of([folder / _ROWS]).items():
             if "failure" not in row and _started(row) >= _started(rows.get(name, {})):
                 rows[name] = {**row, "replayed": {}}  # an earlier replay is that of another result
                 changed.setdefault(name, []).append("searched")
-        for name, row in _rows_of([folder / _REPLAYS]).items():
+        for name, row in rows_of([folder / REPLAYS]).items():
             if name in rows:
                 rows[name] = {**rows[name], "replayed": row}
                 changed.setdefault(name, []).append("replayed")
+        for name, row in rows_of([folder / ALONE]).items():
+            if name in rows and rows[name].get("made", {}).get("device") == row["device"]:
+                rows[name] = {**rows[name], "alone": {key: row[key] for key in _OF_ALONE}}
+                changed.setdefault(name, []).append("max-autotune alone")
         _keep(pages, [folder / tuned_file.NAME])
     _write_rows(pages / _PAGE_ROWS, list(rows.values()))
     return "\n".join(f"{name}: {', '.join(what)}" for name, what in changed.items())
@@ -227,7 +238,7 @@ def _keep(folder: Path, files: Iterable[Path]) -> None:
             tuned_file.keep(folder / tuned_file.NAME, later)
 
 
-def _rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+def rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """The last row of each model, the last decision if it has one; a line that was cut off is ignored."""
     found: dict[str, dict[str, Any]] = {}
     for path in files:

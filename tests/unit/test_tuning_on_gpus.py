@@ -174,6 +174,19 @@ def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:
     assert _read(pages / "tuning.jsonl") == [{"model": "a", "seconds": 3, "replayed": {}}]
 
 
+def test_a_compile_alone_is_added_to_a_search_on_the_same_device(tmp_path: Path) -> None:
+    pages, run = tmp_path / "pages", tmp_path / "run"
+    made = {"made": {"device": "H100"}}
+    _write(pages / "tuning.jsonl", {"model": "a", **made}, {"model": "b", "made": {"device": "H200"}})
+    row = {"device": "H100", "torch": "2.11", "us": 50.0, "first": 60.0, "seconds": 70.0}
+    _write(run / "alone.jsonl", *({"model": name, **row, "kernels": {"gemm": {}}} for name in "abc"))
+    assert merged(pages, [run]) == "a: max-autotune alone"
+    assert _read(pages / "tuning.jsonl") == [
+        {"model": "a", **made, "alone": row},
+        {"model": "b", "made": {"device": "H200"}},
+    ]
+
+
 def test_replays_leave_time_to_write_what_is_ready(tmp_path: Path) -> None:
     ((*command,),) = replays("a,b", tmp_path, 0, ["--processes", "3"], 540.0)
     assert command[:2] == ["benchmarks.replay", str(tmp_path)]

@@ -17,6 +17,7 @@ import torch._inductor.output_code
 from fuselight import dynamo
 from fuselight.report import Culprit, Failure
 from fuselight.torch_api import errors
+from fuselight.worker.benchmark import in_their_kind
 
 TREES = torch._inductor.cudagraph_trees
 OUTPUT_CODE = torch._inductor.output_code.__file__
@@ -131,6 +132,15 @@ def test_an_overwritten_cuda_graph_result_is_a_user_failure(
     assert (failure.culprit, failure.kind) == (Culprit.USER, "exception")
     assert "torch.compiler.cudagraph_mark_step_begin()" in failure.next_step
     assert "Clone" in failure.next_step
+
+
+def test_blocks_with_cuda_graphs_are_the_configurations_failure(model: str, tmp_path: Path) -> None:
+    failure = ended(RuntimeError(OVERWRITTEN), (str(tmp_path),), model)
+    blocks = in_their_kind(failure, "default+triton.cudagraphs=True+blocks")
+    assert (blocks.culprit, blocks.kind) == (Culprit.USER, "configuration")
+    assert "overwrote the results" in blocks.message
+    assert "`+blocks`" in blocks.next_step
+    assert in_their_kind(failure, "default+triton.cudagraphs=True") == failure
 
 
 def test_torch_has_these_words_and_this_function() -> None:

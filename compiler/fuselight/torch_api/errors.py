@@ -24,7 +24,8 @@ INDUCTOR = os.path.join(os.path.dirname(torch.__file__), "_inductor", "")
 _ASKED = os.path.join(INDUCTOR, "__init__.py")
 """Functions that users call: what these refuse was asked for."""
 _CUDA_GRAPHS = os.path.join(INDUCTOR, "cudagraph_")
-_OVERWRITTEN = "overwritten by a subsequent run"
+OVERWRITTEN = "overwritten by a subsequent run"
+"""Words of torch's error about a result of a CUDA graph: it has no type of its own."""
 
 
 class _Never(BaseException):
@@ -67,7 +68,7 @@ def is_of_cuda_graphs(path: str) -> bool:
 
 def is_overwritten(error: BaseException) -> bool:
     """Whether what a CUDA graph gave was read after a later replay wrote over it: torch has words alone for it."""
-    return isinstance(error, RuntimeError) and _OVERWRITTEN in str(error)
+    return isinstance(error, RuntimeError) and OVERWRITTEN in str(error)
 
 
 def capture_again(reason: str) -> BaseException | None:

@@ -24,6 +24,7 @@ from fuselight.configurations import EAGER, ConfigurationError, parse_configurat
 from fuselight.measure import timing
 from fuselight.measure.coordinator import EndedError, Measuring
 from fuselight.report import Culprit, Failure, Measured, Report, innermost_user_frame
+from fuselight.torch_api import errors
 from fuselight.worker import children, configuration, process, run_failures, wire
 from fuselight.worker.state import ChildJob, RunState, keep
 
@@ -254,10 +255,11 @@ class ConfigurationProcess:
         status = self._process.wait(_LEAVES)
         report = self._read_report("answer.json") or self._read_report("partial.json")
         if report is not None and report.failures:
-            return _in_their_kind(report.failures[-1])
+            return in_their_kind(report.failures[-1], self.name)
         phase = "measure"
         if status is None:  # it goes on, without the channel
-            return _in_their_kind(run_failures.descriptors_failure(self.job.request, phase, None, ()))
+            lost = run_failures.descriptors_failure(self.job.request, phase, None, ())
+            return in_their_kind(lost, self.name)
         if status < 0:
             return run_failures.signal_failure(-status, (), phase, None)
         if status == run_failures.OUT_OF_MEMORY:
@@ -284,7 +286,7 @@ class ConfigurationProcess:
             return None  # it has written none, or was ended while it did
 
 
-def _in_their_kind(failure: Failure) -> Failure:
+def in_their_kind(failure: Failure, configuration: str) -> Failure:
     """Classify a torch failure by its remedy: out of memory may succeed after the other processes have ended."""
     if _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message:
         return replace(failure, kind="memory")
@@ -299,6 +301,14 @@ def _in_their_kind(failure: Failure) -> Failure:
         return replace(
             failure, culprit=Culprit.USER, kind="configuration", message=message, next_step=next_step
         )
+    if errors.OVERWRITTEN in failure.message and parse_configuration(configuration).blocks:
+        message = (
+            "each call of a block overwrote the results of the one before: it has CUDA graphs of its own"
+        )
+        return replace(
+            failure, culprit=Culprit.USER, kind="configuration", message=message,
+            next_step="leave either `+blocks` or the CUDA graphs out of the configuration",
+        )  # fmt: skip
     if _NO_COMPILER in failure.message:
         return replace(failure, culprit=Culprit.ENVIRONMENT, kind="toolchain", next_step=_EXAMINE)
     return failure

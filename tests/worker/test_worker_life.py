@@ -159,7 +159,7 @@ def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_ho
 
 def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     """Also each configuration of a benchmark. A process takes five seconds to import torch."""
-    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
+    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1", "PYTHONUNBUFFERED": ""})
     assert not live.do(live.worker.start()).forks
     print_pid = "import os\nprint(os.getpid())\n" + GOOD
     sleeps = print_pid.replace("os\n", "os, time\n", 1).replace(
@@ -179,6 +179,9 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     pids = [one.output.stdout.split() for one in (first, timed) if one.output is not None]
     assert list(map(len, pids)) == [1, 2], [one.output for one in (first, timed)]
     assert len({*itertools.chain(*pids)}) == 3
+    crashed = live.analyse("import os\nprint('before')\nos.kill(os.getpid(), 9)\n" + GOOD)
+    assert crashed.output is not None
+    assert crashed.output.stdout == "before\n"
     edited = EditedRun(live, GOOD)
     assert {line for line, _ in breaks(edited.edit("return", "print(0); return", "f"))} == {4}
     assert breaks(edited.edit("x.sin()", "x.cos()", "f")) == []

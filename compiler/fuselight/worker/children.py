@@ -311,13 +311,7 @@ def become_run(host: int, pipes: Pipes, close: Iterable[int]) -> None:
     for ours, standard in ((null, 0), (pipes.stdout[1], 1), (pipes.stderr[1], 2)):
         os.dup2(ours, standard)
         os.close(ours)
-    # New streams: line-buffered, so that a crash loses nothing, and raising nothing for odd text.
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        stream = open(  # noqa: SIM115 - open until the end
-            descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-        )
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+    process.open_line_buffered_output()
 
 
 def spawn_process(

@@ -36,6 +36,19 @@ def flush_output() -> None:
             stream.flush()
 
 
+def open_line_buffered_output() -> None:
+    """Give descriptors 1 and 2 new streams: a crash loses no whole line, and odd text raises nothing.
+
+    A line is written at once, also with `python -u`: lines of several processes are never mixed.
+    """
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = open(  # noqa: SIM115 - open until the end
+            descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
 def _prctl(option: int, value: int | ctypes.c_ulong) -> None:
     if not sys.platform.startswith("linux"):
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 from fuselight.codec import DecodeError
 from fuselight.protocol import RunRequest, from_json
-from fuselight.worker import warm, wire
+from fuselight.worker import process, warm, wire
 
 
 def main(
@@ -24,6 +24,7 @@ def main(
     """
     for inherited in (descriptor, *(() if requests is None else (requests,))):
         os.set_inheritable(inherited, False)  # noqa: FBT003 - the one form that os has
+    process.open_line_buffered_output()
     try:
         warm.warm_up(forks=False)
     finally:  # also where no run can work: the host must be able to hand the job over, and hears of the exit

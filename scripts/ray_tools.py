@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bootstrap import keep_installed_bytecode
+from bootstrap import install_locked, keep_installed_bytecode
 from node_tools import CACHE, ROOT, Unavailable
 
 if TYPE_CHECKING:
@@ -34,16 +34,9 @@ def ensure_ray(environment: Environment) -> Path:
         return python
     print(f"setting up Ray in {home.relative_to(ROOT)} (80 MB, once)", flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    # The environment's pip installs into it: a copy of pip would take 5 seconds.
-    _run(home, [str(environment.python), "-m", "venv", "--without-pip", str(home)])
-    _run(
-        home,
-        [
-            *(str(environment.python), "-m", "pip", "--python", str(python)),
-            *("--disable-pip-version-check", "install", "--no-compile"),
-            *("--retries", "1", "--timeout", "30", "--require-hashes", "-r", str(RAY_LOCK)),
-        ],
-    )
+    # The environment's uv or pip installs into it: a copy of pip would take 5 seconds.
+    _check(home, _run([str(environment.python), "-m", "venv", "--without-pip", str(home)]))
+    _check(home, install_locked(python, RAY_LOCK, installer=environment.python))
     base, site = (
         subprocess.run([str(one), "-c", _SITE], check=True, capture_output=True, text=True).stdout.strip()
         for one in (environment.python, python)
@@ -55,8 +48,8 @@ def ensure_ray(environment: Environment) -> Path:
     return python
 
 
-def _run(home: Path, command: list[str]) -> None:
-    done = subprocess.run(
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         command,
         check=False,
         stdin=subprocess.DEVNULL,
@@ -64,7 +57,10 @@ def _run(home: Path, command: list[str]) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def _check(home: Path, done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode != 0:
         shutil.rmtree(home, ignore_errors=True)
         last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        raise Unavailable(f"Ray cannot be installed ({' '.join(command[1:4])}): {last}")
+        raise Unavailable(f"Ray cannot be installed ({' '.join(map(str, done.args[1:4]))}): {last}")

@@ -161,10 +161,8 @@ def _pytest(
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
     plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
-    variables = environment.variables()
+    variables = _variables(environment)
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    # OpenMP threads that wait for work would keep a processor busy, which another process of the tests needs.
-    variables.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     command = [
         str(environment.python),
         "-m",
@@ -265,8 +263,15 @@ def script_ring(
     )
 
 
-def _shown(command: Sequence[str], environment: Environment) -> int:
+def _variables(environment: Environment) -> dict[str, str]:
     variables = environment.variables()
+    # OpenMP threads that wait for work would keep a processor busy, which another process of the tests needs.
+    variables.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    return variables
+
+
+def _shown(command: Sequence[str], environment: Environment) -> int:
+    variables = _variables(environment)
     return subprocess.run(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, check=False).returncode
 
 
@@ -275,7 +280,7 @@ def _shown_at_the_end(command: Sequence[str], environment: Environment, log: Pat
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=environment.variables(),
+            env=_variables(environment),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch._inductor.utils import run_and_get_code
 
 import fuselight
@@ -269,6 +270,47 @@ def test_changed_weights_give_their_own_results_and_are_reported_once(*, dynamic
     (text,) = said
     assert "weights have changed" in text
     assert "torch._dynamo.reset()" in text
+
+
+def train(model: torch.nn.Module, x: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+    with torch.enable_grad():
+        model(x).sum().backward()
+    optimizer.step()
+
+
+@pytest.mark.usefixtures("no_inductor")
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad])
+def test_a_fused_step_which_torch_counts_as_no_change_is_noticed(kind: Any) -> None:
+    model, x = model_and_input()
+    other, said = copy.deepcopy(model), list[str]()
+    run = compiled(model, backend=freezing(said))
+    run(x)
+    train(other, x, kind(other.parameters(), lr=0.1, fused=True))
+    torch.testing.assert_close(run(x), model(x))
+    assert not said, "the step of another model's optimizer"
+    count = model.line.weight._version
+    train(model, x, kind(model.parameters(), lr=0.1, fused=True))
+    assert model.line.weight._version == count, "the reason for this test"
+    torch.testing.assert_close(run(x), model(x))
+    (text,) = said
+    assert "weights have changed" in text
+    torch._dynamo.reset()
+    torch.testing.assert_close(run(x), model(x))
+    assert len(said) == 1
+
+
+@pytest.mark.usefixtures("no_inductor")
+def test_a_compiled_optimizer_beside_frozen_weights_is_compiled_once() -> None:
+    model, x = model_and_input()
+    run = compiled(model, backend=freezing())
+    run(x)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    counter = torch._dynamo.testing.CompileCounter()
+    optimizer.step = torch.compile(optimizer.step, backend=counter)  # type: ignore[method-assign]
+    for _ in range(3):
+        train(model, x, optimizer)
+    assert counter.frame_count == 1
+    torch.testing.assert_close(run(x), model(x))
 
 
 @pytest.mark.usefixtures("no_inductor")

@@ -6,16 +6,20 @@ parameters are inputs, nothing is frozen, and CUDA graphs copy every one of them
 parameters and buffers are put back into the module before Inductor sees the graph.
 
 Invariant: results are those of the tensors that a call brings. Each call compares them with the frozen ones, and their
-counts of in-place changes; where they differ, it runs code that was compiled without freezing.
+counts of in-place changes; where they differ, it runs code that was compiled without freezing. So it does after a step
+of an optimizer that has one of them: the kernels of `fused=True` change weights without counting it.
 """
 
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from fuselight.torch_api import captured_graphs, module_tensors
 
@@ -33,6 +37,8 @@ _OTHERS = (
     "code), so the graph is also compiled without freezing. Compile the whole model instead of its blocks, or call "
     "torch._dynamo.reset() after the change"
 )
+_watching: Any = None
+"""What torch returned for the hook that watches optimizers; None before the first weights are frozen."""
 _count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 
 
@@ -111,11 +117,26 @@ class FreezingBackend:
 class FrozenWeights:
     """The tensors that a graph was frozen with, and how often each was changed in place by then."""
 
+    watched: ClassVar[weakref.WeakSet[FrozenWeights]] = weakref.WeakSet()
+    """Those of all graphs in use: a hook of torch for every optimizer is told of each step."""
+
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.tensors = tuple(tensors)
         self.counted = self.tensors
         """Those that are constants."""
         self.counts = list(map(_count, self.counted))
+        self.are_trained = False
+        """Whether an optimizer that has one of them has made a step."""
+        _watch_optimizers()
+        self.watched.add(self)
+
+    def are_changed(self) -> bool:
+        """Whether one of the constants may have other values than those it was frozen with."""
+        return self.are_trained or list(map(_count, self.counted)) != self.counts
+
+    def see_step(self, trained: AbstractSet[int]) -> None:
+        """Take in the step of an optimizer, which has the tensors with these identities."""
+        self.are_trained = self.are_trained or any(id(one) in trained for one in self.counted)
 
     def leave_out_changed(self) -> None:
         """After the first call: a tensor that has changed by now is changed by the graph itself, and so no constant.
@@ -124,6 +145,22 @@ class FrozenWeights:
         """
         kept = [one for one, count in zip(self.counted, self.counts, strict=True) if _count(one) == count]
         self.counted, self.counts = tuple(kept), list(map(_count, kept))
+
+
+def _watch_optimizers() -> None:
+    """Have every optimizer of this process say when it has made a step."""
+    global _watching  # noqa: PLW0603 - hooks are the process's
+    if _watching is None:
+        _watching = register_optimizer_step_post_hook(_after_step)
+
+
+def _after_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Tell the frozen weights of a step. A compiled one counts its changes itself, and Dynamo must find nothing here."""
+    if torch.compiler.is_compiling():
+        return
+    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    for weights in tuple(FrozenWeights.watched):
+        weights.see_step(trained)
 
 
 class UnfrozenGraph:
@@ -168,7 +205,7 @@ def _checked(
         nonlocal called, changed
         if not all(map(operator.is_, held(args), tensors)):
             return otherwise(_OTHERS, args)
-        if changed or list(map(_count, weights.counted)) != weights.counts:
+        if changed or weights.are_changed():
             changed = True
             return otherwise(_CHANGED, args)
         found = run(*others(args))

@@ -46,6 +46,41 @@ def tune(live: LiveWorker, source: str = MODEL, **plan: object) -> Report:
     return outcome.report
 
 
+CHANGES_ITSELF = """\
+import os
+import helper
+import torch
+
+print(f"sum: {helper.SCALE + 10}")
+with open(helper.__file__, "w") as file:
+    file.write("SCALE = 2\\n")
+if os.path.exists(__file__):
+    os.unlink(__file__)
+
+
+# fuselight: Net()(f32[4])
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * helper.SCALE
+"""
+
+
+def test_every_candidate_runs_the_text_from_the_start_of_the_search(live: LiveWorker) -> None:
+    (live.folder / "helper.py").write_text("SCALE = 1\n")
+    report = tune(live, CHANGES_ITSELF, candidates=("default+max_fusion_size=63",), only=True, seconds=0.05)
+    assert report.output is not None
+    said = report.output.stdout.split("\n")
+    assert len(said) > 3
+    assert set(said) == {"sum: 11", ""}
+    tuned = report.tuned
+    assert tuned is not None
+    assert not [row.configuration.failure for row in tuned.candidates if row.configuration.failure]
+    (note,) = [note for note in tuned.notes if "changed during the search" in note]
+    assert "`model.py`" in note
+    assert "`helper.py`" in note
+    (live.folder / "model.py").write_text("")
+
+
 def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
     report = tune(live, candidates=(FREEZING,), only=True)
     assert report.tier is Tier.TUNED

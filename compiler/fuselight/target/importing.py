@@ -1,6 +1,7 @@
 """Import the user's file as the editor has it: unsaved buffers count, and workspace modules come from their source.
 
-Invariant: for a module of the workspace the text that runs is the overlay's, else the file's as it is now. No cached
+Invariant: for a module of the workspace the text that runs is the overlay's, else the file's as it is now, or as it was
+when the first process of the same measurement read it. No cached
 bytecode is read for them, because a `.pyc` is matched by size and whole second of change: two quick saves of the same
 length would run the older text. `sys.path`, `__name__` and `sys.argv` are as `python file.py` would set them.
 """
@@ -8,6 +9,7 @@ length would run the older text. `sys.path`, `__name__` and `sys.argv` are as `p
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -16,12 +18,13 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.report import Note, data_key, is_user_file
 from fuselight.target.devices import redirect_devices
+from fuselight.target.kept_texts import kept_text
 
 _NEVER_SHADOWED = frozenset({"torch", "fuselight"})
 """Without the real ones there is no run; the user's file of that name would end theirs, too."""
@@ -41,6 +44,15 @@ class Sources:
     texts: dict[str, bytes] = field(default_factory=dict)
     """Those texts, if `keeps_texts`."""
     keeps_texts: bool = False
+    kept: str = ""
+    """Folder of the texts that all processes of a measurement run (`kept_texts`); empty for a process alone."""
+
+    def text_of(self, path: str, read: Callable[[], bytes]) -> bytes:
+        """The text of a workspace file. `read` reads it from the disk, and its exceptions are raised."""
+        text = self.overlays.get(path)
+        if text is not None:
+            return text.encode("utf-8", "surrogatepass")
+        return kept_text(self.kept, path, read) if self.kept else read()
 
     def is_users(self, path: str) -> bool:
         """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
@@ -55,8 +67,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._sources = sources
 
     def get_data(self, path: str) -> bytes:
-        text = self._sources.overlays.get(path)
-        return super().get_data(path) if text is None else text.encode("utf-8", "surrogatepass")
+        return self._sources.text_of(path, lambda: super(_Loader, self).get_data(path))
 
     def get_code(self, fullname: str) -> types.CodeType:
         path = self.get_filename(fullname)
@@ -68,6 +79,9 @@ def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     sources.files[path] = data_key(data)
     if sources.keeps_texts:
         sources.texts[path] = data
+    if sources.kept:
+        with contextlib.suppress(SyntaxError, UnicodeDecodeError):  # which compiling it raises
+            _show(path, importlib.util.decode_source(data))
     source: Any = data
     if sources.redirect and b"cuda" in data:
         source = ast.parse(data, path)
@@ -122,8 +136,12 @@ def install(sources: Sources) -> None:
     sys.meta_path.insert(0, _ImportFinder(sources))
     importlib.invalidate_caches()
     for path, text in sources.overlays.items():
-        # No time of change: linecache then never goes back to the disk for it.
-        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        _show(path, text)
+
+
+def _show(path: str, text: str) -> None:
+    """Have tracebacks show the lines of a text. Without a time of change linecache never goes back to the disk."""
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
 
 
 def module_place(path: str) -> tuple[str, str]:

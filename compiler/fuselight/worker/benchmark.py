@@ -26,7 +26,7 @@ from fuselight.measure.coordinator import EndedError, Measuring
 from fuselight.report import Culprit, Failure, Measured, Report, innermost_user_frame
 from fuselight.torch_api import errors
 from fuselight.worker import children, configuration, process, run_failures, wire
-from fuselight.worker.state import ChildJob, RunState, keep
+from fuselight.worker.state import ChildJob, RunState, keep, kept_folder
 
 _LEAVES = 10.0
 """Seconds that a process has to exit after its last order."""
@@ -168,7 +168,7 @@ class ConfigurationProcess:
         self._directory = tempfile.mkdtemp(prefix="configuration-", dir=self.job.directory)
         pipe: Any = multiprocessing.Pipe()  # of another type on Windows
         self._channel, theirs = pipe
-        job = replace(self.job, directory=self._directory)
+        job = replace(self.job, directory=self._directory, kept_texts=kept_folder(self._directory))
         start = _fork if job.forked else _spawn
         with theirs:
             self._process = start(job, self.name, theirs)

@@ -102,7 +102,9 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     redirect = not forks and not torch.cuda.is_available()
-    sources = importing.Sources(request.roots, request.overlays, redirect=redirect, keeps_texts=is_live)
+    sources = importing.Sources(
+        request.roots, request.overlays, redirect=redirect, keeps_texts=is_live, kept=job.kept_texts
+    )
     state: RunState
     run_failures.note_exit(
         torch.compiler.disable(lambda status, frame: _exited(state, status, frame))  # type: ignore[no-untyped-call]

@@ -31,7 +31,7 @@ def main(
         data = _read_job()
     if data is None:
         return 1
-    from fuselight.worker.state import ChildJob  # noqa: PLC0415 - loads torch
+    from fuselight.worker.state import ChildJob, kept_folder  # noqa: PLC0415 - loads torch
 
     request = from_json(data["request"])
     if not isinstance(request, RunRequest):
@@ -50,7 +50,7 @@ def main(
         from fuselight.worker import configuration  # noqa: PLC0415 - loads torch
 
         # It tells no progress of its own: the pipe for that is its coordinator's.
-        job = ChildJob(request, directory, started_with, progress=-1)
+        job = ChildJob(request, directory, started_with, progress=-1, kept_texts=kept_folder(directory))
         configuration.main(job, data["name"], Connection(descriptor), os.getppid())
     return 1
 

@@ -172,6 +172,8 @@ class ChildJob:
     """Why this run must use fake tensors, None if it may use real ones."""
     requests: int | None = None
     """Descriptor of the pipe from which a live run reads what it is asked; None for other runs."""
+    kept_texts: str = ""
+    """Folder of the texts that all processes of a measurement run; empty for other runs."""
     loaded: Loaded | None = None
     """What the host had loaded before it forked; None for a fresh process."""
 
@@ -184,6 +186,11 @@ class ChildJob:
     def forked(self) -> bool:
         """Whether its process is a fork of the host and may fork others; otherwise each process starts fresh."""
         return self.threads is not None
+
+
+def kept_folder(directory: str) -> str:
+    """Where the processes of a measurement keep the texts that they run, beside the folder of each."""
+    return os.path.join(os.path.dirname(directory), "texts")
 
 
 @dataclass

@@ -32,7 +32,7 @@ from fuselight.measure import timing
 from fuselight.measure.coordinator import FLOAT64
 from fuselight.measure.machine import processor
 from fuselight.protocol import MeasurePlan, MeasureRequest, TunePlan, TuneRequest
-from fuselight.report import Culprit, Failure, Tuned, TunedGraph, TunedResult
+from fuselight.report import Culprit, Failure, Tuned, TunedGraph, TunedResult, data_key
 from fuselight.torch_api import settings
 from fuselight.tune.coordinator import Search
 from fuselight.tune.knobs import CPU, GPU
@@ -71,6 +71,29 @@ def tune(state: RunState) -> None:
         state.tuned = state.tuned or search.tuned()
         state.libraries.extend(searching.libraries())
         _explain(state)
+        _note_changes(state)
+
+
+def _note_changes(state: RunState) -> None:
+    """Say which files were saved or removed during the search: it has run their texts as they were at its start."""
+    report, tuned = state.merged, state.tuned
+    if report is None or tuned is None:
+        return
+    own = [path for path in report.files if path not in state.job.request.overlays]
+    changed = [os.path.basename(path) for path in own if _key_of(path) != report.files[path]]
+    if changed:
+        names = ", ".join(f"`{name}`" for name in changed)
+        note = f"{names} changed during the search, which measured the text from its start"
+        state.tuned = replace(tuned, notes=(*tuned.notes, note))
+
+
+def _key_of(path: str) -> str:
+    """The key of a file's text; empty if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return data_key(file.read())
+    except OSError:
+        return ""
 
 
 class _Searching:

@@ -474,6 +474,8 @@ def test_a_search_that_is_ended_early_keeps_the_best_so_far() -> None:
     assert early
     assert early[0].result is not None
     assert early[0].result.configuration == GRAPHS
+    assert early[0].result.gain_low == 1, "no race has confirmed it"
+    assert early[0].result.us * early[0].result.gain == pytest.approx(early[0].result.default_us)
 
 
 OPTIONS = tuple(f"{name}=True" for name in fake_search.OPTIONS)

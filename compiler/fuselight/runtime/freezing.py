@@ -118,7 +118,7 @@ class FrozenWeights:
     """The tensors that a graph was frozen with, and how often each was changed in place by then."""
 
     watched: ClassVar[weakref.WeakSet[FrozenWeights]] = weakref.WeakSet()
-    """Those of all graphs in use: a hook of torch for every optimizer is told of each step."""
+    """Those of all graphs in use, for the hook that torch calls after each step of an optimizer."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.tensors = tuple(tensors)
@@ -155,7 +155,7 @@ def _watch_optimizers() -> None:
 
 
 def _after_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Tell the frozen weights of a step. A compiled one counts its changes itself, and Dynamo must find nothing here."""
+    """Tell the frozen weights of a step. A compiled one counts its changes, and Dynamo must find nothing here."""
     if torch.compiler.is_compiling():
         return
     trained = {id(one) for group in optimizer.param_groups for one in group["params"]}

@@ -13,7 +13,8 @@ from fuselight.tune.trial import Trial
 def summary(trial: Trial, pool: TrialPool, confirmed: Confirmation | None) -> TunedResult:
     """The result of a trial, without what only the plan and the process of the winner know.
 
-    Times are of the confirming race if there was one, else of the races before it.
+    Times are of the confirming race if there was one. Else they are the gain in the last race and the time of `default`
+    over all races: those of a race that the machine disturbed say nothing by themselves.
     """
     made = TunedResult(
         file="",
@@ -28,6 +29,8 @@ def summary(trial: Trial, pool: TrialPool, confirmed: Confirmation | None) -> Tu
         gain=trial.gain or 1.0,
         accuracy=accuracy_words(trial.row.accuracy),
     )
+    if confirmed is None and trial is not pool.default:
+        return replace(made, us=made.default_us / made.gain)
     if confirmed is None:
         return made
     return replace(

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
 
-STOPPED = "stopped: the search ended early, and kept the best configuration that was confirmed"
-STOPPED_EARLY = "stopped: no configuration was confirmed yet, so nothing was written"
+STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
+STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothing was written"
 
 
 @dataclass

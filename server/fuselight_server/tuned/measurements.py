@@ -35,6 +35,12 @@ def has_decision(tuned: Tuned) -> bool:
     return tuned.result is not None
 
 
+def is_confirmed(tuned: Tuned) -> bool:
+    """Whether the result needs no confirming race, or has won one: that of a search that was ended early has not."""
+    result = tuned.result
+    return result is not None and (result.configuration == DEFAULT or tuned.confirmation is not None)
+
+
 def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
     """The time of `base` divided by that of a candidate, median over the rounds that have both; None if unknown."""
     if name == base:

@@ -197,7 +197,7 @@ def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Json:
         "name": row.name,
         "label": words.configuration_label(row.name, one.knobs),
         "outcome": one.outcome.value,
-        "outcome_words": words.OUTCOMES[one.outcome],
+        "outcome_words": words.outcome_words(one),
         "why": _why(one),
         "us": timing.median_us if timing is not None else None,
         "spread": spread_of(timing) if timing is not None else None,

@@ -13,7 +13,14 @@ from fuselight.tune.knobs import KNOBS
 from fuselight_server.formatting import format_list, format_percent, format_ratio, format_time
 from fuselight_server.measured.timing_stats import clock_of, timing_of
 from fuselight_server.measured.words import device
-from fuselight_server.tuned.measurements import DEFAULT, as_measured, candidate_of, eager_gain, has_decision
+from fuselight_server.tuned.measurements import (
+    DEFAULT,
+    as_measured,
+    candidate_of,
+    eager_gain,
+    has_decision,
+    is_confirmed,
+)
 
 if TYPE_CHECKING:
     from fuselight.report import Knob, TuneCandidate, Tuned, TunedResult
@@ -132,6 +139,13 @@ def ceiling_words(knob: Knob) -> str:
     return f"at most {format_ratio(knob.ceiling)}: {us}{bound}"
 
 
+def outcome_words(candidate: TuneCandidate) -> str:
+    """What became of a candidate. One that raced until the search was ended early has no outcome."""
+    if candidate.outcome is TuneOutcome.UNFINISHED and candidate.stage:
+        return "measured, not decided"
+    return OUTCOMES[candidate.outcome]
+
+
 def why_skipped(skip: Skip | None, detail: str) -> str:
     """The reason for not trying something; empty if it was tried."""
     if skip is None:
@@ -154,7 +168,8 @@ def lens_words(tuned: Tuned) -> str:
         return "Tuned: no decision"
     if result.configuration == "default":
         return "Tuned: eager is faster" if _eager_words(tuned) else "Tuned: default is fastest"
-    return f"Tuned: {format_ratio(result.gain)} over default"
+    confirmed = "" if is_confirmed(tuned) else ", not confirmed"
+    return f"Tuned: {format_ratio(result.gain)} over default{confirmed}"
 
 
 def headline(tuned: Tuned) -> str:
@@ -166,6 +181,8 @@ def headline(tuned: Tuned) -> str:
         return _eager_words(tuned) or _default_words(tuned)
     winner = candidate_of(tuned, tuned.winner)
     name = configuration_label(result.configuration, winner.knobs if winner is not None else ())
+    if not is_confirmed(tuned):
+        return f"best so far: {name}, {gain_words(result)}, not confirmed"
     times = f"{format_time(result.us)} a call instead of {format_time(result.default_us)}"
     return f"{name}: {gain_words(result)}, {times}"
 

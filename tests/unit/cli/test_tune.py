@@ -251,17 +251,18 @@ class InterruptedWorker(AnsweringWorker):
         raise AssertionError("it was not interrupted")
 
 
-def test_an_interrupted_search_keeps_what_was_confirmed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = InterruptedWorker(answer(model), partial=search(of={"finished": False}))
+def test_an_interrupted_search_keeps_the_best_so_far(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = InterruptedWorker(answer(model), partial=search(of={"finished": False, "confirmation": None}))
     done = tune(monkeypatch, worker)
     assert worker.canceled
     assert done.exit_code == 130
-    assert "kept the best configuration that was confirmed" in done.stderr
-    assert "CUDA graphs and coordinate descent: 1.60×" in done.stdout
+    assert "kept the best configuration so far, which is not confirmed" in done.stderr
+    assert "best so far: CUDA graphs and coordinate descent, 1.60×" in done.stdout
+    assert "a call instead of" not in done.stdout
     assert model.with_name(tuned_file.NAME).exists()
 
 
-def test_what_was_not_confirmed_is_shown_and_not_written(
+def test_a_leader_without_what_a_replay_needs_is_shown_and_not_written(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = InterruptedWorker(answer(model), partial=replace(search(), tuned=undecided()))

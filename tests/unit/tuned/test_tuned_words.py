@@ -29,6 +29,12 @@ def test_a_knob_that_is_not_known_is_shown_by_its_name() -> None:
     assert words.configuration_label("default+x=1", ()) == "default+x=1"
 
 
+def test_a_candidate_that_raced_until_the_end_is_not_decided() -> None:
+    raced = replace(tuned().candidates[-1], outcome=TuneOutcome.UNFINISHED, stage=3)
+    assert words.outcome_words(raced) == "measured, not decided"
+    assert words.outcome_words(replace(raced, stage=0)) == "not measured in time"
+
+
 def test_the_headline_says_what_was_gained() -> None:
     assert words.headline(tuned()) == (
         "CUDA graphs and coordinate descent: 1.60× over default (at least 1.55×), 250 µs a call instead of 400 µs"
@@ -39,6 +45,11 @@ def test_the_headline_says_what_was_gained() -> None:
     assert words.headline(undecided()) == (
         "best so far: CUDA graphs and coordinate descent, 1.60× over default, not confirmed"
     )
+    kept = tuned(finished=False, confirmation=None)
+    assert words.headline(kept) == (
+        "best so far: CUDA graphs and coordinate descent, 1.60× over default (at least 1.55×), not confirmed"
+    )
+    assert words.lens_words(kept) == "Tuned: 1.60× over default, not confirmed"
     assert words.headline(undecided(winner="default")) == "no decision yet"
     only_default = default_won().candidates[:2]
     assert words.headline(default_won(candidates=only_default)).endswith(

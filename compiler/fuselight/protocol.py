@@ -150,6 +150,8 @@ class TunePlan:
     """Approximate duration of one configuration's timed calls in the confirming race."""
     limit_seconds: float = 600.0
     """Time limit of one configuration, beyond which it fails whatever the budget; 0 means no limit."""
+    memory_mb: int = 0
+    """Memory limit of one configuration with all that it has started, in MiB, beyond which it fails; 0 means none."""
     jobs: int = 0
     """Compiles that run side by side; 0: as many as the cores and the memory allow."""
     accuracy: bool = True

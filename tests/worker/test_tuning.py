@@ -81,6 +81,43 @@ def test_every_candidate_runs_the_text_from_the_start_of_the_search(live: LiveWo
     (live.folder / "model.py").write_text("")
 
 
+EATS_IN_THE_LAST = """\
+import os
+import torch
+
+started = sorted(os.listdir("FOLDER"))
+open(f"FOLDER/{os.getpid()}", "w").close()
+
+
+# fuselight: Net()(f32[4])
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.ones(500_000_000 if len(started) > 2 else 1)
+
+    def forward(self, x):
+        return x.sin()
+"""
+
+
+def test_a_candidate_that_uses_too_much_memory_is_a_row(live: LiveWorker) -> None:
+    (live.folder / "started").mkdir(exist_ok=True)
+    source = EATS_IN_THE_LAST.replace("FOLDER", str(live.folder / "started"))
+    name = "default+max_fusion_size=63"
+    report = tune(live, source, candidates=(name,), only=True, jobs=1, memory_mb=1200, seconds=0.05)
+    tuned = report.tuned
+    assert tuned is not None
+    assert tuned.finished
+    assert tuned.winner == "default"
+    (failed,) = [row for row in tuned.candidates if row.configuration.failure is not None]
+    assert (failed.configuration.name, failed.outcome) == (name, TuneOutcome.FAILED)
+    failure = failed.configuration.failure
+    assert failure is not None
+    assert failure.kind == "memory"
+    assert "more than 1200 MB" in failure.message
+    assert "`--memory-limit`" in failure.next_step
+
+
 def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
     report = tune(live, candidates=(FREEZING,), only=True)
     assert report.tier is Tier.TUNED

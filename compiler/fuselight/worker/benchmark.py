@@ -160,6 +160,8 @@ class ConfigurationProcess:
     name: str
     report: Report | None = None
     """What the process recorded, once it has finished."""
+    _ended_for: Failure | None = None
+    """Why `end_above` ended it."""
     _directory: str = field(init=False)
     _channel: Connection = field(init=False)
     _process: _Started = field(init=False)
@@ -226,6 +228,16 @@ class ConfigurationProcess:
         self._channel.close()
         self._kill()
 
+    def end_above(self, limit_mb: int) -> None:
+        """End the process with everything that it has started, if they use more memory than that, in MiB."""
+        if self._process.wait(0) is not None:
+            return
+        limit = limit_mb << 20
+        used = process.tree_memory(self._process.pid, enough=limit)
+        if used is not None and used > limit:
+            self._ended_for = run_failures.memory_failure(limit_mb, (), "measure", None)
+            self._kill()
+
     def _kill(self) -> None:
         if self._process.wait(0) is not None:
             return  # its number may be another process's by now
@@ -252,6 +264,8 @@ class ConfigurationProcess:
 
     def _why(self) -> Failure:
         """The reason for its exit, from its own record or its exit status."""
+        if self._ended_for is not None:
+            return self._ended_for
         status = self._process.wait(_LEAVES)
         report = self._read_report("answer.json") or self._read_report("partial.json")
         if report is not None and report.failures:

@@ -244,7 +244,8 @@ def timeout_failure(
 def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that exceeded its memory limit. `last` is its last known position."""
     step = (
-        "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb"
+        "use smaller inputs, write fake=True in the directive, or raise the limit: the setting "
+        "fuselight.limits.memoryMb, `--memory-limit` in a terminal"
     )
     what = f"killed for using more than {limit_mb} MB"
     return _ended("memory", what, step, stack=stack, phase=phase, last=last)

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing import connection
@@ -47,6 +48,8 @@ _AS_TORCH = _COMPILES_NOTHING.union(MODES)
 """What others are compared with: no timings are shared, and kernels are timed as in the user's own program."""
 _TICK = 0.05
 """Seconds between checks whether a process has answered or ended."""
+_LOOKS = 1.0
+"""Seconds between measurements of memory, which read the entry of every process of the machine."""
 _READ_MORE = "docs/tuning.md has what can be tried"
 
 
@@ -104,6 +107,8 @@ class _Searching:
     ) -> None:
         self._state, self._request, self._plan, self._options = state, request, plan, options
         self._started: dict[str, ConfigurationProcess] = {}
+        self._looked = 0.0
+        """When memory was last measured."""
         self._kernels = tempfile.mkdtemp(prefix="kernels-", dir=state.job.directory)
         self._autotuned = tempfile.mkdtemp(prefix="autotuned-", dir=state.job.directory)
         self._timings = tempfile.mkdtemp(prefix="timings-", dir=state.job.directory)
@@ -177,10 +182,18 @@ class _Searching:
             keep(state)
         state.tell("measured", f"{len(tuned.candidates)} configurations, {tuned.winner} leads")
 
-    @staticmethod
-    def _wait(processes: Sequence[Any]) -> None:
+    def _wait(self, processes: Sequence[Any]) -> None:
+        self._limit_memory()
         channels = [one.channel for one in processes if isinstance(one, ConfigurationProcess)]
         connection.wait(channels, _TICK)
+
+    def _limit_memory(self) -> None:
+        """End each candidate that uses more memory than it may: the others go on."""
+        now = time.monotonic()
+        if self._plan.memory_mb and now - self._looked >= _LOOKS:
+            self._looked = now
+            for one in self._started.values():
+                one.end_above(self._plan.memory_mb)
 
     def _completed(self, result: TunedResult, said: Mapping[str, Any]) -> TunedResult:
         """Complete a result with what a replay needs."""

@@ -86,4 +86,5 @@ def with_preparation(report: Report, seconds: float) -> Report:
 
 def tune_request(request: RunRequest, plan: TunePlan) -> TuneRequest:
     """Make of a target's request that of a search for its fastest configuration."""
+    plan = replace(plan, memory_mb=request.limits.memory_mb)
     return request.of_kind(TuneRequest, plan=plan, limits=scaled(request.limits, plan))

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from fuselight.configurations import MODES
+from fuselight.configurations import MODES, ConfigurationError
 from fuselight.protocol import Answer, InputsPlan, MeasurePlan, MeasureRequest, Target, TunePlan, TuneRequest
-from fuselight.report import Culprit, Report, Tier, TuneOutcome, Work
+from fuselight.report import Culprit, Failure, Report, Tier, TuneOutcome, Work
 from fuselight.target.importing import Sources
+from fuselight.torch_api import settings
 from fuselight.worker import tuning
 from fuselight.worker.configuration import MeasureCalls
 from fuselight.worker.state import ChildJob, RunState
+from fuselight_server.measured.words import failed
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -79,6 +81,31 @@ def test_every_candidate_runs_the_text_from_the_start_of_the_search(live: LiveWo
     assert "`model.py`" in note
     assert "`helper.py`" in note
     (live.folder / "model.py").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("default+freezing=maybe", "option 'freezing' takes a value of the type bool, not 'maybe'"),
+        ("default+max_fusion_size=1.5", "option 'max_fusion_size' takes a value of the type int, not 1.5"),
+        ("default+freezin=True", "no Inductor option 'freezin': did you mean 'freezing'?"),
+    ],
+)
+def test_what_torch_would_refuse_is_refused_before_the_search(name: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        tuning._candidate_name(name, TunePlan(), settings.inductor_options())
+    assert words in str(raised.value)
+    said = failed(Failure(Culprit.USER, "configuration", str(raised.value), tuning._READ_MORE))
+    assert said.endswith(
+        ("? See what can be tried in docs/tuning.md", ". See what can be tried in docs/tuning.md")
+    )
+    assert "?." not in said
+
+
+def test_values_that_torch_takes_are_no_error() -> None:
+    options = settings.inductor_options()
+    for name in ("default+freezing=True", "default+cpp.threads=2", "default+compile_threads=3"):
+        assert tuning._candidate_name(name, TunePlan(), options) == name
 
 
 EATS_IN_THE_LAST = """\

@@ -13,6 +13,7 @@ import math
 import os
 import sys
 import traceback
+import typing
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -166,7 +167,21 @@ def inductor_options() -> dict[str, Any]:
     """The options of this torch's Inductor (`torch._inductor.list_options()`), with their values in force."""
     config: Any = importlib.import_module("torch._inductor.config")
     names = torch._inductor.list_options()
-    return {name: value for name, value in config.shallow_copy_dict().items() if name in names}
+    copied = config.get_config_copy if hasattr(config, "get_config_copy") else config.shallow_copy_dict
+    return {name: value for name, value in copied().items() if name in names}
+
+
+def refused_type(name: str, value: Any) -> str:
+    """The type that one of Inductor's options must have, where torch.compile would refuse `value`; else empty."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    expected: object = config.get_type(name) if hasattr(config, "get_type") else None
+    if (
+        not isinstance(expected, type)
+        or typing.get_origin(expected) is not None
+        or isinstance(value, expected)
+    ):
+        return ""
+    return expected.__name__
 
 
 def find_vector_instructions() -> None:

@@ -1,8 +1,8 @@
 """Coordinates a search: compiles candidates side by side, races them, and confirms the winner against `default`.
 
-Invariant: the winner has passed the accuracy check and was faster than `default` in the confirming race; otherwise the
-winner is `default`. `keep` receives the state after each step, so that a search that is ended early shows the best so
-far.
+Invariant: the winner was faster than `default` in the confirming race, and its results are right as far as they can be
+compared; otherwise the winner is `default`. `keep` receives the state after each step, so that a search that is ended
+early shows the best so far.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _TICK = 0.05
 """Seconds between checks whether a process has answered or ended."""
 _LOOKS = 1.0
 """Seconds between measurements of memory, which read the entry of every process of the machine."""
-_READ_MORE = "docs/tuning.md has what can be tried"
+_READ_MORE = "see what can be tried in docs/tuning.md"
 
 
 def tune(state: RunState) -> None:
@@ -248,11 +248,16 @@ def _candidate_name(text: str, plan: TunePlan, options: Mapping[str, Any]) -> st
 
 
 def _check_options(configuration: Configuration, options: Mapping[str, Any]) -> None:
-    for option in configuration.options:
-        if option.replace("-", "_") not in options:
+    for option, value in configuration.options.items():
+        name = option.replace("-", "_")
+        if name not in options:
             near = difflib.get_close_matches(option, options, 1)
             hint = f"did you mean {near[0]!r}?" if near else "torch._inductor.list_options() has all of them"
             raise ConfigurationError(f"this torch has no Inductor option {option!r}: {hint}")
+        if expected := settings.refused_type(name, value):
+            raise ConfigurationError(
+                f"Inductor's option {option!r} takes a value of the type {expected}, not {value!r}"
+            )
 
 
 def _explain(state: RunState) -> None:

@@ -41,7 +41,8 @@ CLOCK = {Clock.WALL: "the host clock", Clock.DEVICE: "the device clock"}
 def failed(failure: Failure) -> str:
     """`it has no inputs. Write a directive above it`: what happened, and what to do."""
     message, step = failure.message.rstrip("."), failure.next_step
-    return ". ".join(part for part in (message, step[:1].upper() + step[1:]) if part)
+    between = " " if message.endswith("?") else ". "
+    return between.join(part for part in (message, step[:1].upper() + step[1:]) if part)
 
 
 def configuration_name(name: str) -> str:

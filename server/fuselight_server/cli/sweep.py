@@ -41,6 +41,7 @@ from fuselight_server.sweep.results import (
     TUNED,
     ResultsError,
     ResultsFolder,
+    earlier_sweep,
     is_settled,
     newest,
     read_results,
@@ -318,7 +319,7 @@ class _Sweep:
         """What the sweep is, kept from its first run on."""
         about = {
             "suite": self._suite.name,
-            "path": str(Path(self._options.suite).absolute()),
+            "path": _suite_path(self._options.suite),
             "engine": self._engine.description,
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "fuselight": version(),
@@ -433,13 +434,13 @@ def _folder(options: argparse.Namespace, suite: str) -> ResultsFolder:
     store = Store.at(project_root(Path.cwd()))
     folder = store.folder / _SWEEPS
     if options.resume:
-        earlier = sorted(folder.glob(f"{suite}-[0-9]*"))
-        if not earlier:
+        earlier = earlier_sweep(folder, suite, _suite_path(options.suite))
+        if earlier is None:
             raise ResultsError(
-                f"there is no earlier sweep of {suite} in {folder}: name its folder with --out, or leave out "
-                "--resume"
+                f"there is no earlier sweep of `{options.suite}` in {folder}: name its folder with --out, or leave "
+                "out --resume"
             )
-        return ResultsFolder(earlier[-1])
+        return ResultsFolder(earlier)
     try:
         store.prepare()
     except OSError as error:
@@ -447,6 +448,11 @@ def _folder(options: argparse.Namespace, suite: str) -> ResultsFolder:
             f"cannot write to {store.folder}: {error.strerror or error}. Choose a folder with --out"
         ) from None
     return ResultsFolder(folder / f"{suite}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+def _suite_path(named: str) -> str:
+    """Absolute path of a suite; the name of a built-in one."""
+    return named if is_built_in(named) else str(Path(named).absolute())
 
 
 def _sweep_options(options: argparse.Namespace) -> SweepOptions:

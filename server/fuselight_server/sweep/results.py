@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -211,6 +212,28 @@ def _about_of(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def earlier_sweep(sweeps: Path, suite: str, path: str) -> Path | None:
+    """The newest folder of `sweeps` with a sweep of this suite: of its name, and of its path in `sweep.json`.
+
+    `path`: where the suite is; the name itself of a built-in suite.
+    """
+    pattern = re.compile(rf"{re.escape(suite)}-\d{{8}}-\d{{6}}")
+    with contextlib.suppress(OSError):
+        folders = [one for one in sweeps.iterdir() if pattern.fullmatch(one.name)]
+        for folder in sorted(folders, reverse=True):
+            if _is_sweep_of(_about_of(folder / ABOUT).get("path"), suite, path):
+                return folder
+    return None
+
+
+def _is_sweep_of(recorded: object, suite: str, path: str) -> bool:
+    if not isinstance(recorded, str) or "\0" in recorded:
+        return False
+    if path == suite:  # older versions recorded a built-in suite as a path that does not exist
+        return recorded == suite or (Path(recorded).name == suite and not Path(recorded).exists())
+    return os.path.realpath(recorded) == os.path.realpath(path)
 
 
 def is_settled(row: SweepRow, *, retry_failed: bool) -> bool:

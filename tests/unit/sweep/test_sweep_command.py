@@ -171,7 +171,30 @@ def test_a_sweep_without_a_folder_has_one_in_the_project() -> None:
     assert run_cli("sweep", "models", "--resume").exit_code == 0
     assert list(Path(".fuselight/sweeps").iterdir()) == [folder]
     nothing = run_cli("sweep", "models/a.py", "--resume")
-    assert (nothing.exit_code, "no earlier sweep of a" in nothing.stderr) == (2, True)
+    assert (nothing.exit_code, "no earlier sweep of `models/a.py`" in nothing.stderr) == (2, True)
+
+
+def test_a_sweep_is_resumed_for_its_own_suite_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: ScriptedEngine
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyproject.toml").write_text("", encoding="utf-8")
+    for number, suite in enumerate(("x/models", "y/models", "a", "a-3", "m[1]")):
+        Path(suite).mkdir(parents=True)
+        (Path(suite) / "small.py").write_text(NET, encoding="utf-8")
+        (Path(suite) / f"only{number}.py").write_text(NET, encoding="utf-8")
+    assert run_cli("sweep", "x/models").exit_code == 0
+    refused = run_cli("sweep", "y/models", "--resume")
+    assert (refused.exit_code, "no earlier sweep of `y/models`" in refused.stderr) == (2, True)
+    for suite in ("a", "a-3", "m[1]"):
+        assert run_cli("sweep", suite).exit_code == 0
+    assert len(engine.ran) == 8
+    for suite in ("x/models", "a", "a-3", "m[1]"):
+        again = run_cli("sweep", suite, "--resume")
+        assert (again.exit_code, "0 tasks on" in again.stderr) == (0, True), again.stderr
+    assert run_cli("sweep", "x/../x/models/", "--resume").exit_code == 0
+    assert len(engine.ran) == 8
+    assert len(list(Path(".fuselight/sweeps").iterdir())) == 4
 
 
 BAD = {

@@ -20,14 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight import tuned_file
 from fuselight.codec import encode
-from fuselight.configurations import MODES
-from fuselight.protocol import MeasurePlan, TunePlan
-from fuselight.report.tuned import Numerics
-from fuselight.suites import SIZES, SUITES
 from fuselight.version import version
-from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
-from fuselight_server.cli.options import CommandError, add_python_option, at_least, suggestion
-from fuselight_server.cli.terminal import Color, print_error, progress_line, standard_output
+from fuselight_server.cli.options import CommandError
+from fuselight_server.cli.sweep_options import add_sweep_options, sweep_options
+from fuselight_server.cli.terminal import print_error, progress_line, standard_output
 from fuselight_server.formatting import format_count
 from fuselight_server.interpreters import choose
 from fuselight_server.store import Store, project_root
@@ -46,11 +42,10 @@ from fuselight_server.sweep.results import (
     newest,
     read_results,
 )
-from fuselight_server.sweep.rows import RowStatus, SweepJob
+from fuselight_server.sweep.rows import RowStatus
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
 from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
-from fuselight_server.sweep.tasks import SweepOptions, SweepPlan, UnknownDeviceError, plan_sweep
-from fuselight_server.tuned.planning import budget_seconds
+from fuselight_server.sweep.tasks import SweepPlan, UnknownDeviceError, plan_sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,133 +63,7 @@ _SWEEPS = "sweeps"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "suite",
-        metavar="SUITE",
-        help="a folder, a .py file, a list of targets (.toml, .jsonl, .py with TARGETS), or a built-in suite: "
-        f"{', '.join(SUITES)}",
-    )
-    parser.add_argument(
-        "--size",
-        choices=SIZES,
-        default=SIZES[0],
-        help="size of the models of a built-in suite (default: %(default)s); with --train they are trained",
-    )
-    parser.add_argument(
-        "--do",
-        metavar="JOB,JOB",
-        type=_jobs,
-        default=(SweepJob.CHECK,),
-        help=f"what to do with each model: {', '.join(job.value for job in SweepJob)} (default: check)",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        action="append",
-        help="cpu or cuda for bench and tune, a GPU of the catalog for kernels; repeatable",
-    )
-    _add_engine_options(parser)
-    _add_folder_options(parser)
-    _add_limits(parser)
-    add_measure_options(parser)
-    _add_search_options(parser)
-    parser.add_argument(
-        "--against", metavar="DIR|FILE", help="compare with the results of another sweep, regressions first"
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "csv", "html"),
-        default="text",
-        help="output format (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--color",
-        type=Color,
-        choices=[color.value for color in Color],
-        default=Color.AUTO,
-        help="when to color text (default: auto)",
-    )
-
-
-def _add_engine_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="local: processes on this machine; ray: a Ray cluster (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        help="the Ray cluster: HOST:PORT, ray://HOST:PORT or auto (default: a Ray of this machine, for this sweep)",
-    )
-    parser.add_argument(
-        "--jobs",
-        metavar="N",
-        type=at_least(1),
-        help="number of tasks in parallel that are not timed (default: as cores and memory allow)",
-    )
-    parser.add_argument(
-        "--gpus", metavar="N", type=at_least(1), help="number of GPUs to time on (default: all of them)"
-    )
-    add_python_option(parser, "Python interpreter with torch")
-
-
-def _add_folder_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        help="folder for the results (default: a new folder in .fuselight/sweeps of the project)",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the results in DIR, by default the newest ones of this suite",
-    )
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="with --resume: also run again what has no result"
-    )
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--time-limit",
-        metavar="SECONDS",
-        type=at_least(0.0),
-        help="time limit of a run, or of each configuration that is timed, 0 for none (default: 120 for check, else "
-        "600)",
-    )
-    parser.add_argument(
-        "--memory-limit",
-        metavar="MB",
-        type=at_least(0),
-        help="memory limit of a run, 0 for none (default: 8192 for check, else 16384)",
-    )
-
-
-def _add_search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--budget",
-        metavar="SECONDS",
-        type=_budget,
-        default=120.0,
-        help="for tune: duration of each search, as 120s or 2m (default: %(default)gs)",
-    )
-    parser.add_argument(
-        "--numerics",
-        choices=[one.value for one in Numerics],
-        default=Numerics.EXACT.value,
-        help="for tune: which changes of the arithmetic are allowed (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--fixed-modules",
-        action="store_true",
-        help="for tune: also try candidates that do not check the modules",
-    )
-    parser.add_argument(
-        "--modes", action="store_true", help="for tune: also measure torch's other modes, beyond the budget"
-    )
+    add_sweep_options(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -215,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
                 size=options.size,
                 training=options.train or options.step,
             )
-        plan = plan_sweep(suite, _sweep_options(options), has_gpu=engine.gpus > 0)
+        plan = plan_sweep(suite, sweep_options(options), has_gpu=engine.gpus > 0)
         _check_gpus(plan, engine)
         folder = folder or _taken(options, suite.name)
         return _Sweep(suite, plan, engine, folder, before, options).run()
@@ -453,49 +322,3 @@ def _folder(options: argparse.Namespace, suite: str) -> ResultsFolder:
 def _suite_path(named: str) -> str:
     """Absolute path of a suite; the name of a built-in one."""
     return named if is_built_in(named) else str(Path(named).absolute())
-
-
-def _sweep_options(options: argparse.Namespace) -> SweepOptions:
-    work = work_of(options)
-    return SweepOptions(
-        jobs=options.do,
-        devices=tuple(name.strip() for group in options.device or () for name in group.split(",")),
-        time_limit=options.time_limit,
-        memory_limit=options.memory_limit,
-        compare=asked_configurations(options),
-        search=TunePlan(
-            work=work,
-            budget_seconds=options.budget,
-            numerics=Numerics(options.numerics),
-            fixed_modules=options.fixed_modules,
-            accuracy=options.accuracy,
-            modes=MODES if options.modes else (),
-        ),
-        plan=MeasurePlan(
-            work=work,
-            rounds=options.rounds,
-            seconds=options.seconds,
-            accuracy=options.accuracy,
-            bisect=False,
-            profile=False,
-        ),
-    )
-
-
-def _jobs(text: str) -> tuple[SweepJob, ...]:
-    known = [job.value for job in SweepJob]
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            offer = suggestion(name, known) or f"; there are {', '.join(known)}"
-            raise argparse.ArgumentTypeError(f"there is no job `{name}`{offer}")
-    if not names:
-        raise argparse.ArgumentTypeError(f"name one of {', '.join(known)}")
-    return tuple(SweepJob(name) for name in dict.fromkeys(names))
-
-
-def _budget(text: str) -> float:
-    try:
-        return budget_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.worker.remote_run import RemoteAnswer
-from fuselight_server.sweep.engines import TaskOutcome
+from fuselight_server.sweep.engines import TaskOutcome, WorkerVersions
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
 from fuselight_server.sweep.tasks import SweepTask
 
@@ -71,6 +71,10 @@ class ScriptedEngine:
     ran: list[str] = field(default_factory=list)
     prepared: int = 0
     is_closed: bool = False
+    known_versions: WorkerVersions | None = None
+
+    def versions(self) -> WorkerVersions | None:
+        return self.known_versions
 
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         self.prepared += len(tasks)

@@ -38,6 +38,7 @@ from fuselight_server.sweep.results import (
     ResultsError,
     ResultsFolder,
     earlier_sweep,
+    has_versions,
     is_settled,
     newest,
     read_results,
@@ -125,20 +126,21 @@ class _Sweep:
         if folder.damaged:
             print_error(f"{folder.damaged} damaged lines in {folder.path} are ignored: their tasks run again")
         about = self._about()
-        settled = {row.key for row in self._rows if is_settled(row, retry_failed=options.retry_failed)}
+        kept = self._kept_rows()
+        settled = {row.key for row in kept}
         for row in self._plan.rows:
             if row.key not in settled:
                 self._take(row)
         tasks = [one for one in self._plan.tasks if one.key not in settled]
         ids = {one.id for one in self._plan.tasks} | {one.id for one in self._plan.rows}
         known = len(ids) - len(tasks) - len(self._plan.rows)
-        kept = f", {known} have results already" if known > 0 else ""
+        already = f", {known} with results already" if known > 0 else ""
         print_error(
-            f"{format_count(len(tasks), 'task')} on {self._engine.description}{kept}; results in {folder.path}"
+            f"{format_count(len(tasks), 'task')} on {self._engine.description}{already}; results in {folder.path}"
         )
         try:
             with progress_line(is_quiet=not tasks) as show:
-                self._run(tasks, show)
+                self._run(tasks, kept, show)
         except KeyboardInterrupt:
             self._engine.close()
             self._finish(about)
@@ -153,11 +155,25 @@ class _Sweep:
         rows = [row for row in newest(self._rows) if row.id in ids]
         return exit_code(rows, comparison)
 
-    def _run(self, tasks: Sequence[Any], show: Callable[[str], None]) -> None:
+    def _kept_rows(self) -> list[SweepRow]:
+        """The rows of earlier runs that stay as they are, if their tasks are in the plan."""
+        settled = [one for one in self._rows if is_settled(one, retry_failed=self._options.retry_failed)]
+        versions = self._engine.versions() if settled else None
+        kept = [one for one in settled if has_versions(one, versions)]
+        planned = {one.key for one in self._plan.tasks}
+        others = {one.key for one in settled} - {one.key for one in kept}
+        if versions is not None and others & planned:
+            print_error(
+                f"replacing {format_count(len(others & planned), 'result')} of another torch or Python: running again "
+                f"with torch {(*versions.torch, '(none)')[0]} and Python {versions.python}"
+            )
+        return kept
+
+    def _run(self, tasks: Sequence[Any], kept: Sequence[SweepRow], show: Callable[[str], None]) -> None:
         progress = SweepProgress(len(tasks))
         left = {one.id: one for one in tasks}
         show(f"0/{len(tasks)} on {self._engine.description}: starting")
-        for row in run_tasks(tasks, self._engine, on_result=self._keep_tuned):
+        for row in run_tasks(tasks, self._engine, on_result=self._keep_tuned, earlier=kept):
             show("")
             self._take(row)
             progress.count(row)

@@ -60,6 +60,7 @@ _VALUES = frozenset(
     {"call", "conditional_expression", "parenthesized_expression", "await", "named_expression"}
 )
 
+_IMPORTS = Query(_PYTHON, "[(import_statement) (import_from_statement)] @import")
 _COMMENTS = Query(_PYTHON, "(comment) @comment")
 _EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
 """Lines with a backslash alone. tree-sitter reads a run of them once for each line of it: long runs are blanked."""
@@ -104,6 +105,23 @@ def inside_string(data: bytes, byte: int) -> bool:
             return True
         node = node.parent
     return False
+
+
+def imported_names(data: bytes) -> tuple[str, ...]:
+    """Dotted names that the imports of `data` may load: of `from .a import b`, `.a.b`; of `from a import *`, `a`."""
+    root = _parse(data).root_node
+    found: dict[str, None] = {}
+    for node in QueryCursor(_IMPORTS).captures(root).get("import", ()):
+        origin = node.child_by_field_name("module_name")
+        module = flat(origin) if origin else ""
+        names = [""] if any(child.type == "wildcard_import" for child in node.children) else []
+        for child in node.children_by_field_name("name"):
+            imported = child.child_by_field_name("name") if child.type == "aliased_import" else child
+            names += [flat(imported)] if imported is not None else []
+        for name in names:
+            between = "." if module and name and not module.endswith(".") else ""
+            found[f"{module}{between}{name}"] = None
+    return tuple(found)
 
 
 def _parse(data: bytes) -> Tree:

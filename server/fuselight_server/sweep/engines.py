@@ -6,6 +6,7 @@ that is timed has its device for itself. `close` ends everything that an engine 
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
 _MEMORY_PER_JOB = 4 * 2**30
 """Bytes that one worker with a model of medium size needs, for the default of `--jobs`."""
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_VERSIONS_SECONDS = 30.0
+_VERSIONS = """\
+import contextlib, importlib.metadata, importlib.util, json, os, platform, runpy, sys
+sys.path[:] = [one for one in sys.path if one]
+found, torch = importlib.util.find_spec("torch"), []
+if found is not None:
+    with contextlib.suppress(Exception):
+        torch.append(str(runpy.run_path(os.path.join(os.path.dirname(found.origin), "version.py"))["__version__"]))
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        torch.append(importlib.metadata.version("torch"))
+    assert torch
+print(json.dumps([platform.python_version(), torch]))
+"""
+"""Prints the versions that rows have, without the import of torch, which takes seconds."""
 
 
 class EngineError(Exception):
@@ -38,6 +53,15 @@ class TaskOutcome:
 
     task: SweepTask
     answer: RemoteAnswer
+
+
+@dataclass(frozen=True)
+class WorkerVersions:
+    """Versions that the results of a run depend on."""
+
+    python: str
+    torch: tuple[str, ...]
+    """As torch itself and as its package name it, which may differ; empty: there is no torch."""
 
 
 class Engine(Protocol):
@@ -55,6 +79,10 @@ class Engine(Protocol):
 
     def parallel(self, task: SweepTask) -> int:
         """How many tasks like this one run at the same time."""
+        ...
+
+    def versions(self) -> WorkerVersions | None:
+        """The versions that tasks run with; None where they are not known before the tasks run."""
         ...
 
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
@@ -101,6 +129,23 @@ class LocalEngine:
     def parallel(self, task: SweepTask) -> int:
         """How many tasks like this one run at the same time."""
         return len(self._slots(task))
+
+    def versions(self) -> WorkerVersions | None:
+        """The versions of the interpreter, which it is asked for."""
+        command = [self._interpreter.executable, *self._interpreter.args, "-c", _VERSIONS]
+        try:
+            asked = subprocess.run(  # noqa: S603 - the interpreter that the user chose
+                command,
+                cwd=self._folder,
+                capture_output=True,
+                text=True,
+                timeout=_VERSIONS_SECONDS,
+                check=True,
+            )
+            python, torch = json.loads(asked.stdout.splitlines()[-1])
+        except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+            return None
+        return WorkerVersions(python, tuple(torch))
 
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         """Nothing: the tasks' files are here."""

@@ -26,7 +26,14 @@ from urllib.parse import urlsplit
 import fuselight
 from fuselight.worker.remote_run import OVERTIME_SECONDS, RemoteAnswer, run_remotely
 from fuselight_server.settings import Interpreter
-from fuselight_server.sweep.engines import EngineError, TaskOutcome, default_jobs, local_gpus, remote_run
+from fuselight_server.sweep.engines import (
+    EngineError,
+    TaskOutcome,
+    WorkerVersions,
+    default_jobs,
+    local_gpus,
+    remote_run,
+)
 from fuselight_server.sweep.tasks import roots_of
 
 if TYPE_CHECKING:
@@ -143,6 +150,10 @@ class RayEngine:
         if task.job.is_timed:  # all of a node: nothing else may use the processor meanwhile
             return max(node.cpus for node in self._nodes)
         return 1
+
+    def versions(self) -> WorkerVersions | None:
+        """None: each node has its own; rows whose torch differs have a note."""
+        return None
 
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         """Connect, with the files of the tasks. Raises EngineError."""

@@ -24,6 +24,8 @@ from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight_server.sweep.engines import WorkerVersions
+
 ROWS, ABOUT, PAGE, MODELS, LOCK, TUNED = (
     "results.jsonl",
     "sweep.json",
@@ -234,6 +236,17 @@ def _is_sweep_of(recorded: object, suite: str, path: str) -> bool:
     if path == suite:  # older versions recorded a built-in suite as a path that does not exist
         return recorded == suite or (Path(recorded).name == suite and not Path(recorded).exists())
     return os.path.realpath(recorded) == os.path.realpath(path)
+
+
+def has_versions(row: SweepRow, versions: WorkerVersions | None) -> bool:
+    """Whether a row compares with results of these versions: the same torch, and the same minor version of Python."""
+    if versions is None or not row.python:  # unknown, or nothing ran
+        return True
+    return row.torch in (versions.torch or ("",)) and _minor(row.python) == _minor(versions.python)
+
+
+def _minor(python: str) -> list[str]:
+    return python.split(".")[:2]
 
 
 def is_settled(row: SweepRow, *, retry_failed: bool) -> bool:

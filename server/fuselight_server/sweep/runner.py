@@ -16,7 +16,7 @@ from fuselight_server.sweep.row_of_report import row_of_answer, tuned_result_of
 from fuselight_server.sweep.rows import RowStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from fuselight.report.tuned import TunedResult
     from fuselight_server.sweep.engines import Engine, TaskOutcome
@@ -63,9 +63,13 @@ def run_tasks(
     engine: Engine,
     *,
     on_result: Callable[[TunedResult], None] = lambda _result: None,
+    earlier: Iterable[SweepRow] = (),
 ) -> Iterator[SweepRow]:
-    """Yield the row of each task, as it ends. `on_result` gets what a search found for replay."""
-    versions = _VersionNotes()
+    """Yield the row of each task, as it ends.
+
+    `on_result` gets what a search found for replay. `earlier`: rows that the new ones stand next to.
+    """
+    versions = _VersionNotes(earlier)
     if tasks:
         engine.prepare(tasks)
     for timed in (False, True):
@@ -101,8 +105,8 @@ def _has_died(outcome: TaskOutcome) -> bool:
 class _VersionNotes:
     """Notes rows whose torch is not that of the first row: their numbers do not compare."""
 
-    def __init__(self) -> None:
-        self._first: SweepRow | None = None
+    def __init__(self, earlier: Iterable[SweepRow]) -> None:
+        self._first = next((one for one in earlier if one.torch and one.is_complete), None)
 
     def noted(self, row: SweepRow) -> SweepRow:
         if row.failure is not None and row.failure.kind in {"no_torch", "old_torch"}:

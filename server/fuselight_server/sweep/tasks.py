@@ -1,8 +1,9 @@
 """A task: one job on one model for one device, and the request that does it.
 
 Invariant: sources are read, never run. Each model and job gives at least one task or one row that says why there is
-none. A task's key changes with its source, its options and its device, and with nothing else, so that an interrupted
-sweep goes on where it stopped. All configurations of a benchmark are one task: they are timed in interleaved rounds.
+none. A task's key changes with its source, the modules of its project that it imports, its options and its device, and
+with nothing else, so that an interrupted sweep goes on where it stopped. All configurations of a benchmark are one
+task: they are timed in interleaved rounds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fuselight_server.files import read_regular
 from fuselight_server.measured.planning import configurations, measure_request
 from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs
 from fuselight_server.static.document import read_source
+from fuselight_server.static.local_imports import LocalImports, import_folders
 from fuselight_server.store import Store, project_root, recorded_calls
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
 from fuselight_server.sweep.suites import SuiteTarget, with_name
@@ -170,6 +172,7 @@ class _SuiteReader:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._recorded: dict[Path, Report | None] = {}
+        self._imports = LocalImports()
 
     def runs(self, entry: SuiteTarget) -> list[_Readable] | RowFailure:
         """The runs of an entry, or why there is none."""
@@ -208,7 +211,11 @@ class _SuiteReader:
                 f"{path.name} has no target with inputs",
                 "write example inputs above a class or function, as `# fuselight: Net()(f32[8, 16])`",
             )
-        key = _hash(text, json.dumps(recorded, sort_keys=True))
+        imported = self._imports.digests(entry.path, import_folders(options.roots))
+        parts = (
+            [json.dumps(dict(imported), sort_keys=True)] if imported else []
+        )  # older rows have no such part
+        key = _hash(text, json.dumps(recorded, sort_keys=True), *parts)
         return [
             _Readable(with_name(entry, one.target.name or MAIN, self._folder), one, options, key)
             for one in planned

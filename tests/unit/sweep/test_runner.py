@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from fuselight.report import Clock, Machine, MeasuredConfiguration, Timing, Work
 from fuselight.report.tuned import Confirmation, Numerics, TuneCandidate, Tuned, TunedResult, TuneOutcome
 from fuselight.worker.remote_run import RemoteAnswer
 from fuselight_server.cli.formats.sweep import result_in_words
+from fuselight_server.settings import Interpreter
+from fuselight_server.sweep.engines import LocalEngine
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
 from fuselight_server.sweep.suites import built_in_suite, read_suite
@@ -173,3 +177,24 @@ def test_a_search_gives_its_winner_and_what_a_program_replays(tmp_path: Path) ->
 
 def configuration(name: str, us: float) -> MeasuredConfiguration:
     return MeasuredConfiguration(name, device=Timing(Clock.DEVICE, us, us * 0.99, us * 1.01, 10))
+
+
+def test_a_row_of_another_torch_than_the_earlier_rows_has_a_note(tasks: tuple[SweepTask, ...]) -> None:
+    earlier = [row(torch="2.11.0", node="old")]
+    rows = list(run_tasks(tasks[:1], ScriptedEngine(), earlier=earlier))
+    assert rows[0].notes == ("torch 2.13.0 on here; old has torch 2.11.0",)
+
+
+def test_the_versions_of_an_interpreter_are_read_without_its_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = LocalEngine(Interpreter(sys.executable, why="the test"), jobs=1, gpus=(), folder=str(tmp_path))
+    (tmp_path / "lib" / "torch").mkdir(parents=True)
+    (tmp_path / "lib" / "torch" / "__init__.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
+    (tmp_path / "lib" / "torch" / "version.py").write_text("__version__ = '9.8.7+own'\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    versions = engine.versions()
+    assert versions is not None
+    assert (versions.python, versions.torch[0]) == (platform.python_version(), "9.8.7+own")
+    missing = Interpreter(str(tmp_path / "python"), why="the test")
+    assert LocalEngine(missing, jobs=1, gpus=(), folder=str(tmp_path)).versions() is None

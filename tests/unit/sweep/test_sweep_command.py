@@ -17,6 +17,7 @@ import pytest
 from fuselight.worker.remote_run import RemoteAnswer
 from fuselight_server.cli import sweep
 from fuselight_server.sweep import ray_engine
+from fuselight_server.sweep.engines import WorkerVersions
 from fuselight_server.sweep.results import PAGE, ROWS, ResultsFolder, read_results
 from fuselight_server.sweep.rows import RowStatus, SweepRow
 from fuselight_server.sweep.tasks import SweepTask
@@ -100,6 +101,38 @@ def test_an_edited_model_runs_again(models: Path, engine: ScriptedEngine) -> Non
     (models / "b.py").write_text(NET.replace("relu", "sigmoid"), encoding="utf-8")
     swept("--resume")
     assert engine.ran[3:] == ["b.py:Net check"]
+
+
+def test_a_model_whose_imports_were_edited_runs_again(models: Path, engine: ScriptedEngine) -> None:
+    (models / "a.py").write_text(f"from parts.layers import Layer\n{NET}", encoding="utf-8")
+    (models / "parts").mkdir()
+    (models / "parts" / "layers.py").write_text("from . import sizes\n", encoding="utf-8")
+    (models / "parts" / "sizes.py").write_text("WIDTH = 8\n", encoding="utf-8")
+    assert swept("--resume").exit_code == 2  # parts/*.py have no target
+    first = list(engine.ran)
+    swept("--resume")
+    assert engine.ran == first
+    (models / "parts" / "sizes.py").write_text("WIDTH = 16\n", encoding="utf-8")
+    swept("--resume")
+    assert engine.ran[len(first) :] == ["a.py:Net check"]
+
+
+@pytest.mark.usefixtures("models")
+def test_results_of_another_torch_are_run_again(engine: ScriptedEngine) -> None:
+    swept()
+    engine.known_versions = WorkerVersions("3.11.9", ("2.13.0",))  # as in the rows, but for the micro version
+    swept("--resume")
+    assert len(engine.ran) == 3
+    for number, versions in enumerate(
+        (WorkerVersions("3.11.7", ("2.14.0",)), WorkerVersions("3.12.7", ("2.13.0",)))
+    ):
+        engine.known_versions = versions
+        again = swept("--resume")
+        assert "replacing 3 results of another torch or Python: running again with torch 2.1" in again.stderr
+        assert len(engine.ran) == 6 + 3 * number
+    engine.known_versions = None
+    swept("--resume")
+    assert len(engine.ran) == 9
 
 
 @pytest.mark.usefixtures("models")

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import json
 import os
+import reprlib
 import tokenize
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _KEYS = ("file", "target", "name", "group", "absent")
 _LIST = "TARGETS"
+_TOO_DEEP = " is nested too deeply to be read: write each entry as an object of strings"
 _LONGEST_LIST = 16 * 1024 * 1024
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"})
 
@@ -152,6 +154,8 @@ def _toml(path: Path, named: str) -> list[tuple[str, Any]]:
         data = parser.loads(_text(path, named))
     except ValueError as error:
         raise SuiteError(f"{named} is not TOML: {error}") from None
+    except RecursionError:
+        raise SuiteError(f"{named}{_TOO_DEEP}") from None
     entries = data.get("targets")
     if not isinstance(entries, list):
         raise SuiteError(f"{named} has no targets: begin each with [[targets]]")
@@ -166,6 +170,8 @@ def _json_lines(path: Path, named: str) -> list[tuple[str, Any]]:
                 found.append((f"{named}:{number}", json.loads(line)))
             except ValueError as error:
                 raise SuiteError(f"{named}:{number} is not JSON: {error}") from None
+            except RecursionError:
+                raise SuiteError(f"{named}:{number}{_TOO_DEEP}") from None
     return found
 
 
@@ -209,14 +215,14 @@ def _target(entry: Any, folder: Path, where: str) -> SuiteTarget:
         file, _, target = entry.partition(":")
         entry = {"file": file, "target": target}
     if not isinstance(entry, dict):
-        raise SuiteError(f"{where} should be `file.py:Target` or an object, not {entry!r:.60}")
+        raise SuiteError(f"{where} should be `file.py:Target` or an object, not {reprlib.repr(entry):.60}")
     for key, value in entry.items():
         if key not in _KEYS:
             near = difflib.get_close_matches(str(key), _KEYS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(_KEYS)}"
             raise SuiteError(f"{where}: `{key}` is unknown; {hint}")
         if not isinstance(value, str):
-            raise SuiteError(f"{where}: `{key}` should be a string, not {value!r:.60}")
+            raise SuiteError(f"{where}: `{key}` should be a string, not {reprlib.repr(value):.60}")
     absent = entry.get("absent", "")
     if not entry.get("file") and not absent:
         raise SuiteError(f"{where} has no `file`: name one, or say in `absent` why there is none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -82,6 +83,16 @@ def test_a_python_file_without_a_list_is_its_own_suite(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(SuiteError, match=message):
         read_suite(wrote(tmp_path, name, text))
+
+
+@pytest.mark.parametrize("name", ["list.jsonl", "list.toml", "list.py"])
+@pytest.mark.parametrize("depth", [300, 100_000])
+def test_a_list_that_is_nested_deeply_is_a_plain_error(tmp_path: Path, name: str, depth: int) -> None:
+    nested = f"{'[' * depth}1{']' * depth}"
+    text = {".jsonl": nested, ".toml": f"targets = {nested}", ".py": f"TARGETS = {nested}"}[Path(name).suffix]
+    path = wrote(tmp_path, name, text)
+    with pytest.raises(SuiteError, match=re.escape(name)):
+        read_suite(path)
 
 
 def test_a_suite_that_is_not_there(tmp_path: Path) -> None:

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Culprit, Failure
-from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
+from fuselight_server.cli.measure_options import (
+    add_measure_options,
+    add_timed_device_option,
+    asked_configurations,
+    work_of,
+)
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import TargetBenchmark, report_problems
 from fuselight_server.cli.sources import shown_path
@@ -56,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         limited="configuration",
     )
     add_measure_options(parser)
-    parser.add_argument(
-        "--device", default="", help="cpu, cuda or cuda:1 (default: this machine's GPU, or the CPU if none)"
-    )
+    add_timed_device_option(parser)
     parser.add_argument(
         "--cold-cache", action="store_true", help="clear the device's L2 cache before each timed call"
     )
@@ -87,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
         accuracy=options.accuracy,
         profile=options.profile,
         isolated=options.isolated,
-        device=options.device.strip(),
+        device=options.device,
     )
     names = asked_configurations(options)
     try:

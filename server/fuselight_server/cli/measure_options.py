@@ -6,8 +6,10 @@ Invariant: a configuration that cannot be read is an error of the command line, 
 from __future__ import annotations
 
 import argparse
+import re
 
 from fuselight.configurations import ConfigurationError, names_in
+from fuselight.devices import UnknownDevice, find
 from fuselight.report import Work
 from fuselight_server.cli.options import at_least
 from fuselight_server.measured.planning import configurations
@@ -53,6 +55,32 @@ def add_work_options(parser: argparse.ArgumentParser, *, verb: str) -> None:
     work.add_argument("--train", action="store_true", help=f"{verb} forward and backward")
     work.add_argument(
         "--step", action="store_true", help=f"{verb} a training step: forward, backward and SGD"
+    )
+
+
+def add_timed_device_option(parser: argparse.ArgumentParser) -> None:
+    """Declare `--device`: what to time on, which must be present."""
+    parser.add_argument(
+        "--device",
+        type=_timed_device,
+        default="",
+        help="cpu, cuda or cuda:1 (default: this machine's GPU, or the CPU if none)",
+    )
+
+
+def _timed_device(text: str) -> str:
+    name = text.strip()
+    if re.fullmatch(r"cpu|cuda(:\d+)?|", name.lower()):
+        return name
+    try:
+        key = find(name).key
+    except UnknownDevice:
+        raise argparse.ArgumentTypeError(
+            f"there is no device `{name}`: name cpu, cuda, or a GPU by its number, as cuda:1"
+        ) from None
+    raise argparse.ArgumentTypeError(
+        f"`{name}` names a GPU that may be absent, for which kernels are generated but never timed. Time on cpu, cuda "
+        f"or cuda:1, or see the estimates of `fuselight kernels --device {key}`"
     )
 
 

@@ -87,6 +87,8 @@ def execute(options: argparse.Namespace) -> int:
             )
         plan = plan_sweep(suite, sweep_options(options), has_gpu=engine.gpus > 0)
         _check_gpus(plan, engine)
+        for note in plan.notes:
+            print_error(note)
         folder = folder or _taken(options, suite.name)
         return _Sweep(suite, plan, engine, folder, before, options).run()
     except (SuiteError, ResultsError, EngineError, UnknownDeviceError) as error:

@@ -13,7 +13,7 @@ from fuselight_server.cli.measure_options import add_measure_options, asked_conf
 from fuselight_server.cli.options import add_python_option, at_least, suggestion
 from fuselight_server.cli.terminal import Color
 from fuselight_server.sweep.rows import SweepJob
-from fuselight_server.sweep.tasks import SweepOptions
+from fuselight_server.sweep.tasks import CPU, CUDA, SweepOptions
 from fuselight_server.tuned.planning import budget_seconds
 
 
@@ -153,7 +153,7 @@ def sweep_options(options: argparse.Namespace) -> SweepOptions:
     work = work_of(options)
     return SweepOptions(
         jobs=options.do,
-        devices=tuple(name.strip() for group in options.device or () for name in group.split(",")),
+        devices=tuple(_device(name.strip()) for group in options.device or () for name in group.split(",")),
         time_limit=options.time_limit,
         memory_limit=options.memory_limit,
         compare=asked_configurations(options),
@@ -174,6 +174,10 @@ def sweep_options(options: argparse.Namespace) -> SweepOptions:
             profile=False,
         ),
     )
+
+
+def _device(name: str) -> str:
+    return name.lower() if name.lower() in {CPU, CUDA} else name
 
 
 def _jobs(text: str) -> tuple[SweepJob, ...]:

@@ -21,7 +21,7 @@ from fuselight.configurations import MODES, ConfigurationError, names_in
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics
 from fuselight_server.cli.fix import FixedFiles
-from fuselight_server.cli.measure_options import add_work_options, work_of
+from fuselight_server.cli.measure_options import add_timed_device_option, add_work_options, work_of
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.targets import complete, report_each
@@ -70,9 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="duration of the whole search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
     )
     add_work_options(parser, verb="tune")
-    parser.add_argument(
-        "--device", default="", help="cpu, cuda or cuda:1 (default: this machine's GPU, or the CPU if none)"
-    )
+    add_timed_device_option(parser)
     parser.add_argument(
         "--numerics",
         type=Numerics,
@@ -123,7 +121,7 @@ def execute(options: argparse.Namespace) -> int:
     given = options.only_names or options.try_names or ()
     plan = TunePlan(
         work=work_of(options),
-        device=options.device.strip(),
+        device=options.device,
         budget_seconds=options.budget,
         numerics=Numerics(options.numerics),
         fixed_modules=options.fixed_modules,

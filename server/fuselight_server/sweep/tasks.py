@@ -97,6 +97,8 @@ class SweepPlan:
     tasks: tuple[SweepTask, ...]
     rows: tuple[SweepRow, ...] = ()
     """Of models for which there is nothing to run."""
+    notes: tuple[str, ...] = ()
+    """What the user must know of the devices before the tasks run."""
 
 
 def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPlan:
@@ -104,6 +106,7 @@ def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPl
 
     `has_gpu`: whether there is a GPU to time on where the user names no device.
     """
+    check_devices(options.jobs, options.devices)
     devices = {job: devices_of(job, options.devices, has_gpu=has_gpu) for job in options.jobs}
     tasks: list[SweepTask] = []
     rows: list[SweepRow] = []
@@ -127,14 +130,35 @@ def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPl
                 else:
                     tasks += (_task(one, job, device, options) for one in found)
     ids = _distinct(tasks)
-    return SweepPlan(tuple(sorted(ids, key=lambda one: one.job.is_timed)), tuple(rows))
+    notes = tuple(_elsewhere(options.devices, devices))
+    return SweepPlan(tuple(sorted(ids, key=lambda one: one.job.is_timed)), tuple(rows), notes)
+
+
+def check_devices(jobs: Sequence[SweepJob], named: Sequence[str]) -> None:
+    """Raise UnknownDeviceError for a name of no device, or of one that none of the jobs can use."""
+    virtual = [name for name in named if name not in {CPU, CUDA} and _catalogued(name)]
+    if virtual and SweepJob.KERNELS not in jobs:
+        asked = ",".join(job.value for job in jobs)
+        raise UnknownDeviceError(
+            f"--device {virtual[0]} names a GPU that may be absent: kernels can be generated for it, but `--do "
+            f"{asked}` generates none. Add kernels to --do, or time with --device cpu or --device cuda"
+        )
+
+
+def _elsewhere(named: Sequence[str], devices: Mapping[SweepJob, tuple[str, ...]]) -> Iterator[str]:
+    """A note of timed jobs for which the user names only devices that cannot be timed."""
+    timed = [job for job in devices if job.is_timed]
+    if named and timed and not {CPU, CUDA}.intersection(named):
+        jobs = " and ".join(job.value for job in timed)
+        verb = "runs" if len(timed) == 1 else "run"
+        yield (
+            f"--device {','.join(named)} applies to kernels only: {jobs} {verb} on {devices[timed[0]][0]}. Name what "
+            "to time on with --device cpu or --device cuda"
+        )
 
 
 def devices_of(job: SweepJob, named: Sequence[str], *, has_gpu: bool) -> tuple[str, ...]:
-    """The devices of a job, of those that the user named. Raises UnknownDeviceError."""
-    for name in named:
-        if name not in {CPU, CUDA}:
-            _catalogued(name)
+    """The devices of a job, of those that the user named."""
     if job is SweepJob.CHECK:
         return ("",)
     if job is SweepJob.KERNELS:

@@ -50,6 +50,18 @@ def serve(monkeypatch: pytest.MonkeyPatch, given: Any) -> AnsweringWorker:
     return worker
 
 
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("command", ["bench", "tune"])
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("h100", "`h100` names a GPU that may be absent"), ("abacus", "there is no device `abacus`")],
+)
+def test_a_device_that_cannot_be_timed_is_refused(command: str, device: str, message: str) -> None:
+    done = run_cli(command, "model.py", "--device", device)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
 def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project / "model.py"
 

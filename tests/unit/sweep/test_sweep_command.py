@@ -239,6 +239,14 @@ BAD = {
     "there is no GPU in": ["sweep", "models", "--do", "bench", "--device", "cuda"],
     "has no results of a sweep": ["sweep", "models", "--against", "nothing"],
     "no configuration 'fast'": ["sweep", "models", "--compare", "fast"],
+    "--device h100 names a GPU that may be absent": [
+        "sweep",
+        "models",
+        "--do",
+        "bench,check",
+        "--device",
+        "h100",
+    ],
     "There is no device 'abacus'": ["sweep", "models", "--device", "abacus"],
 }
 

@@ -54,10 +54,22 @@ def test_devices_go_to_the_jobs_that_can_use_them(models: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "message"), [("hh100", "no device"), ("cuda:1", "CUDA_VISIBLE_DEVICES")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("hh100", "no device"), ("cuda:1", "CUDA_VISIBLE_DEVICES"), ("h100", "Add kernels to --do")],
+)
 def test_a_device_that_nothing_can_use(models: Path, name: str, message: str) -> None:
     with pytest.raises(UnknownDeviceError, match=message):
         planned(models, devices=(name,))
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_a_note_says_where_timed_jobs_run_instead(models: Path, *, has_gpu: bool) -> None:
+    plan = planned(models, jobs=ALL, devices=("h100",), has_gpu=has_gpu)
+    assert len(plan.notes) == 1
+    assert f"kernels only: bench and tune run on {'cuda' if has_gpu else 'cpu'}" in plan.notes[0]
+    assert not planned(models, jobs=ALL, devices=("h100", "cpu")).notes
+    assert not planned(models, jobs=(SweepJob.KERNELS,), devices=("h100",)).notes
 
 
 def test_keys_change_with_source_and_options_alone(models: Path) -> None:

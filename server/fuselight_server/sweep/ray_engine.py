@@ -1,6 +1,6 @@
 """The engine `ray`: tasks of Ray Core on a cluster, or on a Ray of this machine that lasts as long as the sweep.
 
-Invariant: only this module imports Ray, which is optional (`fuselight[ray]`). Nothing waits without a limit: a cluster
+Invariant: only this module imports Ray, which is optional (the extra `ray`). Nothing waits without a limit: a cluster
 is asked in a process of its own before the driver connects, each task has a deadline, and a cluster that loses all its
 nodes ends the sweep. Code and files go to the nodes as the job's working folder, so that they need torch alone.
 """
@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
     from fuselight_server.sweep.tasks import SweepTask
 
+_REQUIREMENT = "ray>=2.40"
+"""As in the extra `ray` of pyproject.toml."""
 _CONNECT_SECONDS = 5.0
 """For a connection to the address."""
 _ASK_SECONDS = 60.0
@@ -255,7 +258,7 @@ def _import_ray() -> Any:
     except ImportError as error:
         raise EngineError(
             f"--engine ray needs Ray, which {sys.executable} does not have ({error}): install it with "
-            "`pip install 'fuselight[ray]'`"
+            f"`{shlex.quote(sys.executable)} -m pip install '{_REQUIREMENT}'`"
         ) from None
 
 

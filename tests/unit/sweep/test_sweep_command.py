@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ from fuselight_server.sweep.results import PAGE, ROWS, ResultsFolder, read_resul
 from fuselight_server.sweep.rows import RowStatus, SweepRow
 from fuselight_server.sweep.tasks import SweepTask
 from tests.support.command import Result, run_cli
+from tests.support.lsp_client import ROOT
 from tests.support.sweeps import NET, ScriptedEngine, answer_of, row
 
 FAILED = {"failures": [{"culprit": "user", "kind": "exception", "message": "ValueError: no"}]}
@@ -265,7 +267,11 @@ def test_ray_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     result = run_cli("sweep", "models", "--engine", "ray")
     assert result.exit_code == 2
-    assert "pip install 'fuselight[ray]'" in result.stderr
+    (needed,) = re.findall(
+        r'^ray = \["(.+)"\]', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert f"{sys.executable} -m pip install '{needed}'" in result.stderr
+    assert f"pip install '{needed}'" in (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
 
 
 ADDRESSES = {

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 def main() -> int:
     """Entry point of the `fuselight` command; returns its exit code."""
-    from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - the server needs no command line
+    try:
+        from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - the server needs no command line
 
-    return run_command()
+        return run_command()
+    except KeyboardInterrupt:  # while the command was imported: later ones say more
+        import sys  # noqa: PLC0415 - only here
+
+        sys.stderr.write("fuselight: stopped\n")
+        return 130

@@ -332,3 +332,22 @@ def test_a_program_ended_by_a_signal_keeps_its_findings_and_ends_the_command(
     kept = Store.at(project).read_report()
     assert kept is not None
     assert kept.breaks == left.breaks
+
+
+@pytest.mark.parametrize("module", ["command_line", "tune", "fix"])
+def test_ctrl_c_during_the_imports_of_a_command_is_quiet(module: str) -> None:
+    """Raise KeyboardInterrupt where a module is imported, as Ctrl-C in the first second does."""
+    name = f"fuselight_server.cli.{module}"  # tune imports fix
+    code = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from fuselight_server import main
+sys.exit(main())
+"""
+    command = [sys.executable, "-c", code, "tune", "model.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "fuselight: stopped\n")

@@ -138,7 +138,7 @@ def test_a_sweep_over_a_cluster_is_interrupted_and_resumed(folder: Path, cluster
     running.send_signal(signal.SIGINT)
     stdout, stderr = running.communicate(timeout=DEADLINE)
     assert running.returncode == 130, stdout + stderr
-    assert "1 of 3 tasks are left" in stderr
+    assert "1 of 3 tasks left" in stderr
     (folder / "go").touch()
     resumed = sweep(folder, "--address", cluster, "--resume", "--format", "json")
     stdout, stderr = resumed.communicate(timeout=DEADLINE)

@@ -237,7 +237,7 @@ def timeout_failure(
     """Describe a run that exceeded its time limit. `last` is its last known position."""
     limit = "fuselight.bench.timeLimit (--time-limit)" if measured else "fuselight.limits.seconds"
     step = f"use smaller inputs, or raise the setting {limit}"
-    what = f"killed after {round(seconds, 1):g} s"
+    what = f"killed after {round(seconds, 1) or seconds:g} s"
     return _ended("timeout", what, step, stack=stack, phase=phase, last=last)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,14 +99,15 @@ def command_options(options: Namespace) -> CommandOptions:
 def at_least(least: float) -> Callable[[str], float]:
     """A type of argument: a number, whole if `least` is, that is not smaller."""
     kind = type(least)
+    what = f"a {'whole number' if kind is int else 'number'} of at least {least:g}"
 
     def number(text: str) -> float:
-        value = kind(text)
-        if not value >= least:
-            raise ValueError(text)
-        return value
+        with contextlib.suppress(ValueError):
+            value = kind(text)
+            if value >= least:
+                return value
+        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
 
-    number.__name__ = f"{'whole number' if kind is int else 'number'} of at least {least:g}"
     return number
 
 

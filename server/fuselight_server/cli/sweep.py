@@ -126,7 +126,10 @@ class _Sweep:
             )
         self._rows = list(folder.open_rows())
         if folder.damaged:
-            print_error(f"{folder.damaged} damaged lines in {folder.path} are ignored: their tasks run again")
+            print_error(
+                f"ignoring {format_count(folder.damaged, 'damaged line')} in {folder.path}: "
+                "tasks without a row run again"
+            )
         about = self._about()
         kept = self._kept_rows()
         settled = {row.key for row in kept}
@@ -148,7 +151,7 @@ class _Sweep:
             self._finish(about)
             left = len(ids) - len({row.id for row in self._rows} & ids)
             raise KeyboardInterrupt(
-                f"stopped: {left} of {len(ids)} tasks are left; go on with "
+                f"stopped: {left} of {format_count(len(ids), 'task')} left; go on with "
                 f"`fuselight sweep {shlex.quote(options.suite)} --out {shlex.quote(str(folder.path))} --resume` and "
                 "the same options"
             ) from None

@@ -146,10 +146,14 @@ class ResultsFolder:
         return ""
 
     def _unwritable(self, error: OSError) -> ResultsError:
-        return ResultsError(
-            f"cannot write results to {self.path}: {error.strerror or error}. Rows that were written are kept; "
-            "make room there, or choose another folder with --out"
-        )
+        kept, step = "", "Choose another folder with --out"
+        with contextlib.suppress(OSError):
+            if self.has_rows():
+                kept, step = (
+                    "Rows that were written are kept: ",
+                    "make room there, or choose another folder with --out",
+                )
+        return ResultsError(f"cannot write results to {self.path}: {error.strerror or error}. {kept}{step}")
 
 
 def read_rows(data: bytes) -> tuple[list[SweepRow], int]:

@@ -232,9 +232,9 @@ def test_each_command_has_help(command: str) -> None:
         (("check", "model.py", "--size", "batch"), "`batch` is not NAME=N, such as batch=4"),
         (
             ("check", "model.py", "--time-limit", "-1"),
-            "--time-limit: invalid number of at least 0 value: '-1'",
+            "--time-limit: `-1` is not a number of at least 0",
         ),
-        (("bench", "model.py", "--rounds", "1"), "--rounds: invalid whole number of at least 2 value: '1'"),
+        (("bench", "model.py", "--rounds", "1"), "--rounds: `1` is not a whole number of at least 2"),
         (("kernels", "model.py", "--why", "7"), "`7` is not LINE:LINE, such as 12:13"),
         (("check",), "the following arguments are required: PATH"),
         (("run",), "no script was given"),

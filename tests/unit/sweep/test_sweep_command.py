@@ -69,7 +69,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(engine: ScriptedEngine) -
     engine.answer = answer
     result = swept()
     assert result.exit_code == 130
-    assert "2 of 3 tasks are left; go on with `fuselight sweep models --out out --resume`" in result.stderr
+    assert "2 of 3 tasks left; go on with `fuselight sweep models --out out --resume`" in result.stderr
     assert engine.is_closed
     assert [one.name for one in read_results("out").rows] == ["a.py:Net"]
     refused = swept()
@@ -93,7 +93,7 @@ def test_an_interrupt_while_a_row_is_written_counts_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(ResultsFolder, "append", append)
     result = swept()
     assert result.exit_code == 130
-    assert "1 of 3 tasks are left" in result.stderr
+    assert "1 of 3 tasks left" in result.stderr
     assert "b.py" in (Path("out") / PAGE).read_text(encoding="utf-8")
     assert [one.name for one in read_results("out").rows] == ["a.py:Net", "b.py:Net"]
 
@@ -331,3 +331,26 @@ def test_a_read_only_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "mkdir", refuse)
     result = swept()
     assert (result.exit_code, "cannot write results to out: Permission denied" in result.stderr) == (2, True)
+    assert "are kept" not in result.stderr, "there are none"
+
+
+@pytest.mark.usefixtures("models", "engine")
+def test_counts_of_one_are_singular() -> None:
+    assert run_cli("sweep", "models/a.py", "--out", "out").exit_code == 0
+    with (Path("out") / ROWS).open("a", encoding="utf-8") as file:
+        file.write("{damaged\n")
+    again = run_cli("sweep", "models/a.py", "--out", "out", "--resume")
+    assert "ignoring 1 damaged line in out" in again.stderr
+    assert "0 tasks on a test, 1 with results already" in again.stderr
+
+
+@pytest.mark.usefixtures("models", "engine")
+def test_rows_that_were_written_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    assert swept().exit_code == 0
+    monkeypatch.setattr("fuselight_server.sweep.results.write_whole", full)
+    result = swept("--resume")
+    assert result.exit_code == 2
+    assert "No space left on device. Rows that were written are kept: make room there" in result.stderr

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.sweep.exports import rows_as_json
-from fuselight_server.sweep.results import ROWS, ResultsError, ResultsFolder, read_results
+from fuselight_server.sweep.results import (
+    ABOUT,
+    ROWS,
+    ResultsError,
+    ResultsFolder,
+    earlier_sweep,
+    read_results,
+)
 from fuselight_server.sweep.rows import SweepRow
 from tests.support.sweeps import failed, row
 
@@ -139,3 +146,29 @@ def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:
     (tmp_path / ROWS).write_text(json.dumps({"schema": 99, "id": "a"}) + "\n", encoding="utf-8")
     with pytest.raises(ResultsError, match="newer version"):
         read_results(str(tmp_path))
+
+
+def test_the_sweep_to_resume_is_the_newest_of_its_suite(tmp_path: Path) -> None:
+    def swept(name: str, about: str) -> Path:
+        (tmp_path / "sweeps" / name).mkdir(parents=True)
+        (tmp_path / "sweeps" / name / ABOUT).write_text(about, encoding="utf-8")
+        return tmp_path / "sweeps" / name
+
+    def found(suite: str, path: str) -> Path | None:
+        return earlier_sweep(tmp_path / "sweeps", suite, path)
+
+    here = str(tmp_path / "a")
+    assert found("a", here) is None
+    swept("a-20260101-000000", json.dumps({"path": here}))
+    latest = swept("a-20260102-000000", json.dumps({"path": f"{here}/../a"}))
+    for number, about in enumerate(
+        ("{", "[]", "{}", '{"path": 3}', '{"path": "\\u0000"}', '{"path": "/other/a"}')
+    ):
+        swept(f"a-20260103-00000{number}", about)
+    swept("a-3-20260104-000000", json.dumps({"path": here}))
+    assert found("a", here) == latest
+    old = swept("pytorch-163-20260101-000000", json.dumps({"path": str(tmp_path / "pytorch-163")}))
+    assert found("pytorch-163", "pytorch-163") == old, "as older versions wrote it"
+    new = swept("pytorch-163-20260102-000000", json.dumps({"path": "pytorch-163"}))
+    assert found("pytorch-163", "pytorch-163") == new
+    assert found("pytorch-163", str(tmp_path / "elsewhere" / "pytorch-163")) is None

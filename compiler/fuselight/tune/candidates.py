@@ -165,7 +165,7 @@ class Candidates:
         skipped = sum(one.skipped is Skip.BUDGET for one in self.pool.skipped.values())
         if not skipped or self.compile_time is None:
             return ""
-        one_compile = self.compile_time.of(())
+        one_compile = max(self.compile_time.of(()), 1)
         what = "1 candidate was" if skipped == 1 else f"{skipped} candidates were"
         why = f"the budget of {self.plan.budget_seconds:.0f} s left no time, and a compile takes {one_compile:.0f} s"
         return f"{what} not compiled: {why}"
@@ -328,7 +328,9 @@ class Candidates:
         if knob.skipped is None and is_untried and has_rival(knob.name, chosen):
             return replace(knob, skipped=Skip.EXCLUDED, detail="")
         if knob.skipped is None and is_untried:
-            return replace(knob, skipped=Skip.BUDGET, detail="no time was left for its compile")
+            was_started = any(knob.name in (trial.knobs or ()) for trial in self.pool.trials.values())
+            why = "its compile was not ready in time" if was_started else "no time was left for its compile"
+            return replace(knob, skipped=Skip.BUDGET, detail=why)
         return knob
 
     def _ceilings(self, best: Trial | None) -> tuple[Knob, ...]:

@@ -23,7 +23,7 @@ from fuselight_server.tuned.measurements import (
 )
 
 if TYPE_CHECKING:
-    from fuselight.report import Knob, TuneCandidate, Tuned, TunedResult
+    from fuselight.report import Knob, Timing, TuneCandidate, Tuned, TunedResult
 
 LABELS = {
     "attention_cudnn": "attention with cuDNN",
@@ -189,17 +189,29 @@ def headline(tuned: Tuned) -> str:
 
 def _eager_words(tuned: Tuned) -> str:
     """That eager mode is faster than `default`: the quartiles of their rounds do not overlap. Empty if it is not."""
-    clock = clock_of(as_measured(tuned))
-    rows = (candidate_of(tuned, name) for name in (EAGER, DEFAULT))
-    eager, default = (timing_of(row.configuration, clock) if row is not None else None for row in rows)
+    eager, default = _baselines(tuned)
     if eager is None or default is None or eager.high_us >= default.low_us:
         return ""
     ratio = format_ratio(default.median_us / eager.median_us)
     return f"eager mode is faster than default: {ratio}, and no configuration was confirmed to be faster than default"
 
 
+def _baselines(tuned: Tuned) -> tuple[Timing | None, Timing | None]:
+    """The timings of eager mode and of `default`."""
+    clock = clock_of(as_measured(tuned))
+    eager, default = (candidate_of(tuned, name) for name in (EAGER, DEFAULT))
+    return (
+        timing_of(eager.configuration, clock) if eager is not None else None,
+        timing_of(default.configuration, clock) if default is not None else None,
+    )
+
+
 def _default_words(tuned: Tuned) -> str:
     """Why the decision is `default`."""
+    eager, base = _baselines(tuned)
+    if eager is not None and base is not None and base.median_us > _CLEAR * eager.median_us:
+        ratio = format_ratio(base.median_us / eager.median_us)
+        return f"default: nothing was confirmed to be faster, but eager mode may be ({ratio}): timings vary too much"
     others = [one for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE]
     leader = next((one for one in others if one.outcome is TuneOutcome.UNCONFIRMED), None)
     race = tuned.confirmation

@@ -29,6 +29,20 @@ def test_a_knob_that_is_not_known_is_shown_by_its_name() -> None:
     assert words.configuration_label("default+x=1", ()) == "default+x=1"
 
 
+def test_a_headline_does_not_call_default_the_fastest_where_eager_may_be_faster() -> None:
+    eager, default, *others = default_won().candidates
+    timing = default.configuration.wall
+    assert timing is not None
+    faster = replace(timing, median_us=timing.median_us / 1.7, high_us=timing.high_us)
+    candidates = (
+        replace(eager, configuration=replace(eager.configuration, wall=faster, device=None)),
+        default,
+        *others,
+    )
+    said = words.headline(default_won(candidates=candidates))
+    assert said.startswith("default: nothing was confirmed to be faster, but eager mode may be (1.70×)")
+
+
 def test_a_candidate_that_raced_until_the_end_is_not_decided() -> None:
     raced = replace(tuned().candidates[-1], outcome=TuneOutcome.UNFINISHED, stage=3)
     assert words.outcome_words(raced) == "measured, not decided"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
@@ -32,6 +33,7 @@ from fuselight.runtime import backend
 from fuselight.runtime.arguments import TunedOptionsError
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.machine_key import machine_key
+from fuselight.runtime.preparation import prepared_inductor
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -313,6 +315,73 @@ def test_what_does_not_hold_compiles_as_the_default_and_says_so_once(
     assert "ompiling as torch.compile's default does" in said
     assert "`fuselight tune model.py --target Net" in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        ({"cpu_backend": "nope"}, "KeyError: 'nope'"),
+        ({"cpp.cxx": ["nonexistent-compiler"], "freezing": True}, "No working C++ compiler found"),
+    ],
+)
+@pytest.mark.usefixtures("chosen")
+def test_what_cannot_be_compiled_here_compiles_as_the_default(
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    broken: tuple[dict[str, Any], str],
+) -> None:  # fmt: skip
+    options, words = broken
+    monkeypatch.setattr(backend, "prepared_inductor", prepared_inductor)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    path = kept(tmp_path, replace(result, options=options, configuration="default+a=1", optimizer=True))
+    model, x = model_and_input()
+    with torch.no_grad():
+        found = torch.compile(model, backend=backend.replay)(x)
+        torch.testing.assert_close(found, model(x))
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert f"the configuration `default+a=1` of `{path}` (model.py Net) cannot be compiled here" in said
+    assert words in said
+    assert said.endswith("Tune again on this machine: `fuselight tune model.py --target Net`")
+    assert "\n" not in said
+
+
+def test_an_error_that_the_default_has_too_reaches_the_user(
+    result: TunedResult, chosen: Chosen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(Path(), result)
+
+    def failing(_: Preparation, __: str | None, options: Any, **___: Any) -> Callable[..., Any]:
+        def compile_graph(gm: torch.fx.GraphModule, _inputs: Any) -> Any:
+            gm.graph.erase_node(gm.graph.find_nodes(op="output")[0])  # a compile changes the graph
+            raise AssertionError("tuned" if options else "default")
+
+        return compile_graph
+
+    monkeypatch.setattr(backend, "prepared_inductor", failing)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="AssertionError: default"):
+        run()
+    assert "fuselight:" not in caplog.text
+    assert chosen.calls == []
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, torch._dynamo.exc.SkipFrame])
+@pytest.mark.usefixtures("chosen")
+def test_an_interrupt_and_a_request_to_dynamo_are_no_failures(
+    result: TunedResult, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    kept(Path(), result)
+    compiled: list[Any] = []
+
+    def raising(_: Preparation, __: str | None, options: Any, **___: Any) -> Callable[..., Any]:
+        def compile_graph(*_: Any) -> Any:
+            compiled.append(options)
+            raise kind("stop")
+
+        return compile_graph
+
+    monkeypatch.setattr(backend, "prepared_inductor", raising)
+    with contextlib.suppress(kind):
+        run()
+    assert compiled == [OPTIONS]
 
 
 @pytest.mark.parametrize(

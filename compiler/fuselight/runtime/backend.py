@@ -1,7 +1,8 @@
 """The Dynamo backend `fuselight`: replays the tuned configuration of a graph, else compiles as torch's default does.
 
-Invariant: nothing is measured, and no tuned file makes a program fail. Where no result holds, a warning says once for
-each reason what differs and how to tune again.
+Invariant: nothing is measured, and no tuned file makes a program fail: where a result holds and cannot be compiled, the
+graph is compiled as the default does. Where no result holds, a warning says once for each reason what differs and how
+to tune again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.machine_key import MachineKey, machine_key
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
+from fuselight.torch_api import errors, module_tensors
 from fuselight.torch_api.captured_graphs import device_of
 from fuselight.torch_api.frames import has_guard_filter
 from fuselight.torch_api.kernel_choices import replaying
@@ -28,6 +31,7 @@ from fuselight.tuned_code import GUARD_OPTION
 
 _LOG = logging.getLogger("fuselight")
 _FILE = "file"
+_AS_DEFAULT = "compiling as torch.compile's default does"
 _MOST = 100
 """Reasons and files that are remembered."""
 
@@ -88,32 +92,86 @@ def replay(
     """
     others = dict(options or {})
     asked = others.pop(_FILE, None)
-    backend = _tuned_backend(gm, inputs, None if asked is None else str(asked))
-    if backend is None:
-        backend = prepared_inductor(Preparation(), mode, others, say=_state.say)
-    return backend(gm, inputs)
+
+    def default(preparation: Preparation) -> Backend:
+        return prepared_inductor(preparation, mode, others, say=_state.say)
+
+    try:
+        tuned = _tuned_backend(gm, inputs, None if asked is None else str(asked))
+    except Exception as error:  # noqa: BLE001 - whatever a tuned file has caused, the program can be compiled
+        _state.say(f"{_AS_DEFAULT}: the tuned file could not be used: {_first_line(error)}")
+        tuned = None
+    if tuned is None:
+        return default(Preparation())(gm, inputs)
+    return _compile_tuned(tuned, gm, inputs, default)
 
 
-def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str | None) -> Backend | None:
+@dataclass(frozen=True)
+class TunedBackend:
+    """The backend of a result that holds for a graph."""
+
+    backend: Backend
+    result: TunedResult
+    path: str
+    """The tuned file."""
+
+
+def _compile_tuned(
+    tuned: TunedBackend,
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    default: Callable[[Preparation], Backend],
+) -> Callable[..., Any]:
+    """Compile a graph with a result, else as the default does. Raises what the default raises."""
+    result = tuned.result
+    untouched = module_tensors.copied(gm)  # a compile changes the graph
+    try:
+        run = tuned.backend(gm, inputs)
+    except errors.CONTROL_FLOW:
+        raise
+    except Exception as error:  # noqa: BLE001 - a compiler may raise anything
+        why = _first_line(error)
+    else:
+        for text in _beyond_the_backend(result):
+            _state.say(text)
+        return run
+    # Weights stay converted, so the graph's results must get their strides back here as well.
+    run = default(Preparation(channels_last=result.preparation.channels_last))(untouched, inputs)
+    _state.say(
+        f"{_AS_DEFAULT}: the configuration `{result.configuration}` of `{tuned.path}` "
+        f"({f'{result.file} {result.target}'.strip()}) cannot be compiled here: {why}. "
+        f"Tune again on this machine: `{_tune_command(result)}`"
+    )
+    return run
+
+
+def _first_line(error: Exception) -> str:
+    """An exception in one line; torch's own wrappers start with the name of a backend."""
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, Exception):
+        return _first_line(inner)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
+def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str | None) -> TunedBackend | None:
     """The backend of the result that holds for a graph; None after a warning if there is none."""
     machine = machine_key(device_of(gm))
     source = _state.sources.source(asked, machine)
     if source.problem:
-        _state.say(f"compiling as torch.compile's default does: {source.problem}")
+        _state.say(f"{_AS_DEFAULT}: {source.problem}")
         return None
     graph = tuned_graph(gm, inputs)
     result, why = choose(source, graph, machine, training=records_gradients(inputs))
     if result is None:
-        _state.say(f"compiling as torch.compile's default does: {why}")
+        _state.say(f"{_AS_DEFAULT}: {why}")
         return None
     backend = _backend_of(result)
     if backend is None:
         return None
-    for text in _beyond_the_backend(result):
-        _state.say(text)
     if result.artifacts and os.path.basename(result.artifacts) == result.artifacts:
         _state.load_artifacts(os.path.join(source.folder, result.artifacts))
-    return backend
+    return TunedBackend(backend, result, source.path)
 
 
 def choose(
@@ -157,10 +215,15 @@ def _reasons(result: TunedResult, machines: Sequence[MachineKey], *, training: b
 
 
 def _again(result: TunedResult) -> str:
-    """The command that tunes a target again."""
+    """How to tune a target again."""
+    return f"Tune again: `{_tune_command(result)}`"
+
+
+def _tune_command(result: TunedResult) -> str:
+    """The command that tunes a target."""
     target = f" --target {result.target}" if result.target else ""
     train = {Work.FORWARD_BACKWARD: " --train", Work.TRAINING_STEP: " --step"}.get(result.work, "")
-    return f"Tune again: `fuselight tune {result.file or 'PATH'}{target}{train}`"
+    return f"fuselight tune {result.file or 'PATH'}{target}{train}"
 
 
 def _backend_of(result: TunedResult) -> Backend | None:
@@ -186,14 +249,10 @@ def _backend_of(result: TunedResult) -> Backend | None:
     try:
         if not wrong:
             return prepared_inductor(preparation, None, result.options, compiling=compiling, say=_state.say)
-    except (
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:  # an option that this torch lacks, or of another type
+    except Exception as error:  # noqa: BLE001 - an option that this torch lacks, or of another type
         wrong.append(str(error).partition(", known options")[0])
     _state.say(
-        f"compiling as torch.compile's default does: the tuned result of {result.file} cannot be used: "
+        f"{_AS_DEFAULT}: the tuned result of {result.file} cannot be used: "
         f"{'; '.join(wrong)}. {_again(result)}"
     )
     return None

@@ -47,6 +47,8 @@ AcceleratorError = _exception(torch, "AcceleratorError")
 """What the device itself reports, whichever call was waiting for it by then; nothing of the kind before 2.8."""
 Restart = _exception(torch._dynamo.exc, "RestartAnalysis")
 """What a backend raises for Dynamo to capture the frame again, as for a float that has to be fixed to its value."""
+CONTROL_FLOW = (Restart, _exception(torch._dynamo.exc, "SkipFrame"))
+"""What a backend raises to tell Dynamo how to go on: no failure."""
 
 
 @functools.cache

@@ -108,7 +108,10 @@ def _plain_reader(kind: Any) -> Reader:
         if type(data) is kind:
             return data
         if kind is float and type(data) is int:
-            return float(data)
+            try:
+                return float(data)
+            except OverflowError:
+                raise _misfit("a number below 1.8e308", data) from None
         raise _misfit(wanted, data)
 
     return read

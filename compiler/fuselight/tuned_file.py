@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,9 @@ NAME = "fuselight-tuned.json"
 FORMAT = 1
 """Version of the format. Readers accept files whose number is not larger than theirs."""
 _TUNE = "tune again: `fuselight tune PATH`"
+_DEEP = "it is nested too deeply"
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""What half of a surrogate pair looks like in JSON; two of them can be one character."""
 
 
 class TunedFileError(Exception):
@@ -52,8 +56,14 @@ def parse(text: str, name: str = NAME) -> TunedFile:
     """Read the text of a tuned file; `name` is for messages. Raises TunedFileError."""
     try:
         data = json.loads(text)
+        if _HALF.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _damaged(name, "it has half of a surrogate pair, which is no character") from None
     except ValueError as error:
-        raise TunedFileError(f"`{name}` is damaged: {error}. Restore it, or remove it and {_TUNE}") from None
+        raise _damaged(name, error) from None
+    except RecursionError:
+        raise _damaged(name, _DEEP) from None
     version = data.get("format") if isinstance(data, dict) else None
     if not isinstance(version, int):
         raise TunedFileError(f"`{name}` is not a tuned file: it has no `format`. Remove it and {_TUNE}")
@@ -65,7 +75,13 @@ def parse(text: str, name: str = NAME) -> TunedFile:
     try:
         return decode(TunedFile, data)
     except DecodeError as error:
-        raise TunedFileError(f"`{name}` is damaged: {error}. Restore it, or remove it and {_TUNE}") from None
+        raise _damaged(name, error) from None
+    except RecursionError:
+        raise _damaged(name, _DEEP) from None
+
+
+def _damaged(name: str, why: object) -> TunedFileError:
+    return TunedFileError(f"`{name}` is damaged: {why}. Restore it, or remove it and {_TUNE}")
 
 
 def read(path: str | os.PathLike[str]) -> TunedFile | None:
@@ -90,19 +106,36 @@ def render(file: TunedFile) -> str:
 def keep(path: str | os.PathLike[str], results: Sequence[TunedResult]) -> TunedFile:
     """Add results to the file at `path`, which need not exist.
 
-    Raises TunedFileError if the file there cannot be read, and OSError if it cannot be written.
+    Raises TunedFileError if the file there cannot be read or cannot hold the results, and OSError if it cannot be
+    written.
     """
     file = read(path) or TunedFile()
     for result in results:
         file = file.including(result)
+    data = _bytes(path, file)
     folder = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{NAME}-", dir=folder)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(render(file))
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
     return file
+
+
+def _bytes(path: str | os.PathLike[str], file: TunedFile) -> bytes:
+    """The contents as they are written. Raises TunedFileError for what a file cannot hold."""
+    try:
+        return render(file).encode()
+    except UnicodeEncodeError as error:
+        line = (
+            error.object[: error.start].rpartition("\n")[2] + error.object[error.start :].partition("\n")[0]
+        )
+        shown = ascii(line.strip())[1:-1]
+        why = f"a name in it is not UTF-8: `{shown}`. Rename it and tune again"
+    except (RecursionError, TypeError, ValueError) as error:
+        why = f"{_DEEP if isinstance(error, RecursionError) else error}. Tune again"
+    raise TunedFileError(f"`{os.fspath(path)}` cannot hold the result: {why}")

@@ -29,6 +29,7 @@ RESULT = TunedResult(
     default_us=120.0,
     gain=1.5,
 )
+HUGE = render(TunedFile((replace(RESULT, us=1.0),))).replace('"us": 1.0', f'"us": 1{"0" * 400}')
 
 
 def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
@@ -58,6 +59,10 @@ def test_there_may_be_no_file(tmp_path: Path) -> None:
         ("[]", ["no `format`"]),
         ('{"format": 99}', ["newer version", "99"]),
         ('{"format": 1, "results": [{"file": 3}]}', ["damaged", "results[0]"]),
+        ("[" * 100_000, ["damaged", "nested too deeply"]),
+        ('{"format": 1, "results": ' + "[" * 5_000 + "]" * 5_000 + "}", ["damaged"]),
+        (HUGE, ["damaged", "results[0].us", "below 1.8e308, not 1000"]),
+        ('{"format": 1, "a": "\\ud800"}', ["damaged", "surrogate pair"]),
     ],
 )
 def test_a_damaged_file_is_refused_and_stays(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -74,3 +79,33 @@ def test_a_newer_minor_field_is_skipped() -> None:
     data = json.loads(render(TunedFile((RESULT,))))
     data["results"][0]["invented_later"] = 1
     assert parse(json.dumps(data)).results == (RESULT,)
+
+
+def test_a_name_beyond_the_first_plane_is_kept() -> None:
+    text = json.dumps(json.loads(render(TunedFile((replace(RESULT, target="\U0001d4dd"),)))))
+    assert "\\ud835" in text
+    assert parse(text).results[0].target == "\U0001d4dd"
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (
+            replace(RESULT, file="a\udcff/net.py"),
+            ["a name in it is not UTF-8", "a\\udcff/net.py", "Rename it"],
+        ),
+        (replace(RESULT, options={"a": {1j}}), ["not JSON serializable"]),
+    ],
+)
+def test_what_a_file_cannot_hold_leaves_it_as_it_is(
+    tmp_path: Path, result: TunedResult, words: list[str]
+) -> None:
+    path = tmp_path / "fuselight-tuned.json"
+    keep(path, [RESULT])
+    with pytest.raises(TunedFileError) as raised:
+        keep(path, [replace(result, target="New")])
+    assert all(word in str(raised.value) for word in words)
+    assert str(raised.value).isascii()
+    assert "\n" not in str(raised.value)
+    assert read(path) == TunedFile((RESULT,))
+    assert list(tmp_path.iterdir()) == [path]

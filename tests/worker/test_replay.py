@@ -392,6 +392,7 @@ def test_an_interrupt_and_a_request_to_dynamo_are_no_failures(
         ('{"format": 99, "results": []}', "newer version"),
         ('{"format": 1, "results": []}', "has no results"),
         ("[]", "is not a tuned file"),
+        ("[" * 100_000, "is nested too deeply"),
     ],
 )
 def test_a_file_that_cannot_be_used_costs_a_warning(

@@ -53,6 +53,12 @@ def test_a_damaged_file_stays_and_is_named_with_the_next_step(project: Path) -> 
     assert file.read_text() == "{"
 
 
+def test_a_name_that_is_not_utf8_costs_no_result(project: Path) -> None:
+    written = write_decision(result(), str(project / "src" / "mod\udce9l.py"))
+    assert r'a name in it is not UTF-8: `"file": "src/mod\udce9l.py"' in written.problem
+    assert not (project / tuned_file.NAME).exists()
+
+
 def test_a_folder_that_cannot_be_written_costs_no_result(project: Path) -> None:
     written = write_decision(result(), str(project / "src" / "model.py"), str(project / "none" / "t.json"))
     assert (

@@ -1,16 +1,22 @@
 """`fuselight-tuned.json`: the results of searches, for replay. Standard library only.
 
 Invariant: a damaged file, or one of a newer format, is never overwritten and never half-read: reading it raises
-`TunedFileError`, which says what is wrong and what to do. Writing is atomic.
+`TunedFileError`, which says what is wrong and what to do. Writing is atomic, and processes that keep results at the
+same time lose none: each waits for a lock on the folder, which leaves no file there. Where locks do not work, or
+another process holds one for long, a file that has changed since it was read is read again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib
 import json
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +27,15 @@ NAME = "fuselight-tuned.json"
 FORMAT = 1
 """Version of the format. Readers accept files whose number is not larger than theirs."""
 _TUNE = "tune again: `fuselight tune PATH`"
+_LOCK_SECONDS = 10.0
+"""Longest wait for a process that writes; writing takes milliseconds."""
+_ATTEMPTS = 5
 _DEEP = "it is nested too deeply"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """What half of a surrogate pair looks like in JSON; two of them can be one character."""
+
+_fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
+_msvcrt: Any = importlib.import_module("msvcrt") if os.name == "nt" else None
 
 
 class TunedFileError(Exception):
@@ -109,21 +121,91 @@ def keep(path: str | os.PathLike[str], results: Sequence[TunedResult]) -> TunedF
     Raises TunedFileError if the file there cannot be read or cannot hold the results, and OSError if it cannot be
     written.
     """
-    file = read(path) or TunedFile()
-    for result in results:
-        file = file.including(result)
-    data = _bytes(path, file)
     folder = os.path.dirname(os.path.abspath(path))
+    file = TunedFile()
+    with _locked(folder):
+        for attempt in range(_ATTEMPTS):
+            state = _state(path)
+            file = read(path) or TunedFile()
+            for result in results:
+                file = file.including(result)
+            is_last = attempt == _ATTEMPTS - 1
+            if _replace(path, folder, _bytes(path, file), None if is_last else state):
+                break
+    return file
+
+
+def _replace(path: str | os.PathLike[str], folder: str, data: bytes, state: tuple[int, ...] | None) -> bool:
+    """Put a file with `data` in place of the one at `path`; whether it was done: not if that has not this state."""
     handle, temporary = tempfile.mkstemp(prefix=f".{NAME}-", dir=folder)
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(data)
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        if state is None or state == _state(path):
+            os.replace(temporary, path)
+            return True
     except BaseException:
         os.unlink(temporary)
         raise
-    return file
+    os.unlink(temporary)
+    return False
+
+
+def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """What differs if another process has replaced a file; empty if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Within the block, no other process is in such a block for the same folder, unless locks do not work there."""
+    handle = None
+    with contextlib.suppress(OSError):  # a missing folder is reported where the file is written
+        handle = os.open(_to_lock(folder), os.O_RDONLY if _fcntl is not None else os.O_RDWR | os.O_CREAT)
+    try:
+        if handle is not None:
+            _wait_for_lock(handle)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)  # which unlocks it
+
+
+def _to_lock(folder: str) -> str:
+    """What processes lock for a folder: itself; a temporary file where folders cannot be locked."""
+    if _fcntl is not None:
+        return folder
+    name = hashlib.sha256(os.path.normcase(os.path.realpath(folder)).encode(errors="replace")).hexdigest()[
+        :16
+    ]
+    return os.path.join(tempfile.gettempdir(), f"fuselight-{name}.lock")
+
+
+def _wait_for_lock(handle: int) -> None:
+    """Lock a file or folder, or go on without it: after `_LOCK_SECONDS`, or where locks do not work."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            if _fcntl is not None:
+                _fcntl.flock(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+            elif _msvcrt is not None:
+                _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
+        except (
+            BlockingIOError,
+            PermissionError,
+        ):  # another process has it; Windows refuses it in the second way
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def _bytes(path: str | os.PathLike[str], file: TunedFile) -> bytes:

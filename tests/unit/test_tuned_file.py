@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fuselight import tuned_file
+from fuselight.codec import encode
 from fuselight.report import Numerics, Preparation, TunedGraph, TunedResult, Work
 from fuselight.tuned_file import FORMAT, TunedFile, TunedFileError, keep, parse, read, render
 
@@ -29,6 +36,7 @@ RESULT = TunedResult(
     default_us=120.0,
     gain=1.5,
 )
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tuned_file.__file__).parents[1])}
 HUGE = render(TunedFile((replace(RESULT, us=1.0),))).replace('"us": 1.0', f'"us": 1{"0" * 400}')
 
 
@@ -46,6 +54,60 @@ def test_results_of_several_devices_live_in_one_file(tmp_path: Path) -> None:
     keep(path, [other])
     again = replace(RESULT, gain=1.6)
     assert keep(path, [again]).results == (other, again)
+
+
+def test_processes_that_keep_results_at_once_lose_none(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps(encode(RESULT)))
+    program = textwrap.dedent("""
+        import json, sys
+        from dataclasses import replace
+        from fuselight import tuned_file
+        from fuselight.codec import decode
+        from fuselight.report import TunedResult
+        result = decode(TunedResult, json.load(open("result.json")))
+        for number in range(40):
+            one = replace(result, target=f"{sys.argv[1]}{number}")
+            tuned_file.keep("fuselight-tuned.json", [one])
+    """)
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENVIRONMENT)
+        for name in "ab"
+    ]
+    assert [one.wait(60) for one in started] == [0, 0]
+    found = read(tmp_path / "fuselight-tuned.json")
+    assert found is not None
+    assert len({one.target for one in found.results}) == 80
+    assert {one.name for one in tmp_path.iterdir()} == {"fuselight-tuned.json", "result.json"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks a folder")
+def test_a_process_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuned_file, "_LOCK_SECONDS", 0.1)
+    with tuned_file._locked(str(tmp_path)):
+        keep(tmp_path / "fuselight-tuned.json", [RESULT])
+    assert read(tmp_path / "fuselight-tuned.json") == TunedFile((RESULT,))
+
+
+def test_a_file_that_changes_between_reading_and_replacing_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fuselight-tuned.json"
+    keep(path, [RESULT])
+    other = replace(RESULT, target="Other")
+    real = tuned_file._bytes
+
+    def interrupted(*given: Any) -> bytes:
+        monkeypatch.setattr(tuned_file, "_bytes", real)
+        keep(path, [other])
+        return real(*given)
+
+    monkeypatch.setattr(tuned_file, "_LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(tuned_file, "_bytes", interrupted)
+    keep(path, [replace(RESULT, target="New")])
+    found = read(path)
+    assert found is not None
+    assert [one.target for one in found.results] == ["Net", "Other", "New"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_there_may_be_no_file(tmp_path: Path) -> None:

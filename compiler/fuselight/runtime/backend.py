@@ -16,15 +16,15 @@ from typing import Any
 
 import torch
 
-from fuselight.report.measured import Work
 from fuselight.report.tuned import ATTENTION, PRECISION, Preparation, TunedGraph, TunedResult
 from fuselight.runtime.freezing import Backend, records_gradients
-from fuselight.runtime.graph_key import tuned_graph
+from fuselight.runtime.graph_key import keys_by_gradients, tuned_graph
 from fuselight.runtime.machine_key import MachineKey, machine_key
+from fuselight.runtime.mismatch import ReplayMismatch, name_of, no_graph, reasons, tune_again, tune_command
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
 from fuselight.torch_api import errors, module_tensors
-from fuselight.torch_api.captured_graphs import device_of
+from fuselight.torch_api.captured_graphs import device_of, source_files
 from fuselight.torch_api.frames import has_guard_filter
 from fuselight.torch_api.kernel_choices import replaying
 from fuselight.tuned_code import GUARD_OPTION
@@ -44,9 +44,9 @@ class ReplayState:
         self._said: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
 
-    def say(self, text: str) -> None:
-        """Warn, once for each text."""
-        if _is_new(self._said, text):
+    def say(self, text: str, reason: str = "") -> None:
+        """Warn, once for each reason, which is the text by default."""
+        if _is_new(self._said, reason or text):
             _LOG.warning("fuselight: %s", text)
 
     def load_artifacts(self, path: str) -> None:
@@ -139,8 +139,8 @@ def _compile_tuned(
     run = default(Preparation(channels_last=result.preparation.channels_last))(untouched, inputs)
     _state.say(
         f"{_AS_DEFAULT}: the configuration `{result.configuration}` of `{tuned.path}` "
-        f"({f'{result.file} {result.target}'.strip()}) cannot be compiled here: {why}. "
-        f"Tune again on this machine: `{_tune_command(result)}`"
+        f"({name_of(result)}) cannot be compiled here: {why}. "
+        f"Tune again on this machine: `{tune_command(result)}`"
     )
     return run
 
@@ -162,9 +162,16 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
         _state.say(f"{_AS_DEFAULT}: {source.problem}")
         return None
     graph = tuned_graph(gm, inputs)
-    result, why = choose(source, graph, machine, training=records_gradients(inputs))
-    if result is None:
-        _state.say(f"{_AS_DEFAULT}: {why}")
+    result = choose(
+        source,
+        graph,
+        machine,
+        training=records_gradients(inputs),
+        by_gradients=functools.partial(keys_by_gradients, gm, inputs),
+        files=source_files(gm),
+    )
+    if isinstance(result, ReplayMismatch):
+        _state.say(f"{_AS_DEFAULT}: {result.text}", result.reason)
         return None
     backend = _backend_of(result)
     if backend is None:
@@ -175,55 +182,29 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
 
 
 def choose(
-    source: TunedSource, graph: TunedGraph, machine: MachineKey, *, training: bool
-) -> tuple[TunedResult | None, str]:
-    """The result that holds for a graph, the newest of several, else why none does."""
+    source: TunedSource,
+    graph: TunedGraph,
+    machine: MachineKey,
+    *,
+    training: bool,
+    by_gradients: Callable[[], Mapping[str, bool]] = dict,
+    files: Sequence[str] = (),
+) -> TunedResult | ReplayMismatch:
+    """The result that holds for a graph, the newest of several, else why none does.
+
+    `by_gradients` gives `graph_key.keys_by_gradients` of the graph, and `files` has the files of its code.
+    """
     found = [one for one in source.results if any(graph.key == other.key for other in one.graphs)]
     machines = source.machines or (machine,)
-    holding = [one for one in found if not list(_reasons(one, machines, training=training))]
+    holding = [one for one in found if not list(reasons(one, machines, training=training))]
     if holding:
-        return max(holding, key=lambda one: one.when), ""
+        return max(holding, key=lambda one: one.when)
     if found:  # the one that differs least
-        near = min(found, key=lambda one: len(list(_reasons(one, machines, training=training))))
-        return None, f"{'; '.join(_reasons(near, machines, training=training))}. {_again(near)}"
+        near = min(found, key=lambda one: len(list(reasons(one, machines, training=training))))
+        return ReplayMismatch(f"{'; '.join(reasons(near, machines, training=training))}. {tune_again(near)}")
     if not source.results:
-        return None, f"`{source.path}` has no results. Tune with `fuselight tune PATH`"
-    shapes = ", ".join(graph.inputs[:3]) or "no inputs"
-    text = f"no result of `{source.path}` is for this graph ({graph.operators} operators; {shapes})"
-    return None, f"{text}: {_other_graph(source.results[-1])}. {_again(source.results[-1])}"
-
-
-def _other_graph(result: TunedResult) -> str:
-    """Why a graph may be another than the tuned one."""
-    if not result.blocks:
-        return "the code or the shapes have changed"
-    blocks = ", ".join(result.blocks[:3]) + ", ..." * (len(result.blocks) > 3)  # noqa: PLR2004 - as many as fit
-    return (
-        "the code or the shapes have changed, or the whole is compiled instead of its blocks "
-        f"(model.get_submodule(name).compile(backend='fuselight') for {blocks})"
-    )
-
-
-def _reasons(result: TunedResult, machines: Sequence[MachineKey], *, training: bool) -> Iterator[str]:
-    """Why a result does not hold."""
-    if training != (result.work is not Work.INFERENCE):
-        here = "records gradients" if training else "records no gradients"
-        hint = " (torch.no_grad() around the call would not)" if training else ""
-        yield f"tuned for {result.work.value.replace('_', ' ')}, this call {here}{hint}"
-    for machine in machines:
-        yield from machine.differences(result)
-
-
-def _again(result: TunedResult) -> str:
-    """How to tune a target again."""
-    return f"Tune again: `{_tune_command(result)}`"
-
-
-def _tune_command(result: TunedResult) -> str:
-    """The command that tunes a target."""
-    target = f" --target {result.target}" if result.target else ""
-    train = {Work.FORWARD_BACKWARD: " --train", Work.TRAINING_STEP: " --step"}.get(result.work, "")
-    return f"fuselight tune {result.file or 'PATH'}{target}{train}"
+        return ReplayMismatch(f"`{source.path}` has no results. Tune with `fuselight tune PATH`")
+    return no_graph(graph, source.results, source.path, by_gradients=by_gradients(), files=files)
 
 
 def _backend_of(result: TunedResult) -> Backend | None:
@@ -242,7 +223,7 @@ def _backend_of(result: TunedResult) -> Backend | None:
     def say_unknown() -> None:
         _state.say(
             "the tuned launch configurations are for none of the generated kernels, for example because a setting of "
-            f"Inductor's differs, so each kernel runs in Inductor's first one. {_again(result)}"
+            f"Inductor's differs, so each kernel runs in Inductor's first one. {tune_again(result)}"
         )
 
     compiling = functools.partial(replaying, kernels, say_unknown)
@@ -252,24 +233,22 @@ def _backend_of(result: TunedResult) -> Backend | None:
     except Exception as error:  # noqa: BLE001 - an option that this torch lacks, or of another type
         wrong.append(str(error).partition(", known options")[0])
     _state.say(
-        f"{_AS_DEFAULT}: the tuned result of {result.file} cannot be used: "
-        f"{'; '.join(wrong)}. {_again(result)}"
+        f"{_AS_DEFAULT}: the tuned result of {name_of(result)} cannot be used: "
+        f"{'; '.join(wrong)}. {tune_again(result)}"
     )
     return None
 
 
 def _beyond_the_backend(result: TunedResult) -> Iterator[str]:
-    """What a result needs that only the program can do."""
-    where = f"{result.file} {result.target}".strip()
-    if result.dynamic is not None:
-        yield f"the result of {where} was tuned with torch.compile(..., dynamic={result.dynamic}): pass it as well"
+    """What a result needs of the program that its graph does not show."""
+    where = name_of(result)
     if result.fixed_modules and not has_guard_filter():
         yield (
             f"the result of {where} was tuned without guards on modules: pass {GUARD_OPTION} as well if no module "
             "changes after the first call; without it each call is slower"
         )
     if result.optimizer:
-        yield f"the result of {where} also compiles the optimizer: optimizer.step = torch.compile(optimizer.step)"
-    if result.fixes:
-        titles = "; ".join(result.fixes)
-        yield f"the result of {where} needs these fixes in the source: {titles}"
+        yield (
+            f"the result of {where} was tuned with a compiled optimizer. Unless the program has it already: "
+            "optimizer.step = torch.compile(optimizer.step)"
+        )

@@ -29,17 +29,28 @@ _LENGTH = 24
 def tuned_graph(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> TunedGraph:
     """The key of a graph that Dynamo captured, before anything has changed it."""
     texts = _GraphText()
-    lines = texts.read(gm, inputs)
-    lines.append(captured_graphs.autocast_state())
-    key = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_LENGTH]
+    key = _key(texts, gm, inputs)
     operators = sum(node.op in _CALLS for node in gm.graph.nodes)
     return TunedGraph(key, tuple(texts.shown), operators)
+
+
+def keys_by_gradients(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[str, bool]:
+    """The keys that a graph would have if all of its parameters had this `requires_grad`."""
+    return {_key(_GraphText(gradients=gradients), gm, inputs): gradients for gradients in (True, False)}
+
+
+def _key(texts: _GraphText, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+    lines = texts.read(gm, inputs)
+    lines.append(captured_graphs.autocast_state())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:_LENGTH]
 
 
 class _GraphText:
     """A graph as text in which everything that may differ between processes is numbered by its first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gradients: bool | None = None) -> None:
+        """`gradients` stands for the `requires_grad` of the parameters, None for their own."""
+        self._gradients = gradients
         self.shown: list[str] = []
         """Tensor inputs without parameters, for the reader."""
         self._symbols: dict[str, str] = {}
@@ -92,15 +103,18 @@ class _GraphText:
             return f"input {type(value).__name__} {self._value(value, str)}"
         if captured_graphs.is_of_module(node, given):
             strides: Any = "dense" if _is_dense(value) else value.stride()
-            return f"module {self._tensor(value, strides)}"
+            is_free = isinstance(given, torch.nn.Parameter) and (
+                value.is_floating_point() or value.is_complex()
+            )
+            return f"module {self._tensor(value, strides, gradients=self._gradients if is_free else None)}"
         self.shown.append(f"{dtype_name(value.dtype)}[{', '.join(str(size) for size in value.shape)}]")
         return f"input {self._tensor(value, value.stride())}"
 
-    def _tensor(self, value: torch.Tensor, strides: Any) -> str:
+    def _tensor(self, value: torch.Tensor, strides: Any, *, gradients: bool | None = None) -> str:
         kind = "" if type(value).__module__.startswith("torch") else type(value).__qualname__
         sizes = self._value(tuple(value.shape), str)
         stored = strides if isinstance(strides, str) else self._value(tuple(strides), str)
-        gradient = "grad" if value.requires_grad else ""
+        gradient = "grad" if (value.requires_grad if gradients is None else gradients) else ""
         return f"{kind}{value.dtype} {sizes} {stored} {value.device.type} {gradient}"
 
     def _value(self, value: Any, number: Callable[[Any], str]) -> str:

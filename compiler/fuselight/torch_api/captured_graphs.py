@@ -7,6 +7,7 @@ Invariant: nothing here runs an operator on data, and the fake tensors that Dyna
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from fuselight.torch_api import artifacts
 
+_FILE = re.compile(r'^\s*File "(.+)", line \d+', re.MULTILINE)
+
 
 def placeholders(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
     """The inputs of a graph, by position."""
@@ -27,6 +30,12 @@ def placeholders(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def example_value(node: torch.fx.Node) -> Any:
     """The fake value of a node from Dynamo's trace; None if it has none."""
     return node.meta.get("example_value")
+
+
+def source_files(gm: torch.fx.GraphModule) -> list[str]:
+    """The files with the code that a graph is captured from."""
+    traces = (str(node.meta.get("stack_trace") or "") for node in gm.graph.nodes)
+    return list(dict.fromkeys(path for trace in traces for path in _FILE.findall(trace)))
 
 
 def is_of_module(node: torch.fx.Node, example: object) -> bool:

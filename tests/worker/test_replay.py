@@ -449,6 +449,55 @@ def test_training_and_inference_of_one_graph_have_results_of_their_own(
     assert [options.get("max_fusion_size") for _, _, options in chosen.calls] == [5, 7]
 
 
+@pytest.mark.parametrize("case", [(None, 7), ("exact", 7), ("tf32", 2), ("reduced", 3), (Numerics.TF32, 2)])
+def test_the_arithmetic_changes_only_as_the_program_allows(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    case: tuple[object, int],
+) -> None:  # fmt: skip
+    allowed, size = case
+
+    def lower(precision: str, size: int) -> TunedResult:
+        return replace(
+            result, options={"max_fusion_size": size}, preparation=Preparation(precision=precision),
+            numerics=Numerics.TF32 if precision == "tf32" else Numerics.REDUCED, when="2026-06-01T00:00:00Z",
+        )  # fmt: skip
+
+    kept(tmp_path, result, lower("tf32", 2), lower("bf16", 3))
+    run(None if allowed is None else {"numerics": allowed})
+    assert chosen.calls[0][2]["max_fusion_size"] == size
+    assert "fuselight:" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (None, 3, "the result of model.py Net changes the arithmetic (bf16), as its search was allowed to"),
+        (
+            "tf32",
+            None,
+            "was tuned with the numerics `reduced`, which the option `numerics` excludes. Set it to",
+        ),
+        (
+            "fast",
+            None,
+            "default does: the option `numerics` is `fast`, and can be `exact`, `tf32`, `reduced`",
+        ),
+    ],
+)
+def test_a_result_with_other_arithmetic_is_reported(
+    result: TunedResult, chosen: Chosen, caplog: pytest.LogCaptureFixture,
+    case: tuple[str | None, int | None, str],
+) -> None:  # fmt: skip
+    allowed, size, words = case
+    preparation = Preparation(precision="bf16")
+    options = {"max_fusion_size": 3}
+    kept(Path(), replace(result, preparation=preparation, options=options, numerics=Numerics.REDUCED))
+    run(None if allowed is None else {"numerics": allowed}, times=2)
+    assert chosen.calls[0][2].get("max_fusion_size") == size
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert words in said
+
+
 def test_what_the_backend_cannot_do_is_said(
     result: TunedResult, chosen: Chosen, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,7 @@ import torch
 from fuselight.report.measured import Work
 from fuselight.report.tuned import TunedResult
 from fuselight.runtime.machine_key import MachineKey, machine_key
+from fuselight.runtime.numerics import preferred
 from fuselight.runtime.tuned_files import TunedSources
 from fuselight.torch_api import module_tensors
 from fuselight.tuned_code import compile_arguments, freezing_code, preparation_code
@@ -66,7 +67,7 @@ def _device_of(model: Any) -> torch.device:
 
 
 def _newest(found: Sequence[TunedResult], machine: MachineKey, path: str) -> TunedResult:
-    """The newest result for this machine, if all are of one target."""
+    """The newest result for this machine with the least change of the arithmetic, if all are of one target."""
     if not found:
         raise TunedOptionsError(
             f"`{path}` has no result for this target and work. Tune with `fuselight tune PATH`"
@@ -80,7 +81,7 @@ def _newest(found: Sequence[TunedResult], machine: MachineKey, path: str) -> Tun
     targets = sorted({one.target for one in here})
     if len(targets) > 1:
         raise TunedOptionsError(f"`{path}` has results of {', '.join(targets)}: name one with target=...")
-    return max(here, key=lambda one: one.when)
+    return preferred(here, None) or here[-1]
 
 
 def _beyond_arguments(result: TunedResult, device: str) -> list[str]:

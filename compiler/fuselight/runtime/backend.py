@@ -11,16 +11,17 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from fuselight.report.tuned import ATTENTION, PRECISION, Preparation, TunedGraph, TunedResult
+from fuselight.report.tuned import ATTENTION, PRECISION, Numerics, Preparation, TunedGraph, TunedResult
 from fuselight.runtime.freezing import Backend, records_gradients
 from fuselight.runtime.graph_key import keys_by_gradients, tuned_graph
 from fuselight.runtime.machine_key import MachineKey, machine_key
 from fuselight.runtime.mismatch import ReplayMismatch, name_of, no_graph, reasons, tune_again, tune_command
+from fuselight.runtime.numerics import OPTION, numerics_of, parse_numerics, preferred
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.runtime.tuned_files import TunedSource, TunedSources
 from fuselight.torch_api import errors, module_tensors
@@ -87,17 +88,18 @@ def replay(
 ) -> Callable[..., Any]:
     """Compile a captured graph for Dynamo: `torch.compile(model, backend="fuselight")`.
 
-    `options` may name the tuned file: `{"file": PATH}`. Other options and `mode` are for graphs that no result holds
+    `options` may name the tuned file, `{"file": PATH}`, and say what a result may change of the arithmetic,
+    `{"numerics": "reduced"}`. Other options and `mode` are for graphs that no result holds
     for. Raises what Inductor raises for the program itself.
     """
     others = dict(options or {})
-    asked = others.pop(_FILE, None)
+    asked, wanted = others.pop(_FILE, None), others.pop(OPTION, None)
 
     def default(preparation: Preparation) -> Backend:
         return prepared_inductor(preparation, mode, others, say=_state.say)
 
     try:
-        tuned = _tuned_backend(gm, inputs, None if asked is None else str(asked))
+        tuned = _tuned_backend(gm, inputs, None if asked is None else str(asked), wanted)
     except Exception as error:  # noqa: BLE001 - whatever a tuned file has caused, the program can be compiled
         _state.say(f"{_AS_DEFAULT}: the tuned file could not be used: {_first_line(error)}")
         tuned = None
@@ -114,6 +116,8 @@ class TunedBackend:
     result: TunedResult
     path: str
     """The tuned file."""
+    is_allowed: bool
+    """Whether the program says which arithmetic it allows."""
 
 
 def _compile_tuned(
@@ -132,7 +136,7 @@ def _compile_tuned(
     except Exception as error:  # noqa: BLE001 - a compiler may raise anything
         why = _first_line(error)
     else:
-        for text in _beyond_the_backend(result):
+        for text in _beyond_the_backend(result, is_allowed=tuned.is_allowed):
             _state.say(text)
         return run
     # Weights stay converted, so the graph's results must get their strides back here as well.
@@ -154,8 +158,18 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 
 
-def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str | None) -> TunedBackend | None:
-    """The backend of the result that holds for a graph; None after a warning if there is none."""
+def _tuned_backend(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str | None, wanted: object
+) -> TunedBackend | None:
+    """The backend of the result that holds for a graph; None after a warning if there is none.
+
+    `wanted` is the option `numerics` of the program.
+    """
+    try:
+        numerics = parse_numerics(wanted)
+    except ValueError as error:
+        _state.say(f"{_AS_DEFAULT}: {error}")
+        return None
     machine = machine_key(device_of(gm))
     source = _state.sources.source(asked, machine)
     if source.problem:
@@ -167,6 +181,7 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
         graph,
         machine,
         training=records_gradients(inputs),
+        numerics=numerics,
         by_gradients=functools.partial(keys_by_gradients, gm, inputs),
         files=source_files(gm),
     )
@@ -178,7 +193,7 @@ def _tuned_backend(gm: torch.fx.GraphModule, inputs: Sequence[Any], asked: str |
         return None
     if result.artifacts and os.path.basename(result.artifacts) == result.artifacts:
         _state.load_artifacts(os.path.join(source.folder, result.artifacts))
-    return TunedBackend(backend, result, source.path)
+    return TunedBackend(backend, result, source.path, is_allowed=numerics is not None)
 
 
 def choose(
@@ -187,18 +202,24 @@ def choose(
     machine: MachineKey,
     *,
     training: bool,
+    numerics: Numerics | None = None,
     by_gradients: Callable[[], Mapping[str, bool]] = dict,
     files: Sequence[str] = (),
 ) -> TunedResult | ReplayMismatch:
-    """The result that holds for a graph, the newest of several, else why none does.
+    """The result that holds for a graph, of several the `preferred` one, else why none does.
 
+    `numerics` is what the program allows of the arithmetic.
     `by_gradients` gives `graph_key.keys_by_gradients` of the graph, and `files` has the files of its code.
     """
     found = [one for one in source.results if any(graph.key == other.key for other in one.graphs)]
     machines = source.machines or (machine,)
     holding = [one for one in found if not list(reasons(one, machines, training=training))]
     if holding:
-        return max(holding, key=lambda one: one.when)
+        least = min(map(numerics_of, holding), key=tuple(Numerics).index).value
+        return preferred(holding, numerics) or ReplayMismatch(
+            f"{name_of(holding[-1])} was tuned with the numerics `{least}`, which the option `numerics` excludes. "
+            f"Set it to `{least}`, or tune again: `{tune_command(replace(holding[-1], numerics=Numerics.EXACT))}`"
+        )
     if found:  # the one that differs least
         near = min(found, key=lambda one: len(list(reasons(one, machines, training=training))))
         return ReplayMismatch(f"{'; '.join(reasons(near, machines, training=training))}. {tune_again(near)}")
@@ -239,9 +260,15 @@ def _backend_of(result: TunedResult) -> Backend | None:
     return None
 
 
-def _beyond_the_backend(result: TunedResult) -> Iterator[str]:
-    """What a result needs of the program that its graph does not show."""
+def _beyond_the_backend(result: TunedResult, *, is_allowed: bool) -> Iterator[str]:
+    """What a result needs of the program, or changes, that its graph does not show."""
     where = name_of(result)
+    found = numerics_of(result)
+    if found is not Numerics.EXACT and not is_allowed:
+        yield (
+            f"the result of {where} changes the arithmetic ({result.preparation.precision}), as its search was "
+            f"allowed to. options={{'numerics': '{found.value}'}} confirms it, {{'numerics': 'exact'}} excludes it"
+        )
     if result.fixed_modules and not has_guard_filter():
         yield (
             f"the result of {where} was tuned without guards on modules: pass {GUARD_OPTION} as well if no module "

@@ -34,9 +34,9 @@ def tuned_options(
 ) -> dict[str, Any]:
     """Keyword arguments of torch.compile from the tuned file: `torch.compile(model, **tuned_options(model))`.
 
-    `model` helps to find the result: by its class's name, and by its device. `file` is the tuned file (else as the
-    backend finds it), `target` the name of the tuned target, `train` whether gradients are recorded. `prepared` says
-    that the program does itself what torch.compile has no argument for. Raises TunedOptionsError.
+    `model` finds the result: by the name of its class or function, and its device. `file` is the tuned file (else as
+    the backend finds it), `target` the name of the tuned target, `train` whether gradients are recorded. `prepared`
+    says that the program does itself what torch.compile has no argument for. Raises TunedOptionsError.
     """
     machine = machine_key(_device_of(model))
     source = TunedSources().source(file, machine)
@@ -44,8 +44,9 @@ def tuned_options(
         raise TunedOptionsError(source.problem)
     found = [one for one in source.results if train == (one.work is not Work.INFERENCE)]
     found = [one for one in found if target is None or one.target == target]
-    named = [one for one in found if target is None and one.target.rpartition(".")[2] == type(model).__name__]
-    result = _newest(named or found, machine, source.path)
+    if model is not None and target is None and found:
+        found = _named(found, _name_of(model), source.path)
+    result = _newest(found, machine, source.path)
     missing = _beyond_arguments(result, _device_of(model).type)
     if missing and not prepared:
         lines = "\n".join(f"    {line}" for line in missing)
@@ -54,6 +55,25 @@ def tuned_options(
             "Do this in the program and pass prepared=True, or use torch.compile(model, backend='fuselight')"
         )
     return compile_arguments(result, skip_guards=torch.compiler.skip_guard_on_all_nn_modules_unsafe)
+
+
+def _name_of(model: Any) -> str:
+    """The name of a model's class, or of a function."""
+    plain = getattr(model, "_orig_mod", model)  # what torch.compile made of a module has it
+    name = None if isinstance(plain, torch.nn.Module) else getattr(plain, "__name__", None)
+    return str(name or type(plain).__name__)
+
+
+def _named(found: Sequence[TunedResult], name: str, path: str) -> list[TunedResult]:
+    """The results of a target. Raises TunedOptionsError if there are none: those of another are for another model."""
+    named = [one for one in found if one.target.rpartition(".")[2] == name]
+    if not named:
+        targets = ", ".join(sorted({f"`{one.target or one.file}`" for one in found}))
+        raise TunedOptionsError(
+            f"`{path}` has no result of `{name}` for this work, but of {targets}. If one of them makes this model, "
+            "name it with target=..., else tune with `fuselight tune PATH`"
+        )
+    return named
 
 
 def _device_of(model: Any) -> torch.device:

@@ -103,9 +103,17 @@ def read(path: str | os.PathLike[str]) -> TunedFile | None:
             text = file.read()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise TunedFileError(f"`{os.fspath(path)}` cannot be read: {reason}. Remove it and {_TUNE}") from None
+    except IsADirectoryError:
+        raise TunedFileError(
+            f"`{os.fspath(path)}` is a folder, and must be a file. Name another one"
+        ) from None
+    except UnicodeDecodeError:
+        raise TunedFileError(
+            f"`{os.fspath(path)}` cannot be read: it is not UTF-8. Remove it and {_TUNE}"
+        ) from None
+    except OSError as error:
+        why = error.strerror or error
+        raise TunedFileError(f"`{os.fspath(path)}` cannot be read: {why}. Make it readable") from None
     return parse(text, os.fspath(path))
 
 

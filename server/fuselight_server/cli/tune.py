@@ -1,8 +1,9 @@
 """`fuselight tune`: the fastest configuration of each target on this machine, verified, and written for replay.
 
 Invariant: what is written was measured and compared in this search. Exit code 0: each target has a decision, also that
-`default` is the fastest; 2: a target could not be tuned; as after any Ctrl-C, 130 where that ended the search, which
-keeps the best that was confirmed.
+`default` is the fastest, and it is written; 1: a decision could not be written; 2: a target could not be tuned, or the
+tuned file cannot be written, which is checked before the search; as after any Ctrl-C, 130 where that ended the search,
+which keeps the best that was confirmed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.fixes.fixer import FixOptions, FixStatus
 from fuselight_server.measured.exports import NotBuiltError, page_parts
-from fuselight_server.tuned.decisions import WrittenDecision, tuned_path, write_decision
+from fuselight_server.tuned.decisions import WrittenDecision, tuned_path, unwritable, write_decision
 from fuselight_server.tuned.planning import (
     FIX_SHARE,
     budget_seconds,
@@ -39,7 +40,7 @@ from fuselight_server.tuned.planning import (
 from fuselight_server.tuned.words import progress_best, with_best
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
@@ -107,7 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="try the source with verified fixes of its graph breaks and recompilations",
     )
     parser.add_argument(
-        "--output", metavar="FILE", help="the tuned file (default: fuselight-tuned.json of the project)"
+        "--output",
+        metavar="FILE",
+        help="the tuned file, or its folder (default: fuselight-tuned.json of the project)",
     )
     parser.add_argument(
         "--artifacts",
@@ -130,6 +133,7 @@ def execute(options: argparse.Namespace) -> int:
         modes=MODES if options.modes else (),
         limit_seconds=options.time_limit,
     )
+    _check_output(options)
     searches = Searches(plan, output=options.output, has_fixes=options.fixes, has_artifacts=options.artifacts)
     try:
         if options.format == "html":
@@ -141,13 +145,23 @@ def execute(options: argparse.Namespace) -> int:
     if searches.is_stopped:
         is_kept = any(one.report.tuned is not None and one.report.tuned.result for one in searches.found)
         raise KeyboardInterrupt(STOPPED if is_kept else STOPPED_EARLY)
-    return exit_code(outcome)
+    return exit_code(outcome, searches.found)
 
 
-def exit_code(outcome: CheckOutcome) -> int:
-    """0 each target has a decision, 2 something could not be tuned."""
+def _check_output(options: argparse.Namespace) -> None:
+    """Raise CommandError where a search would find out at its end that its result cannot be written."""
+    for path in dict.fromkeys(tuned_path(str(one), options.output) for one in options.paths if one.exists()):
+        problem = unwritable(path)
+        if problem:
+            raise CommandError(problem)
+
+
+def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
+    """0 each target has a decision, 1 one could not be written, 2 something could not be tuned."""
     undecided = any(report.tuned is None or report.tuned.result is None for report in outcome.reports)
-    return 2 if outcome.problems or undecided or not outcome.reports else 0
+    if outcome.problems or undecided or not outcome.reports:
+        return 2
+    return 1 if any(one.written is not None and one.written.problem for one in searches) else 0
 
 
 class Searches:

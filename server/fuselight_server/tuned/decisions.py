@@ -6,8 +6,10 @@ is never lost because of it.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ from fuselight_server.store import project_root
 
 if TYPE_CHECKING:
     from fuselight.report import TunedResult
+
+_NAME_ANOTHER = "name another file with `--output FILE`"
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,11 @@ class WrittenDecision:
 
 
 def tuned_path(target_path: str, output: str | None = None) -> Path:
-    """The tuned file for a target's file: the one that is named, else that of the project's root."""
+    """The tuned file for a target's file: the named one, also by its folder, else that of the project's root."""
     if output:
-        return Path(os.path.abspath(output))  # noqa: PTH100 - resolve() would rename what the user named
+        named = Path(os.path.abspath(output))  # noqa: PTH100 - resolve() would rename what the user named
+        is_folder = named.is_dir() or output.endswith(("/", os.sep))
+        return named / tuned_file.NAME if is_folder else named
     return project_root(Path(target_path)) / tuned_file.NAME
 
 
@@ -45,6 +51,28 @@ def located(result: TunedResult, target_path: str, folder: Path) -> TunedResult:
     return replace(result, file=posixpath.join(*Path(file).parts))
 
 
+def unwritable(path: Path) -> str:
+    """Why no result can be written to a tuned file, with the next step; empty if one can. Leaves nothing there."""
+    try:
+        tuned_file.read(path)
+        with tempfile.TemporaryFile(prefix=f".{tuned_file.NAME}-", dir=path.parent):
+            pass
+    except tuned_file.TunedFileError as error:
+        return str(error)
+    except OSError as error:
+        return _not_written(path, error)
+    return ""
+
+
+def _not_written(path: Path, error: OSError) -> str:
+    if not path.parent.is_dir():
+        return (
+            f"`{path}` cannot be written: there is no folder `{path.parent}`. Create it, or {_NAME_ANOTHER}"
+        )
+    step = "free space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make the folder writable"
+    return f"`{path}` cannot be written: {error.strerror or error}. Tune again after you {step}, or {_NAME_ANOTHER}"
+
+
 def write_decision(result: TunedResult, target_path: str, output: str | None = None) -> WrittenDecision:
     """Add a result to the tuned file, in place of an earlier one for the same key."""
     path = tuned_path(target_path, output)
@@ -53,9 +81,7 @@ def write_decision(result: TunedResult, target_path: str, output: str | None = N
     except tuned_file.TunedFileError as error:
         return WrittenDecision(str(path), f"the result was not written: {error}")
     except OSError as error:
-        why = error.strerror or str(error)
-        step = "make the folder writable and tune again, or name another file with `--output FILE`"
-        return WrittenDecision(str(path), f"the result was not written to `{path}`: {why}; {step}")
+        return WrittenDecision(str(path), f"the result was not written: {_not_written(path, error)}")
     return WrittenDecision(str(path))
 
 

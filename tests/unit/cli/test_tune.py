@@ -177,13 +177,62 @@ def test_html_is_the_page_by_itself(
 def test_a_result_that_cannot_be_written_is_still_printed(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model.with_name(tuned_file.NAME).write_text("damaged")
-    done = tune(monkeypatch, AnsweringWorker(answer(model)))
-    assert done.exit_code == 0
+    def made(request: RunRequest) -> Report:
+        model.with_name(tuned_file.NAME).write_text("damaged")  # while the search runs
+        return answer(model)(request)
+
+    done = tune(monkeypatch, AnsweringWorker(made))
+    assert done.exit_code == 1
     assert "is damaged" in done.stderr
     assert "or, without Fuselight:" in done.stdout
     assert "    model = torch.compile(" in done.stdout
     assert "Replay it with" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("none/t.json", "there is no folder `{}/none`. Create it, or name another file with `--output FILE`"),
+        ("none/", "`{}/none/fuselight-tuned.json` cannot be written: there is no folder"),
+        ("m.py/t.json", "`{}/m.py/t.json` cannot be"),
+        ("damaged", "`{}/damaged` is damaged"),
+    ],
+)
+def test_what_cannot_be_written_is_an_error_before_the_search(
+    model: Path, monkeypatch: pytest.MonkeyPatch, output: str, said: str
+) -> None:
+    model.with_name("damaged").write_text("{")
+    before = sorted(model.parent.iterdir())
+    worker = AnsweringWorker(answer(model))
+    done = tune(monkeypatch, worker, "--output", output)
+    assert (done.exit_code, worker.requests) == (2, [])
+    assert said.format(model.parent) in done.stderr
+    assert "emove it and tune again" not in done.stderr or output == "damaged"
+    assert sorted(model.parent.iterdir()) == before
+
+
+def test_a_read_only_folder_is_an_error_before_the_search(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    worker = AnsweringWorker(answer(model))
+    done = tune(monkeypatch, worker)
+    assert (done.exit_code, worker.requests) == (2, [])
+    assert (
+        "cannot be written: Permission denied. Tune again after you make the folder writable, or"
+        in done.stderr
+    )
+
+
+def test_a_folder_gets_a_tuned_file(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.with_name("deep").mkdir()
+    done = tune(monkeypatch, AnsweringWorker(answer(model)), "--output", "deep")
+    assert done.exit_code == 0
+    assert [one.name for one in (model.parent / "deep").iterdir()] == [tuned_file.NAME]
+    assert "written to deep/fuselight-tuned.json" in done.stdout
 
 
 # Verified fixes

@@ -30,6 +30,7 @@ from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.fixes.fixer import FixOptions, FixStatus
 from fuselight_server.measured.exports import NotBuiltError, page_parts
 from fuselight_server.tuned.decisions import WrittenDecision, tuned_path, unwritable, write_decision
+from fuselight_server.tuned.measurements import is_tentative
 from fuselight_server.tuned.planning import (
     FIX_SHARE,
     budget_seconds,
@@ -42,7 +43,7 @@ from fuselight_server.tuned.words import progress_best, with_best
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from fuselight.report import Report
+    from fuselight.report import Report, Tuned
     from fuselight_server.cli.targets import TargetRun
 
 STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
@@ -161,7 +162,8 @@ def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
     undecided = any(report.tuned is None or report.tuned.result is None for report in outcome.reports)
     if outcome.problems or undecided or not outcome.reports:
         return 2
-    return 1 if any(one.written is not None and one.written.problem for one in searches) else 0
+    written = [one.written for one in searches if one.written is not None]
+    return 1 if any(one.problem and not one.keeps_earlier for one in written) else 0
 
 
 class Searches:
@@ -215,10 +217,13 @@ class Searches:
         )
         report = await self._measured(target_run, plan)
         report = with_preparation(report, spent)
-        result = report.tuned.result if report.tuned is not None else None
-        written = write_decision(result, path, self._output) if result is not None else None
-        self.found.append(TargetSearch(report, written))
+        self.found.append(TargetSearch(report, self._written(report.tuned, path)))
         return report
+
+    def _written(self, tuned: Tuned | None, path: str) -> WrittenDecision | None:
+        if tuned is None or tuned.result is None:
+            return None
+        return write_decision(tuned.result, path, self._output, is_tentative=is_tentative(tuned))
 
     async def _measured(self, target_run: TargetRun, plan: TunePlan) -> Report:
         """The report of the search; one that Ctrl-C ends has what was known by then."""

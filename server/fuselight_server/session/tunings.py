@@ -20,6 +20,7 @@ from fuselight_server.results.tunings import tuning_result_of
 from fuselight_server.store import Store
 from fuselight_server.tuned.decisions import tuned_path, write_decision
 from fuselight_server.tuned.last_search import keep_search
+from fuselight_server.tuned.measurements import is_tentative
 from fuselight_server.tuned.planning import FIX_SHARE, LEAST_SECONDS, candidates, with_preparation
 
 if TYPE_CHECKING:
@@ -139,11 +140,13 @@ class TuningSession:
 
     async def _keep(self, result: TuningResult) -> None:
         """Write the decision into the tuned file, and the search into the workspace's folder."""
-        decision = result.tuned.result if result.tuned is not None else None
-        if decision is None:
+        tuned = result.tuned
+        if tuned is None or tuned.result is None:
             return
         path = result.key.path
-        result.written = await asyncio.to_thread(write_decision, decision, path)
+        result.written = await asyncio.to_thread(
+            write_decision, tuned.result, path, is_tentative=is_tentative(tuned)
+        )
         if result.written.problem:
             self._state.log(f"{result.key.words}: {result.written.problem}")
         try:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from fuselight import tuned_file
 from fuselight_server.store import project_root
+from fuselight_server.tuned.measurements import DEFAULT
+from fuselight_server.tuned.words import gain_words
 
 if TYPE_CHECKING:
     from fuselight.report import TunedResult
@@ -31,6 +33,8 @@ class WrittenDecision:
     """Of the tuned file, absolute."""
     problem: str = ""
     """Why it is not in the file, and what to do; empty if it is."""
+    keeps_earlier: bool = False
+    """Whether that is intended: the file has a result of an earlier search that says more."""
 
 
 def tuned_path(target_path: str, output: str | None = None) -> Path:
@@ -73,16 +77,36 @@ def _not_written(path: Path, error: OSError) -> str:
     return f"`{path}` cannot be written: {error.strerror or error}. Tune again after you {step}, or {_NAME_ANOTHER}"
 
 
-def write_decision(result: TunedResult, target_path: str, output: str | None = None) -> WrittenDecision:
-    """Add a result to the tuned file, in place of an earlier one for the same key."""
+def write_decision(
+    result: TunedResult, target_path: str, output: str | None = None, *, is_tentative: bool = False
+) -> WrittenDecision:
+    """Add a result to the tuned file, in place of an earlier one for the same key.
+
+    One that `is_tentative` (measurements.is_tentative) does not replace what an earlier search has confirmed.
+    """
     path = tuned_path(target_path, output)
+    made = located(result, target_path, path.parent)
     try:
-        tuned_file.keep(path, [located(result, target_path, path.parent)])
+        earlier = _confirmed(path, made) if is_tentative else None
+        if earlier is not None:
+            said = f"{earlier.configuration}, {gain_words(earlier)}"
+            why = f"`{path}` keeps what an earlier search has confirmed: {said}. This search ended too early to compare"
+            return WrittenDecision(str(path), f"{why}: tune again with more time", keeps_earlier=True)
+        tuned_file.keep(path, [made])
     except tuned_file.TunedFileError as error:
         return WrittenDecision(str(path), f"the result was not written: {error}")
     except OSError as error:
         return WrittenDecision(str(path), f"the result was not written: {_not_written(path, error)}")
     return WrittenDecision(str(path))
+
+
+def _confirmed(path: Path, result: TunedResult) -> TunedResult | None:
+    """The result of an earlier search for the same key, if that was confirmed to be faster than `default`."""
+    file = tuned_file.read(path)
+    same = (
+        (one for one in file.results if tuned_file.key_of(one) == tuned_file.key_of(result)) if file else ()
+    )
+    return next((one for one in same if one.configuration != DEFAULT and one.gain_low > 1), None)
 
 
 def holding_file(result: TunedResult, target_path: str) -> WrittenDecision | None:

@@ -10,7 +10,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from fuselight.configurations import EAGER, MODES
-from fuselight.report import Measured
+from fuselight.report import Measured, TuneOutcome
 from fuselight_server.measured.timing_stats import clock_of, timing_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ def is_confirmed(tuned: Tuned) -> bool:
     """Whether the result needs no confirming race, or has won one: that of a search that was ended early has not."""
     result = tuned.result
     return result is not None and (result.configuration == DEFAULT or tuned.confirmation is not None)
+
+
+def is_tentative(tuned: Tuned) -> bool:
+    """Whether a search ended before it could decide: nothing was confirmed, or nothing but `default` was measured."""
+    if tuned.result is None or tuned.result.configuration != DEFAULT:
+        return not is_confirmed(tuned)
+    others = (one.configuration for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE)
+    return not any(one.wall is not None or one.device is not None for one in others)
 
 
 def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:

@@ -13,7 +13,8 @@ from fuselight.report import Report
 from fuselight_server.store import Store
 from fuselight_server.tuned import last_search
 from fuselight_server.tuned.decisions import tuned_path, write_decision
-from tests.support.tuned import result, search, tuned
+from fuselight_server.tuned.measurements import is_tentative
+from tests.support.tuned import default_won, result, search, tuned
 
 
 @pytest.fixture
@@ -35,6 +36,29 @@ def test_a_result_lies_in_the_file_of_the_project(project: Path) -> None:
     kept = tuned_file.read(written.path)
     assert kept is not None
     assert [one.gain for one in kept.results] == [1.7], "in place of the one for the same key"
+
+
+def test_a_search_that_could_not_compare_replaces_nothing_that_was_confirmed(project: Path) -> None:
+    path = str(project / "src" / "model.py")
+    write_decision(result(), path)
+    for later in (default_won().result, replace(result(), gain=1.1, gain_low=1.0)):
+        assert later is not None
+        written = write_decision(replace(later, graphs=result().graphs), path, is_tentative=True)
+        assert written.keeps_earlier
+        assert "keeps what an earlier search has confirmed" in written.problem
+        kept = tuned_file.read(written.path)
+        assert kept is not None
+        assert [one.gain for one in kept.results] == [result().gain]
+    assert write_decision(result(gain=1.1), path).problem == "", "a decision does"
+    other = write_decision(replace(result(), target="Other", gain_low=1.0), path, is_tentative=True)
+    assert other.problem == "", "nothing is there for it"
+
+
+def test_what_is_tentative() -> None:
+    assert not is_tentative(tuned())
+    assert is_tentative(tuned(confirmation=None, finished=False))
+    assert not is_tentative(default_won())
+    assert is_tentative(default_won(candidates=default_won().candidates[:2]))
 
 
 def test_a_file_can_be_named(project: Path) -> None:

@@ -141,6 +141,8 @@ def ceiling_words(knob: Knob) -> str:
 
 def outcome_words(candidate: TuneCandidate) -> str:
     """What became of a candidate. One that raced until the search was ended early has no outcome."""
+    if candidate.configuration.failure is not None:
+        return OUTCOMES[TuneOutcome.FAILED]  # also of a baseline
     if candidate.outcome is TuneOutcome.UNFINISHED and candidate.stage:
         return "measured, not decided"
     return OUTCOMES[candidate.outcome]

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.report import Confirmation, Knob, KnobBound, Numerics, Skip, Tuned, TuneOutcome
+from fuselight.report import (
+    Confirmation,
+    Culprit,
+    Failure,
+    Knob,
+    KnobBound,
+    Numerics,
+    Skip,
+    Tuned,
+    TuneOutcome,
+)
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.tuned import words
 from fuselight_server.tuned.measurements import eager_gain, gain
@@ -47,6 +57,14 @@ def test_a_candidate_that_raced_until_the_end_is_not_decided() -> None:
     raced = replace(tuned().candidates[-1], outcome=TuneOutcome.UNFINISHED, stage=3)
     assert words.outcome_words(raced) == "measured, not decided"
     assert words.outcome_words(replace(raced, stage=0)) == "not measured in time"
+
+
+def test_a_baseline_that_failed_is_no_measured_baseline() -> None:
+    eager = tuned().candidates[0]
+    assert words.outcome_words(eager) == "baseline"
+    failure = Failure(Culprit.ENVIRONMENT, "device", "there is no GPU", "")
+    failed = replace(eager, configuration=replace(eager.configuration, failure=failure))
+    assert words.outcome_words(failed) == "failed"
 
 
 def test_the_headline_says_what_was_gained() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.report import is_user_file
 from fuselight_server.files import read_regular
 from fuselight_server.static.syntax import imported_names
 
@@ -93,9 +94,9 @@ def import_folders(roots: Sequence[str]) -> list[str]:
     """Folders of projects in which the worker finds imports: each root, its `src`, and what PYTHONPATH names in it."""
     found = [place for root in roots for place in (root, str(Path(root, "src")))]
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
-        place = Path(entry).absolute()
-        if entry and any(place.is_relative_to(root) for root in roots):
-            found.insert(0, str(place))
+        place = str(Path(entry).absolute())
+        if entry and (place in found or is_user_file(place, roots)):
+            found.insert(0, place)
     return list(dict.fromkeys(found))
 
 

@@ -56,7 +56,7 @@ export function waitingSection({ running, found, partial }: TunedPage): Section 
     return null;
   }
   const introduction =
-    "The search measures eager and default first. Their profile shows what each knob could gain at most, and decides what is tried. Candidates compile side by side, then race in interleaved rounds. Cancel keeps the best configuration that was confirmed. You can continue to work, but a busy machine disturbs the timings.";
+    "The search measures eager and default first. Their profile shows what each knob could gain at most, and decides what is tried. Candidates compile side by side, then race in interleaved rounds. Cancel keeps the best configuration so far, which no race has confirmed. You can continue to work, but a busy machine disturbs the timings.";
   return { root: element("section", {}, element("p", { class: "muted" }, introduction)), charts: [] };
 }
 

@@ -3,7 +3,7 @@
 Invariant: what is written was measured and compared in this search. Exit code 0: each target has a decision, also that
 `default` is the fastest, and it is written; 1: a decision could not be written; 2: a target could not be tuned, or the
 tuned file cannot be written, which is checked before the search; as after any Ctrl-C, 130 where that ended the search,
-which keeps the best that was confirmed.
+which keeps the best so far, unconfirmed.
 """
 
 from __future__ import annotations

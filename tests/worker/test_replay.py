@@ -22,7 +22,6 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-import fuselight
 from fuselight import tuned_file
 from fuselight.configurations import parse_configuration
 from fuselight.devices import find
@@ -30,29 +29,24 @@ from fuselight.measure.artifacts import save_artifacts
 from fuselight.measure.compile_configuration import configured
 from fuselight.report import Numerics, Preparation, TunedResult, Work
 from fuselight.runtime import backend
-from fuselight.runtime.arguments import TunedOptionsError
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.machine_key import machine_key
 from fuselight.runtime.preparation import prepared_inductor
+from tests.support.replays import (
+    MODEL,
+    NAME,
+    OPTIONS,
+    Chosen,
+    choosing,
+    kept,
+    model_and_input,
+    run,
+    tuned_result,
+)
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 
-MODEL = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.line = torch.nn.Linear(8, 8)
-
-    def forward(self, x):
-        return self.line(x).relu() * 2
-
-def made():
-    torch.manual_seed(0)
-    return Net(), torch.ones(4, 8)
-"""
 FREEZES = """
 import torch
 
@@ -70,33 +64,16 @@ def made():
     return Frozen(), torch.randn(3, 8)
 """
 """Without generated kernels, also frozen, which would make one for a bias: no C++ is compiled."""
-NAME = "default+epilogue_fusion=False+max_fusion_size=7"
-OPTIONS = {"epilogue_fusion": False, "max_fusion_size": 7}
-
-
-def model_and_input(source: str = MODEL) -> tuple[torch.nn.Module, torch.Tensor]:
-    namespace: dict[str, Any] = {"__name__": "model"}
-    exec(source, namespace)  # noqa: S102 - the source above
-    made: tuple[torch.nn.Module, torch.Tensor] = namespace["made"]()
-    return made
 
 
 @pytest.fixture(scope="module")
 def result() -> TunedResult:
-    """As a search makes it: by running the target in the winner's configuration."""
-    torch._dynamo.reset()
-    model, x = model_and_input()
-    configuration = parse_configuration(NAME)
-    with configured(configuration, find("cpu")) as made, torch.no_grad():
-        torch.compile(model)(x)
-    torch._dynamo.reset()
-    key = machine_key(torch.device("cpu"))
-    return TunedResult(
-        file="model.py", target="Net", work=Work.INFERENCE, numerics=Numerics.EXACT,
-        device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
-        graphs=tuple(made.captured.values()), configuration=NAME, options=made.options,
-        kernels=made.choices.found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z",
-    )  # fmt: skip
+    return tuned_result()
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chosen]:
+    yield from choosing(monkeypatch, tmp_path)
 
 
 @pytest.fixture
@@ -118,49 +95,6 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TunedResult:
         graphs=tuple(made.captured.values()), configuration=name, options=made.options,
         kernels=made.choices.found, artifacts=artifacts,
     )  # fmt: skip
-
-
-class Chosen:
-    """Stands for Inductor: keeps what a graph would be compiled with, and runs it as it is."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Preparation, str | None, dict[str, Any]]] = []
-
-    def __call__(
-        self, preparation: Preparation, mode: str | None, options: Any, **_: Any
-    ) -> Callable[..., Any]:
-        if "no_such_option" in options:
-            raise RuntimeError("Unexpected optimization option no_such_option, known options are []")
-        self.calls.append((preparation, mode, dict(options)))
-        return lambda gm, _inputs: gm.forward
-
-
-@pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chosen]:
-    found = Chosen()
-    monkeypatch.setattr(backend, "prepared_inductor", found)
-    monkeypatch.setattr(backend, "_state", backend.ReplayState())
-    monkeypatch.delenv("FUSELIGHT_TUNED", raising=False)
-    monkeypatch.chdir(tmp_path)
-    torch._dynamo.reset()
-    yield found
-    torch._dynamo.reset()
-
-
-def run(
-    options: dict[str, Any] | None = None, *, grad: bool = False, times: int = 1, mode: str | None = None
-) -> None:
-    model, x = model_and_input()
-    for _ in range(times):
-        torch._dynamo.reset()
-        with torch.set_grad_enabled(grad):
-            torch.compile(model, backend=backend.replay, options=options, mode=mode)(x)
-
-
-def kept(folder: Path, *results: TunedResult) -> Path:
-    path = folder / tuned_file.NAME
-    tuned_file.keep(path, results)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -514,91 +448,6 @@ def test_what_the_backend_cannot_do_is_said(
     assert chosen.calls[0][2] == OPTIONS
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"fixes": ("Use torch.where", "Remove print")},
-            (
-                "Net was tuned for f32[4, 8]: likely causes, in this order: (1) the source lacks the fixes that it was "
-                "tuned with (Use torch.where; Remove print): `fuselight fix model.py --target Net --write`; (2) the "
-                "code or the shapes have changed. Tune again: `fuselight tune model.py --target Net`"
-            ),
-        ),
-        (
-            {"dynamic": True},
-            "(1) it was tuned with dynamic=True: pass torch.compile(..., dynamic=True); (2) the code",
-        ),
-        ({}, "model.py Net was tuned for f32[4, 8]: the code or the shapes have changed. Tune again: `"),
-        (
-            {"blocks": ("a", "b")},
-            "(2) the whole is compiled instead of its blocks (model.get_submodule(name)",
-        ),
-        ({"numerics": Numerics.TF32}, "`fuselight tune model.py --target Net --numerics tf32`"),
-    ],
-)
-def test_the_likely_causes_of_another_graph_are_named(
-    result: TunedResult, chosen: Chosen, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], words: str
-) -> None:
-    kept(Path(), replace(result, **changes))
-    model, _ = model_and_input()
-    with torch.no_grad():
-        for rows in (5, 6):
-            torch._dynamo.reset()
-            torch.compile(model, backend=backend.replay)(torch.ones(rows, 8))
-    assert chosen.calls == [(Preparation(), None, {})] * 2
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert "is for this graph (3 operators; f32[5, 8]); model.py Net" in said
-    assert words in said
-
-
-@pytest.mark.usefixtures("chosen")
-def test_symbolic_sizes_and_the_gradients_of_parameters_are_causes(
-    result: TunedResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept(tmp_path, replace(result, target="Other", graphs=()), result)
-    model, x = model_and_input()
-    with torch.no_grad():
-        torch.compile(model, backend=backend.replay, dynamic=True)(x)
-        assert (
-            "(1) sizes are symbolic here (dynamic=True, or calls with different sizes), and were"
-            in caplog.text
-        )
-        torch._dynamo.reset()
-        caplog.clear()
-        torch.compile(model.requires_grad_(requires_grad=False), backend=backend.replay)(x)
-    assert (
-        "Net was tuned for parameters with requires_grad=True, here it is False (model.requires_grad_(True)"
-        in (caplog.text)
-    )
-    assert "have changed" not in caplog.text
-
-
-@pytest.mark.usefixtures("chosen")
-def test_the_result_of_the_file_with_the_code_is_compared(
-    result: TunedResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    here = replace(result, file=Path(__file__).name, graphs=(), fixes=("Use torch.where",))
-    kept(tmp_path, here, result)
-    with torch.no_grad():
-        torch.compile(lambda x: x.exp(), backend=backend.replay)(torch.ones(4, 8))
-    assert "test_replay.py Net: likely causes, in this order: (1) the source lacks the fixes" in caplog.text
-
-
-@pytest.mark.usefixtures("chosen")
-def test_changed_code_of_the_tuned_shapes_is_told_apart_from_shapes(
-    result: TunedResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    kept(tmp_path, result, replace(result, target="Other", graphs=(), dynamic=True))
-    model, x = model_and_input(MODEL.replace("* 2", "* 3"))
-    with torch.no_grad():
-        torch.compile(model, backend=backend.replay)(x)
-    assert (
-        "model.py Net was tuned for f32[4, 8]: the code, or the size or dtype of a parameter, has"
-        in caplog.text
-    )
-
-
 @pytest.mark.usefixtures("chosen")
 def test_kernels_that_were_not_tuned_are_reported(
     result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -646,51 +495,3 @@ def test_damaged_artifacts_cost_a_warning(
     run()
     assert "cache.bin` was not loaded" in caplog.text
     assert [options for _, _, options in chosen.calls] == [OPTIONS] * 2
-
-
-def test_plain_arguments_for_torch_compile(
-    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    model, _ = model_and_input()
-    with pytest.raises(TunedOptionsError, match=r"there is no fuselight-tuned\.json"):
-        fuselight.tuned_options(model)
-    kept(
-        tmp_path,
-        replace(result, dynamic=False),
-        replace(result, target="Other", options={"max_fusion_size": 1}),
-    )
-    assert fuselight.tuned_options(model) == {"options": OPTIONS, "dynamic": False}
-    assert fuselight.tuned_options(target="Other") == {"options": {"max_fusion_size": 1}}
-    with pytest.raises(TunedOptionsError, match="Net, Other: name one"):
-        fuselight.tuned_options()
-    with pytest.raises(TunedOptionsError, match="no result for this target and work"):
-        fuselight.tuned_options(model, train=True)
-    kept(tmp_path, replace(result, preparation=Preparation(channels_last=True)))
-    with pytest.raises(TunedOptionsError, match=r"memory_format=torch\.channels_last"):
-        fuselight.tuned_options(model)
-    assert fuselight.tuned_options(model, prepared=True) == {"options": OPTIONS}
-
-
-def test_plain_arguments_are_of_the_model_itself(
-    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    kept(tmp_path, result)
-    model, _ = model_and_input()
-    with pytest.raises(
-        TunedOptionsError, match=r"no result of `Linear` for this work, but of `Net`\. If one of them"
-    ):
-        fuselight.tuned_options(torch.nn.Linear(1, 1))
-    assert fuselight.tuned_options(torch.nn.Linear(1, 1), target="Net") == {"options": OPTIONS}
-    assert fuselight.tuned_options() == {"options": OPTIONS}
-    assert fuselight.tuned_options(torch.compile(model)) == {"options": OPTIONS}
-    kept(tmp_path, replace(result, target="a.step", options={"max_fusion_size": 2}))
-
-    def step() -> None:
-        """Stands for the program's."""
-
-    assert fuselight.tuned_options(step) == {"options": {"max_fusion_size": 2}}
-    lower = Preparation(precision="bf16")
-    kept(tmp_path, replace(result, preparation=lower, numerics=Numerics.REDUCED, when="2026-06-01T00:00:00Z"))
-    assert fuselight.tuned_options(model) == {"options": OPTIONS}, "the exact one"

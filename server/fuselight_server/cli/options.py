@@ -51,13 +51,7 @@ def add_command_options(
     parser.add_argument(
         "--format", choices=formats, default=formats[0], help="output format (default: %(default)s)"
     )
-    parser.add_argument(
-        "--color",
-        type=Color,
-        choices=[color.value for color in Color],
-        default=Color.AUTO,
-        help="when to color text (default: auto)",
-    )
+    add_color_option(parser)
     add_python_option(parser, "Python interpreter with torch")
     parser.add_argument(
         "--time-limit",
@@ -74,6 +68,17 @@ def add_command_options(
         help=f"memory limit for each {limited}, 0 for none (default: %(default)s)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="show the worker's log on stderr")
+
+
+def add_color_option(parser: ArgumentParser) -> None:
+    """Declare `--color`."""
+    parser.add_argument(
+        "--color",
+        type=Color,
+        choices=[color.value for color in Color],
+        default=Color.AUTO,
+        help="when to color text (default: auto)",
+    )
 
 
 def add_python_option(parser: ArgumentParser, what: str) -> None:

@@ -10,8 +10,7 @@ from fuselight.protocol import MeasurePlan, TunePlan
 from fuselight.report.tuned import Numerics
 from fuselight.suites import SIZES, SUITES
 from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
-from fuselight_server.cli.options import add_python_option, at_least, suggestion
-from fuselight_server.cli.terminal import Color
+from fuselight_server.cli.options import add_color_option, add_python_option, at_least, suggestion
 from fuselight_server.sweep.rows import SweepJob
 from fuselight_server.sweep.tasks import CPU, CUDA, SweepOptions
 from fuselight_server.tuned.planning import budget_seconds
@@ -58,13 +57,7 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="output format (default: %(default)s)",
     )
-    parser.add_argument(
-        "--color",
-        type=Color,
-        choices=[color.value for color in Color],
-        default=Color.AUTO,
-        help="when to color text (default: auto)",
-    )
+    add_color_option(parser)
 
 
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:

@@ -40,6 +40,7 @@ from fuselight.tune.knobs import CPU, GPU
 from fuselight.tune.pool import DEFAULT
 from fuselight.tune.schedule import compiles_side_by_side
 from fuselight.tune.turns import Turns, shared_folder
+from fuselight.worker import children
 from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_report
 from fuselight.worker.state import RunState, keep
 
@@ -83,20 +84,16 @@ def _note_changes(state: RunState) -> None:
     if report is None or tuned is None:
         return
     own = [path for path in report.files if path not in state.job.request.overlays]
-    changed = [os.path.basename(path) for path in own if _key_of(path) != report.files[path]]
+    now = {path: children.read_file(path) for path in own}
+    changed = [
+        os.path.basename(path)
+        for path, data in now.items()
+        if data is None or data_key(data) != report.files[path]
+    ]
     if changed:
         names = ", ".join(f"`{name}`" for name in changed)
         note = f"{names} changed during the search, which measured the text from its start"
         state.tuned = replace(tuned, notes=(*tuned.notes, note))
-
-
-def _key_of(path: str) -> str:
-    """The key of a file's text; empty if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return data_key(file.read())
-    except OSError:
-        return ""
 
 
 class _Searching:

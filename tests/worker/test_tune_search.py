@@ -288,7 +288,7 @@ def test_a_default_that_fails_ends_the_search() -> None:
     tuned = machine.search()
     assert tuned.result is None
     assert times(tuned, "default").failure == failed()
-    assert any("could not be measured" in note for note in tuned.notes)
+    assert tuned.finished
     assert all(one.is_ended for one in machine.processes)
 
 

@@ -217,7 +217,6 @@ class Search:
         if failure is not None and failure.kind == "memory" and others and not self._retried:
             self._retry_default(others)
             return False
-        self._notes["`default` could not be measured, so there is nothing to compare with"] = None
         return True
 
     def _retry_default(self, others: Sequence[Trial]) -> None:

@@ -347,7 +347,7 @@ def _head(path: str, target: str, view: Shows, around: Around) -> Json:
 def machine(one: Machine, report: Report) -> list[dict[str, str]]:
     """Return where it was measured, name by name."""
     facts = [
-        ("device", words.device(one) if has_times(report.measured) else ""),
+        ("device", words.device(one) if words.has_device(one) else ""),
         ("CUDA_VISIBLE_DEVICES", one.visible or ""),
         ("UUID", one.uuid),
         ("MIG", "yes" if one.mig else ""),

@@ -55,10 +55,15 @@ def subject(name: str) -> str:
     return "compiled" if name == WRITTEN else name
 
 
+def has_device(machine: Machine) -> bool:
+    """Whether the name of the device is known: it is not where no process could start."""
+    return machine.device not in ("", "?")
+
+
 def device(machine: Machine) -> str:
     """`NVIDIA H200`, `NVIDIA H200 (1)` where it is not the first one; a question mark is a name that is not known."""
     plain = machine.device.replace("(R)", "").replace("(TM)", "")
-    name = plain if plain not in ("", "?") else "a device without a name"
+    name = plain if has_device(machine) else "a device without a name"
     return f"{name} ({machine.index})" if machine.index else name
 
 

@@ -102,10 +102,7 @@ def page(
         "budget_seconds": tuned.budget_seconds,
         "modes_seconds": tuned.modes_seconds,
         "statements": words.statements(tuned),
-        "machine": [
-            {"name": "device", "value": measured_words.device(tuned.machine)},
-            *(fact for fact in machine_facts(tuned.machine, report) if fact["name"] != "device"),
-        ],
+        "machine": machine_facts(tuned.machine, report),
         "notes": [*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost],
         "result": _result(tuned.result, tuned, report),
         "comparison": list(_comparison(tuned, measured)),

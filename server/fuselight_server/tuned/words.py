@@ -12,7 +12,7 @@ from fuselight.report import KnobBound, Numerics, Skip, TuneOutcome
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.formatting import format_list, format_percent, format_ratio, format_time
 from fuselight_server.measured.timing_stats import clock_of, timing_of
-from fuselight_server.measured.words import device
+from fuselight_server.measured.words import device, has_device
 from fuselight_server.tuned.measurements import (
     DEFAULT,
     as_measured,
@@ -279,7 +279,8 @@ def statements(tuned: Tuned) -> list[str]:
             said.append(f"the source must have these fixes: {format_list(result.fixes)}")
     tried = [one for one in tuned.candidates if one.started_s is not None]
     took = f"{format_time(tuned.seconds * 1e6)} of a budget of {format_time(tuned.budget_seconds * 1e6)}"
-    said.append(f"{len(tried)} configurations measured or started in {took}, on {device(tuned.machine)}")
+    on = f", on {device(tuned.machine)}" if has_device(tuned.machine) else ""
+    said.append(f"{len(tried)} configurations measured or started in {took}{on}")
     largest = next((one for one in tuned.knobs if one.ceiling and applies(one)), None)
     if result is not None and result.configuration == "default" and largest is not None and largest.ceiling:
         part = format_percent(1 - 1 / largest.ceiling)

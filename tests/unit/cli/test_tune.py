@@ -16,7 +16,17 @@ import pytest
 from fuselight import tuned_file
 from fuselight.configurations import MODES
 from fuselight.protocol import Answer, CaptureRequest, RunRequest, TuneRequest, VerifyRequest
-from fuselight.report import Culprit, Failure, Numerics, Report, Verification, Work
+from fuselight.report import (
+    Culprit,
+    Failure,
+    Machine,
+    Numerics,
+    Report,
+    TuneCandidate,
+    TuneOutcome,
+    Verification,
+    Work,
+)
 from fuselight_server.cli.formats.tune import print_searches
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.cli.tune import TargetSearch
@@ -25,6 +35,7 @@ from fuselight_server.measured import exports
 from fuselight_server.tuned.decisions import WrittenDecision
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, replaced, report_of_text
+from tests.support.measured import row
 from tests.support.reports import report
 from tests.support.tuned import default_won, result, search, tuned, undecided
 
@@ -146,6 +157,27 @@ def test_a_target_that_could_not_be_tuned_is_an_error(model: Path, monkeypatch: 
     assert done.exit_code == 2
     assert "no decision: default could not be measured" in done.stdout
     assert run_cli("tune", "nowhere.py").exit_code == 2
+
+
+def test_a_failure_of_all_that_was_tried_is_said_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = Failure(Culprit.USER, "run", "ValueError: wrong width", "check the inputs")
+    tried = tuple(
+        TuneCandidate(row(name, None, failure=failure), TuneOutcome.FAILED, started_s=0.0)
+        for name in ("eager", "default")
+    )
+
+    def failed(request: RunRequest) -> Report:
+        of = {"result": None, "winner": "default", "candidates": tried, "knobs": (), "machine": Machine("")}
+        one = search(of=of, failures=(failure,))
+        return replace(one, target=replace(one.target, path=str(model), name=request.target.name))
+
+    done = tune(monkeypatch, AnsweringWorker(failed))
+    assert done.exit_code == 2
+    lines = done.stdout.splitlines()
+    assert lines[0] == "m.py: Net - inference", "the device is not known, and is not named"
+    assert done.stdout.count("wrong width") == 1
+    assert done.stdout.count("could not be measured") == 1
+    assert "without a name" not in done.stdout
 
 
 def test_json_has_the_page_and_the_result(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,10 @@ def print_searches(searches: Sequence[TargetSearch], terminal: Terminal) -> None
 def _print_target(one: TargetSearch, terminal: Terminal) -> None:
     report, made = one.report, _page_of(one)
     tuned = report.tuned
-    where = f"{made['work']} on {words.device(tuned.machine)}" if tuned is not None else ""
+    where = ""
+    if tuned is not None:
+        on = f" on {words.device(tuned.machine)}" if words.has_device(tuned.machine) else ""
+        where = f"{made['work']}{on}"
     failed = print_measured_heading(report, where, made["inputs"], terminal)
     if tuned is None:
         terminal.print()
@@ -91,7 +94,7 @@ def _print_target(one: TargetSearch, terminal: Terminal) -> None:
     for text in others:
         terminal.print(f"  - {text}")
     _print_knobs(made["knobs"], terminal)
-    _print_candidates(made["candidates"], terminal)
+    _print_candidates(made["candidates"], terminal, printed=failed)
     print_notes(made, failed, terminal)
     _print_replay(made, terminal)
     print_machine(made, terminal)
@@ -126,17 +129,19 @@ def _why_of(knob: dict[str, Any]) -> str:
     return ": ".join(part for part in (knob["bound"], knob["why"]) if part)
 
 
-def _print_candidates(candidates: list[dict[str, Any]], terminal: Terminal) -> None:
-    """Print what was tried, in that order, then why some have no time."""
+def _print_candidates(
+    candidates: list[dict[str, Any]], terminal: Terminal, *, printed: Sequence[str]
+) -> None:
+    """Print what was tried, in that order, then why some have no time, without the reasons that are `printed`."""
     tried = [one for one in candidates if one["outcome"] != TuneOutcome.SKIPPED.value]
-    if tried:
+    if any(one["us"] is not None or one["why"] not in {"", *printed} for one in tried):
         terminal.print(("\nconfigurations, in the order of the trials", "bold"))
         header = ("configuration", "time", "", "gain", "results", "first call", "outcome")
         terminal.print_table([header, *map(_candidate_cells, tried)])
         terminal.print((_LEGEND, "dim"))
     for one in tried:
         accuracy = [one["accuracy"]] if one["accurate"] is False else []
-        for text in [*([one["why"]] if one["why"] else []), *accuracy]:
+        for text in [*([one["why"]] if one["why"] and one["why"] not in printed else []), *accuracy]:
             terminal.print(f"{one['label']}: {text}")
     for one in candidates:
         if one["outcome"] == TuneOutcome.SKIPPED.value:

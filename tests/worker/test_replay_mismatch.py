@@ -110,6 +110,6 @@ def test_changed_code_of_the_tuned_shapes_is_told_apart_from_shapes(
     with torch.no_grad():
         torch.compile(model, backend=backend.replay)(x)
     assert (
-        "model.py Net was tuned for f32[4, 8]: the code, or the size or dtype of a parameter, has"
+        "model.py Net was tuned for f32[4, 8]: the code, or the size, dtype or requires_grad of a parameter, has"
         in caplog.text
     )

@@ -146,7 +146,7 @@ def _causes(graph: TunedGraph, result: TunedResult) -> Iterator[str]:
         fixed = ": pass torch.compile(..., dynamic=False)" if result.dynamic is False else ""
         yield f"sizes are symbolic here ({cause}), and were fixed when it was tuned{fixed}"
     if result.graphs and _has_shapes(graph, result):
-        yield "the code, or the size or dtype of a parameter, has changed"
+        yield "the code, or the size, dtype or requires_grad of a parameter, has changed"
     else:
         yield "the code or the shapes have changed"
     if result.blocks:

@@ -1,7 +1,7 @@
 """Replays tuned results in fresh processes, and compares them with torch.compile.
 
     PYTHONPATH=compiler python -m benchmarks.replay FOLDER [--models NAME,...] [--modes] [--processes 3] [--out FILE]
-        [--minutes 9]
+        [--minutes 9] [--pin]
 
 FOLDER is that of benchmarks.tune_models: fuselight-tuned.json and sources/. For each model processes start with empty
 caches: torch.compile's default, torch.compile with the options of the result, the backend `fuselight`, and that backend
@@ -10,9 +10,10 @@ of the result with others: `--more "coordinate_descent_tuning=True;max_autotune_
 by side, together with those of `--at-once` other models. Once all of a model's processes have made their first call,
 those of other models are paused, and its steady calls are timed in interleaved rounds. Where the host limits a model,
 two processes of the same program differ: `--processes` starts more of each program whose kernels CUDA graphs launch,
-with the caches of the first, and the time of a program is the median of its processes. `--caches` is a folder that
-keeps the caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes on
-there, and the seconds of their first call are those of all runs. One line of JSON a model has, of each program, the
+with the caches of the first, and the time of a program is the median of its processes. `--pin` pins the threads of
+each to the same cores: these times vary less, and are not those of a search, which pins nothing. `--caches` is a folder
+that keeps the caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes
+on there, and the seconds of their first call are those of all runs. One line of JSON a model has, of each program, the
 seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the backend's
 warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
@@ -49,6 +50,8 @@ ROUND = "round"
 """The order to time one round."""
 MACHINES = "machines"
 """Instead of a folder: print what results have of this machine, of its CPU and its GPU."""
+PIN = "FUSELIGHT_REPLAY_PIN"
+"""Environment variable of a program whose threads are pinned."""
 _FIRST, _SECOND = AUTOTUNING_MODES
 """The second starts after the first call of the first, with its caches."""
 _REPEATED = frozenset({SAME, REPLAY, "reduce-overhead", _FIRST})
@@ -86,6 +89,9 @@ def main() -> int:
     parser.add_argument("--caches", type=Path, help="keep the caches of torch's autotuning modes here")
     parser.add_argument("--processes", type=int, default=1, help="processes of each program to time")
     parser.add_argument(
+        "--pin", action="store_true", help="pin the threads of each program to the same cores"
+    )
+    parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds until the first call of a process"
     )
     asked = parser.parse_args()
@@ -93,6 +99,7 @@ def main() -> int:
     if unknown := asked.modes.difference(MODES):
         parser.error(f"torch has no mode {', '.join(sorted(unknown))}: {', '.join(MODES)}")
     asked.more = tuple(filter(None, asked.more.split(";")))
+    os.environ.update({PIN: "1"} if asked.pin else {})  # the programs inherit it
     known = _models_of(asked.out)
     wanted = asked.models.split(",") if asked.models else ()
     results = [

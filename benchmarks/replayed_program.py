@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.cores import allowed_cores
-from benchmarks.replay import ADDED, DEFAULT, LOADED, ROUND, SAME, name_of, results_of
+from benchmarks.replay import ADDED, DEFAULT, LOADED, PIN, ROUND, SAME, name_of, results_of
 from fuselight import tuned_file
 from fuselight.configurations import MODES, parse_configuration
 from fuselight.measure import timing
@@ -194,7 +194,8 @@ def main(folder: Path, what: str) -> dict[str, Any]:
         program.call()
     _say(_FIRST_CALL)
     sys.stdin.readline()  # until nothing else runs
-    _settle()
+    if os.environ.get(PIN):
+        _pin_threads()
     for _ in range(_WARM_CALLS):
         us = timing.once(lambda: program.call, program.device)
     calls = max(1, int(_ROUND_SECONDS * 1e6 / max(us, 10.0)))
@@ -204,7 +205,7 @@ def main(folder: Path, what: str) -> dict[str, Any]:
     return {"first": (began, ended), "timed": len(timed), "warnings": warnings, "close": is_close}
 
 
-def _settle() -> None:
+def _pin_threads() -> None:
     """Pin the thread that calls and autograd's to a core each, the same ones in each program.
 
     Where the host limits a model, the core on which a process happens to run makes a difference of its own.

@@ -20,6 +20,7 @@ from node_tools import CACHE, ROOT, Node, Unavailable, ensure_node, npm_ci
 CODE_SERVER_VERSION = "4.139.1"  # VS Code 1.139.1
 SPARTICUZ_VERSION = "153.0.0"
 EDITOR_TESTS = ROOT / "tests" / "editor"
+_SPDLOG = EDITOR_TESTS / "harness" / "spdlog.cjs"
 
 # Each of these that starts costs CPU time in every window.
 _UNUSED_EXTENSIONS = (
@@ -91,7 +92,13 @@ def ensure_code_server() -> Editor:
         home.mkdir(parents=True)
         _install_code_server(node, home)
         ready.touch()
+    if _SPDLOG.is_file():  # after each change of it, too
+        shutil.copy(_SPDLOG, _vscode(home) / "node_modules" / "@vscode" / "spdlog" / "index.js")
     return Editor(node, entry)
+
+
+def _vscode(home: Path) -> Path:
+    return home / "node_modules" / "code-server" / "lib" / "vscode"
 
 
 def ensure_browser() -> Browser:
@@ -117,13 +124,13 @@ def ensure_editor_tests() -> Node:
 
 def _install_code_server(node: Node, home: Path) -> None:
     (home / "package.json").write_text('{"private":true}', encoding="ascii")
-    # Its own postinstall builds Kerberos, which needs system headers and serves nobody here; so no scripts. Of the two
-    # native parts that matter, one is replaced (log files: it would compile for 20 seconds), and the watchdog that ends
-    # orphans is built, if possible.
+    # Its own postinstall builds Kerberos, which needs system headers and which nothing here uses, so no scripts run. Of
+    # the two native modules that matter, the watchdog, which ends orphans, is built here if possible;
+    # ensure_code_server replaces the other one.
     node.run_npm(
         "install", f"code-server@{CODE_SERVER_VERSION}", "--ignore-scripts", "--omit=dev", directory=home
     )
-    vscode = home / "node_modules" / "code-server" / "lib" / "vscode"
+    vscode = _vscode(home)
     for directory in (vscode, vscode / "extensions"):
         node.run_npm("install", "--ignore-scripts", "--omit=dev", directory=directory)
     system = "darwin" if platform.system() == "Darwin" else "linux"
@@ -134,15 +141,12 @@ def _install_code_server(node: Node, home: Path) -> None:
         path = vscode / link
         path.unlink(missing_ok=True)
         path.symlink_to(target)
-    shutil.copy(
-        EDITOR_TESTS / "harness" / "spdlog.cjs", vscode / "node_modules" / "@vscode" / "spdlog" / "index.js"
-    )
     if shutil.which("g++") and shutil.which("make"):
         try:
             quick = {"CFLAGS": "-O0 -g0", "CXXFLAGS": "-O0 -g0"}
             node.run_npm("rebuild", "@vscode/native-watchdog", directory=vscode, variables=quick)
         except Unavailable:
-            print("code-server goes without its watchdog, which did not build here", flush=True)
+            print("code-server runs without its watchdog, which could not be built here", flush=True)
     for unused in _UNUSED:
         shutil.rmtree(vscode / unused, ignore_errors=True)
 

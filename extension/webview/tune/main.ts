@@ -92,7 +92,8 @@ function tools(shown: TunedPage): readonly HTMLElement[] {
 function summary(shown: TunedPage): string {
   const inputs = shown.inputs.length > 0 ? ` of ${shown.inputs.join(", ")}` : "";
   const device = shown.machine.find(({ name }) => name === "device")?.value;
-  const when = shown.when === "" ? "" : `tuned on ${device ?? "an unknown device"}, ${moment(shown.when)}`;
+  const tried = device === undefined ? "attempted" : `tuned on ${device}`;
+  const when = shown.when === "" ? "" : `${tried}, ${moment(shown.when)}`;
   return [shown.path, `${shown.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
 }
 

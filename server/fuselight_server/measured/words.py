@@ -56,7 +56,7 @@ def subject(name: str) -> str:
 
 
 def has_device(machine: Machine) -> bool:
-    """Whether the name of the device is known: it is not where no process could start."""
+    """Whether the name of the device is known. It is unknown if no process could start."""
     return machine.device not in ("", "?")
 
 

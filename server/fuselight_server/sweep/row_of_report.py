@@ -205,7 +205,7 @@ def _timed_row(row: SweepRow, measured: Measured) -> SweepRow:
         row,
         clock=clock_of(measured).value,
         work=words.WORK[measured.work],
-        machine=words.device(measured.machine),
+        machine=words.device(measured.machine) if words.has_device(measured.machine) else "",
         notes=(*row.notes, *measured.machine.notes),
         configurations=timed,
     )

@@ -159,7 +159,9 @@ def test_a_target_that_could_not_be_tuned_is_an_error(model: Path, monkeypatch: 
     assert run_cli("tune", "nowhere.py").exit_code == 2
 
 
-def test_a_failure_of_all_that_was_tried_is_said_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_all_that_was_tried_is_reported_once(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failure = Failure(Culprit.USER, "run", "ValueError: wrong width", "check the inputs")
     tried = tuple(
         TuneCandidate(row(name, None, failure=failure), TuneOutcome.FAILED, started_s=0.0)
@@ -176,7 +178,7 @@ def test_a_failure_of_all_that_was_tried_is_said_once(model: Path, monkeypatch: 
     lines = done.stdout.splitlines()
     assert lines[0] == "m.py: Net - inference", "the device is not known, and is not named"
     assert done.stdout.count("wrong width") == 1
-    assert done.stdout.count("could not be measured") == 1
+    assert "in the order of the trials" not in done.stdout, "the table has nothing more to say"
     assert "without a name" not in done.stdout
 
 

@@ -134,7 +134,7 @@ def _print_candidates(
 ) -> None:
     """Print what was tried, in that order, then why some have no time, without the reasons that are `printed`."""
     tried = [one for one in candidates if one["outcome"] != TuneOutcome.SKIPPED.value]
-    if any(one["us"] is not None or one["why"] not in {"", *printed} for one in tried):
+    if any(one["us"] is not None or one["why"] not in printed for one in tried):
         terminal.print(("\nconfigurations, in the order of the trials", "bold"))
         header = ("configuration", "time", "", "gain", "results", "first call", "outcome")
         terminal.print_table([header, *map(_candidate_cells, tried)])

@@ -98,6 +98,7 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--fixed-modules", action="store_true", help="allow what assumes unchanging modules")
     parser.add_argument("--try", dest="candidates", type=lambda text: tuple(text.split(";")), default=())
+    parser.add_argument("--only", action="store_true", help="try nothing but `default` and what --try names")
     parser.add_argument("--jobs", type=int, default=0, help="compiles side by side; 0: by cores and memory")
     parser.add_argument("--mode-limit", type=float, default=100.0, help="seconds for each configuration")
     parser.add_argument("--artifacts", action="store_true", help="save the winners' cache artifacts")
@@ -167,9 +168,9 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
     path.write_text(source(name, tiny=asked.tiny), encoding="utf-8")
     plan = TunePlan(
         work=model.work, device=asked.device, budget_seconds=asked.budget, numerics=asked.numerics,
-        fixed_modules=asked.fixed_modules,
-        candidates=asked.candidates, modes=asked.modes, seconds=asked.seconds, limit_seconds=asked.mode_limit,
-        jobs=asked.jobs, artifacts=str(asked.out) if asked.artifacts else "",
+        fixed_modules=asked.fixed_modules, candidates=asked.candidates, only=asked.only,
+        modes=asked.modes, seconds=asked.seconds, limit_seconds=asked.mode_limit, jobs=asked.jobs,
+        artifacts=str(asked.out) if asked.artifacts else "",
     )  # fmt: skip
     began = time.monotonic()
     row: dict[str, Any] = {

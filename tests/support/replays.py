@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,18 @@ def tuned_result() -> TunedResult:
     with configured(configuration, find("cpu")) as made, torch.no_grad():
         torch.compile(model)(x)
     torch._dynamo.reset()
+    found = result_of(made, "model.py", "Net", NAME)
+    return replace(found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z")
+
+
+def result_of(made: Any, file: str, target: str, configuration: str) -> TunedResult:
+    """The result of an inference that was compiled on this CPU, `made` of `configured`."""
     key = machine_key(torch.device("cpu"))
     return TunedResult(
-        file="model.py", target="Net", work=Work.INFERENCE, numerics=Numerics.EXACT,
+        file=file, target=target, work=Work.INFERENCE, numerics=Numerics.EXACT,
         device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
-        graphs=tuple(made.captured.values()), configuration=NAME, options=made.options,
-        kernels=made.choices.found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z",
+        graphs=tuple(made.captured.values()), configuration=configuration, options=made.options,
+        kernels=made.choices.found,
     )  # fmt: skip
 
 

@@ -30,7 +30,6 @@ from fuselight.measure.compile_configuration import configured
 from fuselight.report import Numerics, Preparation, TunedResult, Work
 from fuselight.runtime import backend
 from fuselight.runtime.graph_key import tuned_graph
-from fuselight.runtime.machine_key import machine_key
 from fuselight.runtime.preparation import prepared_inductor
 from tests.support.replays import (
     MODEL,
@@ -40,6 +39,7 @@ from tests.support.replays import (
     choosing,
     kept,
     model_and_input,
+    result_of,
     run,
     tuned_result,
 )
@@ -88,13 +88,7 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TunedResult:
         compiled(x)
         artifacts = save_artifacts(made, lambda: compiled(x), str(tmp_path))
     torch._dynamo.reset()
-    key = machine_key(torch.device("cpu"))
-    return TunedResult(
-        file="freezes.py", target="Frozen", work=Work.INFERENCE, numerics=Numerics.EXACT,
-        device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
-        graphs=tuple(made.captured.values()), configuration=name, options=made.options,
-        kernels=made.choices.found, artifacts=artifacts,
-    )  # fmt: skip
+    return replace(result_of(made, "freezes.py", "Frozen", name), artifacts=artifacts)
 
 
 @pytest.fixture(scope="module")

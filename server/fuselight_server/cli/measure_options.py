@@ -13,6 +13,7 @@ from fuselight.devices import UnknownDevice, find
 from fuselight.report import Work
 from fuselight_server.cli.options import at_least
 from fuselight_server.measured.planning import configurations
+from fuselight_server.tuned.planning import budget_seconds
 
 
 def add_measure_options(parser: argparse.ArgumentParser) -> None:
@@ -101,3 +102,11 @@ def _configurations(text: str) -> tuple[str, ...]:
     except ConfigurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return tuple(names)
+
+
+def search_budget(text: str) -> float:
+    """The seconds of `120s` or `2m`. Raises argparse.ArgumentTypeError."""
+    try:
+        return budget_seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -9,11 +9,15 @@ from fuselight.configurations import MODES
 from fuselight.protocol import MeasurePlan, TunePlan
 from fuselight.report.tuned import Numerics
 from fuselight.suites import SIZES, SUITES
-from fuselight_server.cli.measure_options import add_measure_options, asked_configurations, work_of
+from fuselight_server.cli.measure_options import (
+    add_measure_options,
+    asked_configurations,
+    search_budget,
+    work_of,
+)
 from fuselight_server.cli.options import add_color_option, add_python_option, at_least, suggestion
 from fuselight_server.sweep.rows import SweepJob
 from fuselight_server.sweep.tasks import CPU, CUDA, SweepOptions
-from fuselight_server.tuned.planning import budget_seconds
 
 
 def add_sweep_options(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +125,7 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SECONDS",
-        type=_budget,
+        type=search_budget,
         default=120.0,
         help="for tune: duration of each search, as 120s or 2m (default: %(default)gs)",
     )
@@ -183,10 +187,3 @@ def _jobs(text: str) -> tuple[SweepJob, ...]:
     if not names:
         raise argparse.ArgumentTypeError(f"name one of {', '.join(known)}")
     return tuple(SweepJob(name) for name in dict.fromkeys(names))
-
-
-def _budget(text: str) -> float:
-    try:
-        return budget_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

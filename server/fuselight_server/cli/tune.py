@@ -22,7 +22,12 @@ from fuselight.configurations import MODES, ConfigurationError, names_in
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics
 from fuselight_server.cli.fix import FixedFiles
-from fuselight_server.cli.measure_options import add_timed_device_option, add_work_options, work_of
+from fuselight_server.cli.measure_options import (
+    add_timed_device_option,
+    add_work_options,
+    search_budget,
+    work_of,
+)
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.targets import complete, report_each
@@ -33,7 +38,6 @@ from fuselight_server.tuned.decisions import WrittenDecision, tuned_path, unwrit
 from fuselight_server.tuned.measurements import is_tentative
 from fuselight_server.tuned.planning import (
     FIX_SHARE,
-    budget_seconds,
     candidates,
     tune_request,
     with_preparation,
@@ -67,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="TIME",
-        type=_budget,
+        type=search_budget,
         default=TunePlan().budget_seconds,
         help="duration of the whole search, compiles included: seconds, as 120s, or minutes, as 2m (default: 120s)",
     )
@@ -294,13 +298,6 @@ async def until_interrupted(work: Awaitable[Report]) -> tuple[Report | None, boo
     finally:
         if has_handler:
             loop.remove_signal_handler(signal.SIGINT)
-
-
-def _budget(text: str) -> float:
-    try:
-        return budget_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _candidates(text: str) -> tuple[str, ...]:

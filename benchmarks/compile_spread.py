@@ -8,9 +8,10 @@ Each compile is a process with empty caches; `--at-once` of them compile side by
 other. With `--ahead` Inductor times kernels as a search does, with the host ahead of the GPU. FILE gets one line of
 JSON for each compile: microseconds of a call (the lower quartile of its rounds), seconds of its first call and of the
 whole process until then, and each kernel with its launch configuration. The table says for each compile by how much its
-kernels are slower than the fastest that another compile made of the same source. `--caches` keeps the caches of one
-compile where benchmarks.replay looks for those of torch's autotuning modes. Invariant: a process times nothing before
-the others of its group have compiled.
+kernels are slower than the fastest that another compile made of the same source. A compile that is not ready after
+`--seconds` has a line with the seconds that its process had by then. `--caches` keeps the caches of one compile where
+benchmarks.replay looks for those of torch's autotuning modes. Invariant: a process times nothing before the others of
+its group have compiled.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from fuselight.torch_api.launch_configurations import kernel_key
 from fuselight.torch_api.timing_ahead import timing_ahead
 
 _READY = "ready"
+LATE = "late"
+"""Instead of the times of a compile that was not ready in time: the seconds that its process had."""
 _ROUNDS, _CALLS, _PROFILED = 24, 20, 5
 _GRAPH = "async_compile.triton("
 """In the source of a graph, which has those of its kernels."""
@@ -55,7 +58,7 @@ _CONFIGURATION = ("XBLOCK", "YBLOCK", "R0_BLOCK", "num_warps", "num_stages")
 
 
 def main() -> int:
-    """Compile, time and print; the exit code is 0 if each compile has a row."""
+    """Compile, time and print; the exit code is 0 if each compile was timed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model", nargs="?", help="a model of benchmarks.tuned_models")
     parser.add_argument("--configuration", action="append", default=[])
@@ -98,18 +101,24 @@ def main() -> int:
             break
         for found in _compiled(asked.model, group, until, flags, asked.caches):
             row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **found}
-            made += 1
-            print(f"{row['configuration']}: {row['us']:.1f} us, first call {row['first']:.1f} s", flush=True)
+            made += LATE not in row
+            print(f"{row['configuration']}: {_said(row)}", flush=True)
             with asked.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
     print(table(_rows_of(asked.out)) if made else "nothing was compiled")
     return int(made < len(names))
 
 
+def _said(row: Mapping[str, Any]) -> str:
+    if LATE in row:
+        return f"not ready after {row[LATE]:.1f} s of its process"
+    return f"{row['us']:.1f} us, first call {row['first']:.1f} s"
+
+
 def _compiled(
     model: str, group: Sequence[str], until: float, flags: Sequence[str], kept: Path | None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of compiles that run side by side; none of one that fails or is late, which is said."""
+    """The rows of compiles that run side by side; none of one that fails, which is said."""
     with contextlib.ExitStack() as stack:
         started = []
         for name in group:
@@ -118,9 +127,10 @@ def _compiled(
                 "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
                 "TRITON_CACHE_DIR": f"{caches}/triton",
             }
-            since = ("--since", str(time.monotonic()))
+            since = time.monotonic()
+            command = [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name]
             process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.compile_spread", model, "--one", name, *since, *flags],
+                [*command, "--since", str(since), *flags],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -128,19 +138,28 @@ def _compiled(
                 env={**os.environ, **folders, "PYTHONPATH": python_path()},
             )
             stack.callback(end_tree, process)
-            started.append((name, process))
-        for _, process in started:
-            _wait_until_ready(process, until)
-        for name, process in started:
-            answer = _told(process, until)
-            if answer is None:
-                print(
-                    f"{model} {name}: no row (it failed, or was not ready in time)",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            else:
+            started.append((name, process, since))
+        late = {
+            process.pid: time.monotonic() - since
+            for _, process, since in started
+            if not _is_ready(process, until)
+        }
+        for name, process, _ in started:
+            if process.pid in late:
+                yield {
+                    "configuration": name,
+                    "device": _device(),
+                    "torch": torch.__version__,
+                    LATE: late[process.pid],
+                }
+            elif (answer := _told(process, until)) is not None:
                 yield {"configuration": name, **answer}
+            else:
+                print(f"{model} {name}: failed", file=sys.stderr, flush=True)
+
+
+def _device() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
 @contextlib.contextmanager
@@ -156,13 +175,15 @@ def _caches(model: str, name: str, kept: Path | None) -> Iterator[Path]:
     yield folder
 
 
-def _wait_until_ready(process: subprocess.Popen[str], until: float) -> None:
-    """Wait until a process has compiled or ended; end it if it is late."""
+def _is_ready(process: subprocess.Popen[str], until: float) -> bool:
+    """Wait until a process has compiled or ended; end it, and return False, if it is late."""
     left = max(0.0, until - time.monotonic())
     if process.stdout is None or not select.select([process.stdout], [], [], left)[0]:
         end_tree(process)
-        return
+        process.wait()
+        return False
     process.stdout.readline()  # `ready`: what a model prints goes elsewhere
+    return True
 
 
 def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None:
@@ -207,7 +228,7 @@ def _serve(model: str, name: str, since: float, *, ahead: bool, tiny: bool) -> N
         sys.stdin.readline()
         us = sorted(program.round_us(_CALLS if on_gpu else 1) for _ in range(_ROUNDS))
         answer = {
-            "device": torch.cuda.get_device_name() if on_gpu else "cpu", "torch": torch.__version__,
+            "device": _device(), "torch": torch.__version__,
             "first": first, "seconds": seconds, "timed": len(timed), "us": us[len(us) // 4],
             "padding": choices.found.get(PADDING, {}), "algorithms": choices.found.get(ALGORITHMS, {}),
             "kernels": _kernels(program, choices.found.get(TRITON, {})) if on_gpu else {},
@@ -276,7 +297,8 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of the compiles of each model on each device, the fastest first."""
+    """A table of the compiles of each model on each device, the fastest first; without those that were late."""
+    rows = [row for row in rows if LATE not in row]
     best: dict[tuple[str, ...], float] = {}
     for row in rows:
         for key, us, _ in _kernels_with_key(row).values():

@@ -95,7 +95,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
         failures |= {
             name: row.replayed[name]["failure"] for name in MODES if "failure" in row.replayed.get(name, {})
         }
-    if row.alone:
+    if "first" in row.alone:  # else it was not ready in time
         first_seconds[_MAX_AUTOTUNE] = row.alone["first"]
     return TunedRow(
         row.model, row.half, row.work, row.rows, us,

@@ -3,10 +3,12 @@
     PYTHONPATH=compiler:. python -m benchmarks.tuning_goal FOLDER [--models NAME,...] [--seconds 1700]
         [--autotune-limit 360] [--longest 150] [--replay-limit 200] [--tiny]
 
-First each model is compiled once with `max-autotune` (benchmarks.compile_spread), with empty caches that are kept. Then
-each is searched (benchmarks.tune_models) with a budget of at most 95% of the seconds that its compile took, and its
-result is replayed in fresh processes (benchmarks.replay) next to `reduce-overhead` and that `max-autotune`. A GPU and
-its share of the cores run one of these commands at a time: nothing else disturbs a compile, a search or a replay.
+First each model is compiled once with `max-autotune` (benchmarks.compile_spread), with empty caches that are kept; a
+compile that is not ready after `--autotune-limit` is ended, and has taken longer than that. Then each is searched
+(benchmarks.tune_models) with a budget of at most 95% of the seconds that its compile took. At last the results are
+replayed in fresh processes (benchmarks.replay) next to `reduce-overhead` and that `max-autotune`, as many as there is
+time for. A GPU and its share of the cores run one of these commands at a time: nothing else disturbs a compile, a
+search or a replay.
 FOLDER gets `alone.jsonl`, `models.jsonl`, `replays.jsonl` and `fuselight-tuned.json`, which
 `benchmarks.tuning_on_gpus merge` adds to the results.
 """
@@ -55,19 +57,26 @@ def main() -> int:
         if until - time.monotonic() > asked.autotune_limit:
             run(lane, autotune_command(name, folder, asked.autotune_limit, tiny=asked.tiny))
 
-    def search_and_replay(name: str, lane: Lane) -> None:
+    def search(name: str, lane: Lane) -> None:
         budget = budget_for(name, folder, asked.longest)
-        if until - time.monotonic() < budget + _SEARCH_SECONDS + _REPLAY_SECONDS:
-            print(f"lane {lane.number}: no time for {name}", file=sys.stderr, flush=True)
-            codes.append(1)
-            return
-        run(lane, search_command(name, folder, budget, tiny=asked.tiny))
-        run(lane, replay_command(name, folder, min(asked.replay_limit, until - time.monotonic() - 30)))
-        print(
-            f"[{asked.seconds - (until - time.monotonic()):.0f} s] {name}: done", file=sys.stderr, flush=True
-        )
+        if has_time(name, lane, budget + _SEARCH_SECONDS):
+            run(lane, search_command(name, folder, budget, tiny=asked.tiny))
 
-    in_turn(models, compile_alone, search_and_replay)
+    def replay(name: str, lane: Lane) -> None:
+        if has_time(name, lane, _REPLAY_SECONDS):
+            run(lane, replay_command(name, folder, min(asked.replay_limit, until - time.monotonic() - 30)))
+
+    def has_time(name: str, lane: Lane, seconds: float) -> bool:
+        left: float = until - time.monotonic()
+        print(
+            f"[{asked.seconds - left:.0f} s] lane {lane.number}: {name}{', no time' * (left < seconds)}",
+            file=sys.stderr,
+            flush=True,
+        )
+        codes.append(int(left < seconds))
+        return left >= seconds
+
+    in_turn(models, compile_alone, search, replay)
     collect(folder)
     return int(any(codes))
 
@@ -107,8 +116,8 @@ def autotune_command(name: str, folder: Path, limit: float, *, tiny: bool = Fals
 
 def budget_for(name: str, folder: Path, longest: float) -> float:
     """Seconds of the budget of a search; the longest where the compile was not ready in time."""
-    row = rows_of([_out(name, folder) / ALONE]).get(name)
-    return float(int(min(longest, _BUDGET_PART * row["first"]))) if row else longest
+    row = rows_of([_out(name, folder) / ALONE]).get(name, {})
+    return float(int(min(longest, _BUDGET_PART * row["first"]))) if "first" in row else longest
 
 
 def search_command(name: str, folder: Path, budget: float, *, tiny: bool = False) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from benchmarks.cores import allowed_cores
 from fuselight import tuned_file
 
 _ROWS, REPLAYS, ALONE, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "alone.jsonl", "tuning.jsonl"
-_OF_ALONE = "device", "torch", "us", "first", "seconds"
+_OF_ALONE = "device", "torch", "us", "first", "seconds", "late"
 """What a row keeps of its model's compile with max-autotune and nothing beside it (benchmarks.tuning_goal)."""
 _SEARCHES = "benchmarks.tune_models"
 _LEAST_SECONDS = 20.0
@@ -215,7 +215,7 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
                 changed.setdefault(name, []).append("replayed")
         for name, row in rows_of([folder / ALONE]).items():
             if name in rows and rows[name].get("made", {}).get("device") == row["device"]:
-                rows[name] = {**rows[name], "alone": {key: row[key] for key in _OF_ALONE}}
+                rows[name] = {**rows[name], "alone": {key: row[key] for key in _OF_ALONE if key in row}}
                 changed.setdefault(name, []).append("max-autotune alone")
         _keep(pages, [folder / tuned_file.NAME])
     _write_rows(pages / _PAGE_ROWS, list(rows.values()))

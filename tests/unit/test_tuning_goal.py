@@ -14,18 +14,20 @@ from benchmarks.cores import allowed_cores
 from benchmarks.tuning_on_gpus import Lane
 
 
-def write_compile(folder: Path, name: str, seconds: float) -> None:
+def write_compile(folder: Path, name: str, **seconds: float) -> None:
     path = folder / "lanes" / name / "alone.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"model": name, "first": seconds}) + "\n")
+    path.write_text(json.dumps({"model": name, **seconds}) + "\n")
 
 
 def test_a_search_gets_less_time_than_the_compile_took(tmp_path: Path) -> None:
-    write_compile(tmp_path, "fast", 60.0)
-    write_compile(tmp_path, "slow", 400.0)
+    write_compile(tmp_path, "fast", first=60.0)
+    write_compile(tmp_path, "slow", first=400.0)
+    write_compile(tmp_path, "late", late=360.0)
     assert tuning_goal.budget_for("fast", tmp_path, 150.0) == 57
     assert tuning_goal.budget_for("slow", tmp_path, 150.0) == 150
-    assert tuning_goal.budget_for("not ready", tmp_path, 150.0) == 150
+    assert tuning_goal.budget_for("late", tmp_path, 150.0) == 150
+    assert tuning_goal.budget_for("failed", tmp_path, 150.0) == 150
 
 
 def test_each_gpu_does_one_thing_at_a_time_and_each_step_waits_for_the_one_before(

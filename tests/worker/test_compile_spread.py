@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.compile_spread import _can_compile, generated, table
+from benchmarks.compile_spread import _can_compile, _is_ready, generated, table
 from fuselight.torch_api.launch_configurations import kernel_key
 
 pytestmark = pytest.mark.torch
@@ -51,8 +54,10 @@ def test_what_is_lost_is_the_difference_to_the_fastest_of_the_same_source() -> N
             row(900.0, ahead=False, triton_a=("k", 4.0, 292.0), triton_b=("l", 1.0, 9.0)),
             row(700.0, ahead=True, triton_c=("k", 4.0, 92.0), triton_b=("l", 1.0, 8.0)),
             row(600.0, ahead=True, device="H200", triton_a=("k", 4.0, 50.0), triton_b=("l", 1.0, 5.0)),
+            {"model": "m", "device": "H100", "configuration": "max-autotune", "late": 140.0},
         ]
     ).splitlines()[2:]
+    assert len(lines) == 3, "a compile that was late has no times"
     assert lines[0].endswith("| yes | 1 | 700.0 | 1.0 | 3 | 0 |  |"), "the fastest first"
     assert lines[1].endswith("| no | 1 | 900.0 | 1.0 | 3 | 201 | `triton_a` 200, `triton_b` 1 |")
     assert lines[2].startswith("| m | H200 | `default` |"), "another GPU's kernels do not count"
@@ -69,3 +74,12 @@ def test_what_is_lost_is_the_difference_to_the_fastest_of_the_same_source() -> N
 )  # fmt: skip
 def test_what_the_benchmark_cannot_compile_is_refused(name: str, can: bool) -> None:  # noqa: FBT001 - both cases
     assert _can_compile(name) == can
+
+
+@pytest.mark.parametrize(
+    ("code", "is_ready"), [("print('ready')", True), ("import time; time.sleep(60)", False)]
+)
+def test_a_compile_that_is_late_is_ended(code: str, *, is_ready: bool) -> None:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert _is_ready(process, time.monotonic() + (30 if is_ready else 0.5)) == is_ready
+        assert process.wait(10) == (0 if is_ready else -9)

@@ -197,8 +197,8 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     await view.editor.click();
     await view.goToLine(lineOf("self.up(x)"));
     await view.command("Fuselight: Show Graphs");
-    await view.graphs.getByRole("button", { name: "Run the target under the compiler" }).click();
-    await expect(view.graphs.getByRole("button", { name: /^Target: Net/ })).toBeVisible();
+    // The file was renamed, so its target runs again by itself, before the graphs are shown or after it.
+    await expect(view.graphs.getByRole("button", { name: /^Target: Net/ })).toBeVisible(measured);
   });
 
   await test.step("the window of the graphs survives a reload, with the graphs of the last run", async () => {

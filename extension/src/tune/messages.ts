@@ -77,7 +77,10 @@ export interface RaceSeries {
 export interface ComparedTime {
   readonly name: string;
   readonly label: string;
+  /** Of the confirming race, if there was one. */
   readonly us: number;
+  /** Whether it was not in that race: its time comes from its gain over default in other rounds. */
+  readonly estimated: boolean;
   readonly wins: boolean;
 }
 

@@ -14,6 +14,9 @@ import { knobsChart } from "./knobs_chart";
 import { raceChart } from "./race_chart";
 import { namesOf, roundsOf, seconds, shownKnobs } from "./shown";
 
+const ESTIMATED =
+  "Estimated: it was timed in other rounds, and had this ratio to default there. The other times are of the confirming race.";
+
 export function decisionSection({ statements, comparison }: TunedPage): Section | null {
   const [headline, ...others] = statements;
   if (headline === undefined) {
@@ -39,13 +42,17 @@ function timesOf(rows: readonly ComparedTime[]): HTMLElement {
   return element(
     "div",
     { class: "bars", role: "list", "aria-label": "Time of one call" },
-    ...rows.map(({ name, label, us, wins }) =>
+    ...rows.map(({ name, label, us, estimated, wins }) =>
       element(
         "div",
         { role: "listitem", ...(wins ? { class: "winner" } : {}) },
         element("span", { class: "name", title: name }, label),
         element("progress", { max: longest, value: us, "aria-hidden": true }),
-        element("span", { class: "time" }, words.time(us)),
+        element(
+          "span",
+          { class: "time", ...(estimated ? { title: ESTIMATED } : {}) },
+          `${estimated ? "~" : ""}${words.time(us)}`,
+        ),
       ),
     ),
   );

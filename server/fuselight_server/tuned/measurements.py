@@ -7,6 +7,7 @@ quotient of the medians.
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.configurations import EAGER, MODES
@@ -81,9 +82,36 @@ def _rounds(tuned: Tuned, name: str, other: str) -> list[RaceSample]:
     return found
 
 
+@dataclass(frozen=True)
+class ComparedTime:
+    """A time that can be compared with those of the decision."""
+
+    us: float
+    """Microseconds of one call."""
+    estimated: bool = False
+    """Whether it is `default`'s time in the confirming race divided by a gain: it was not in that race itself."""
+
+
+def compared_time(tuned: Tuned, name: str) -> ComparedTime | None:
+    """The time of a configuration in the confirming race, or as it would have been there; None if unknown.
+
+    A machine may be half as fast in one race as in another, so a median over all rounds cannot be compared with the
+    times of a race. Without a confirming race that was won, it is that median.
+    """
+    result, race = tuned.result, tuned.confirmation
+    if result is None or race is None or result.configuration == DEFAULT:
+        known = candidate_of(tuned, name)
+        timing = timing_of(known.configuration, clock_of(as_measured(tuned))) if known is not None else None
+        return None if timing is None else ComparedTime(timing.median_us)
+    if name in {DEFAULT, result.configuration}:
+        return ComparedTime(race.default_us if name == DEFAULT else race.us)
+    ratio = gain(tuned, name)
+    return None if not ratio else ComparedTime(race.default_us / ratio, estimated=True)
+
+
 def eager_gain(tuned: Tuned) -> float | None:
     """Eager's time divided by the winner's; None if unknown."""
-    result = tuned.result
-    if result is None or result.eager_us is None or result.us <= 0:
+    result, eager = tuned.result, compared_time(tuned, EAGER)
+    if result is None or eager is None or result.us <= 0:
         return gain(tuned, tuned.winner, EAGER)
-    return result.eager_us / result.us
+    return eager.us / result.us

@@ -18,7 +18,7 @@ from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.page import machine as machine_facts
 from fuselight_server.measured.timing_stats import clock_of, speedup, spread_of, timing_of, varies
 from fuselight_server.tuned import words
-from fuselight_server.tuned.measurements import as_measured, candidate_of, gain
+from fuselight_server.tuned.measurements import as_measured, candidate_of, compared_time, gain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,7 +105,7 @@ def page(
         "machine": machine_facts(tuned.machine, report),
         "notes": [*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost],
         "result": _result(tuned.result, tuned, report),
-        "comparison": list(_comparison(tuned, measured)),
+        "comparison": list(_comparison(tuned)),
         "knobs": [_knob(one) for one in tuned.knobs],
         "candidates": [_candidate(one, tuned, measured) for one in tuned.candidates],
         "race": list(_race(tuned)),
@@ -161,15 +161,20 @@ def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> Json | 
     }
 
 
-def _comparison(tuned: Tuned, measured: Measured) -> Iterator[Json]:
+def _comparison(tuned: Tuned) -> Iterator[Json]:
     """Eager, torch's modes and the winner, each if it was timed: the winner last."""
     winner = tuned.result.configuration if tuned.result is not None else tuned.winner
     for name in dict.fromkeys((EAGER, *(one for one in MODES if one != winner), winner)):
-        known = candidate_of(tuned, name)
-        timing = timing_of(known.configuration, clock_of(measured)) if known is not None else None
-        if known is not None and timing is not None:
+        known, time = candidate_of(tuned, name), compared_time(tuned, name)
+        if known is not None and time is not None:
             label = words.configuration_label(name, known.knobs)
-            yield {"name": name, "label": label, "us": timing.median_us, "wins": name == winner}
+            yield {
+                "name": name,
+                "label": label,
+                "us": time.us,
+                "estimated": time.estimated,
+                "wins": name == winner,
+            }
 
 
 def _knob(knob: Knob) -> Json:

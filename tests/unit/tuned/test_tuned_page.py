@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fuselight.report import Culprit, Failure, RaceSample, TuneOutcome
+from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneOutcome
 from fuselight_server.tuned.page import Surroundings, no_search, page
 from tests.support.reports import FILE, report
 from tests.support.tuned import GRAPHS, TUNED_GRAPHS, result, search, tuned, undecided
@@ -75,6 +75,28 @@ def test_the_race_has_a_series_for_each_candidate() -> None:
     assert series[0]["points"][0] == [70.0, 400.0, 1]
     assert len(series[1]["points"]) == 3
     assert len(series[2]["points"]) == 6
+
+
+def test_times_are_compared_as_in_the_confirming_race() -> None:
+    """There the machine was half as fast: what was timed before has its ratio to `default`, marked as estimated."""
+    slow = {"us": 500.0, "default_us": 800.0}
+    bars = made(
+        search(
+            of={
+                "confirmation": Confirmation(**slow, gain=1.6, low=1.5, high=1.7, rounds=10),
+                "result": result(**slow),
+            }
+        )
+    )["comparison"]
+    assert [(one["name"], one["us"], one["estimated"], one["wins"]) for one in bars] == [
+        ("eager", 1600.0, True, False), ("default", 800.0, False, False), (TUNED_GRAPHS, 500.0, False, True),
+    ]  # fmt: skip
+    measured = made(replace(search(), tuned=undecided()))["comparison"]
+    assert [(one["us"], one["estimated"]) for one in measured] == [
+        (800.0, False),
+        (400.0, False),
+        (250.0, False),
+    ]
 
 
 def test_numbers_that_json_lacks_are_unknown() -> None:

@@ -122,7 +122,7 @@ def test_default_is_not_the_fastest_where_eager_mode_is_faster() -> None:
 def test_the_statements_say_what_the_decision_rests_on() -> None:
     said = words.statements(tuned(result=result(fixes=("Use torch.where",))))
     assert said[1:] == [
-        "3.2× over eager",
+        "about 3.2× over eager",
         "the confirming race against default: 10 rounds, gain between 1.55× and 1.65× (95%)",
         "results: passed against float64",
         "the source must have these fixes: Use torch.where",

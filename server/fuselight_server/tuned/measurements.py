@@ -82,6 +82,12 @@ def _rounds(tuned: Tuned, name: str, other: str) -> list[RaceSample]:
     return found
 
 
+def gain_over_eager(tuned: Tuned, name: str) -> float | None:
+    """Eager's time divided by that of a candidate, by the gains of both over `default`; None if unknown."""
+    mine, eager = (1.0 if one == DEFAULT else gain(tuned, one) for one in (name, EAGER))
+    return mine / eager if mine and eager else None
+
+
 @dataclass(frozen=True)
 class ComparedTime:
     """A time that can be compared with those of the decision."""

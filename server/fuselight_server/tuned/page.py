@@ -16,9 +16,15 @@ from fuselight.tuned_code import compile_code, replay_code
 from fuselight_server.measured import words as measured_words
 from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.page import machine as machine_facts
-from fuselight_server.measured.timing_stats import clock_of, speedup, spread_of, timing_of, varies
+from fuselight_server.measured.timing_stats import clock_of, spread_of, timing_of, varies
 from fuselight_server.tuned import words
-from fuselight_server.tuned.measurements import as_measured, candidate_of, compared_time, gain
+from fuselight_server.tuned.measurements import (
+    as_measured,
+    candidate_of,
+    compared_time,
+    gain,
+    gain_over_eager,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,7 +211,7 @@ def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Json:
         "spread": spread_of(timing) if timing is not None else None,
         "unsteady": timing is not None and varies(timing),
         "gain": gain(tuned, row.name),
-        "speedup": speedup(measured, row),
+        "speedup": gain_over_eager(tuned, row.name),
         "first_us": row.first_us,
         "peak_bytes": row.peak_bytes,
         "accurate": accuracy.passed if accuracy is not None else None,

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneOutcome
 from fuselight_server.tuned.page import Surroundings, no_search, page
 from tests.support.reports import FILE, report
@@ -61,6 +63,8 @@ def test_a_candidate_has_its_time_its_gain_and_what_became_of_it() -> None:
     winner = rows[TUNED_GRAPHS]
     assert (winner["outcome"], winner["us"], round(winner["gain"], 3)) == ("winner", 250.0, 1.6)
     assert rows["default"]["gain"] is None
+    over_eager = [rows[name]["speedup"] for name in ("eager", "default", TUNED_GRAPHS)]
+    assert over_eager == pytest.approx([1.0, 2.0, 3.2])
     assert rows["default+max_autotune_gemm=True"]["why"] == "out of memory. Give it smaller inputs"
     wrong = rows["default+freezing=True"]
     assert (wrong["accurate"], wrong["accuracy"][:12]) == (False, "not as eager")
@@ -97,6 +101,13 @@ def test_times_are_compared_as_in_the_confirming_race() -> None:
         (400.0, False),
         (250.0, False),
     ]
+
+
+def test_a_gain_over_eager_is_that_of_rounds_in_turn() -> None:
+    """The medians over all rounds, 800 and 400 µs, would say 2x."""
+    fast = [RaceSample(50.0, 0, name, us) for name, us in (("eager", 400.0), ("default", 100.0))] * 2
+    eager, default, *_ = made(search(of={"race": (*fast, *tuned().race)}))["candidates"]
+    assert (eager["gain"], default["speedup"]) == pytest.approx((0.25, 4.0))
 
 
 def test_numbers_that_json_lacks_are_unknown() -> None:

@@ -49,6 +49,8 @@ _READY = "ready"
 LATE = "late"
 """Instead of the times of a compile that was not ready in time: the seconds that its process had."""
 _ROUNDS, _CALLS, _PROFILED = 24, 20, 5
+_TIMING_SECONDS = 60.0
+"""For the times and the profile of a compile that was ready in time."""
 _GRAPH = "async_compile.triton("
 """In the source of a graph, which has those of its kernels."""
 _DEFINED = re.compile(r"^def (triton_\w+)\(", re.MULTILINE)
@@ -146,16 +148,17 @@ def _compiled(
         }
         for name, process, _ in started:
             if process.pid in late:
-                yield {
-                    "configuration": name,
-                    "device": _device(),
-                    "torch": torch.__version__,
-                    LATE: late[process.pid],
-                }
-            elif (answer := _told(process, until)) is not None:
-                yield {"configuration": name, **answer}
+                continue
+            answer = _told(process)
+            if answer is None:
+                why = f"failed, or was not timed within {_TIMING_SECONDS:.0f} s"
+                print(f"{model} {name}: {why}", file=sys.stderr, flush=True)
             else:
-                print(f"{model} {name}: failed", file=sys.stderr, flush=True)
+                yield {"configuration": name, **answer}
+        for name, process, _ in started:  # last: the name of the GPU starts CUDA in this process
+            if process.pid in late:
+                about = {"device": _device(), "torch": torch.__version__}
+                yield {"configuration": name, **about, LATE: late[process.pid]}
 
 
 def _device() -> str:
@@ -186,10 +189,10 @@ def _is_ready(process: subprocess.Popen[str], until: float) -> bool:
     return True
 
 
-def _told(process: subprocess.Popen[str], until: float) -> dict[str, Any] | None:
+def _told(process: subprocess.Popen[str]) -> dict[str, Any] | None:
     """Have a process time itself; returns its answer."""
     try:
-        said, _ = process.communicate("\n", timeout=max(1.0, until - time.monotonic()))
+        said, _ = process.communicate("\n", timeout=_TIMING_SECONDS)
         return dict(json.loads(said.splitlines()[-1])) if process.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         end_tree(process)  # the next one is timed alone

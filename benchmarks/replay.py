@@ -14,8 +14,8 @@ with the caches of the first, and the time of a program is the median of its pro
 each to the same cores: these times vary less, and are not those of a search, which pins nothing. `--caches` is a folder
 that keeps the caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes
 on there, and the seconds of their first call are those of all runs. One line of JSON a model has, of each program, the
-seconds of the first call, how often Inductor timed a kernel, the lower quartile of the rounds, and the backend's
-warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
+seconds of the first call and of its phases, how often Inductor timed a kernel, the lower quartile of the rounds, and
+the backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
 Invariant: a process knows nothing of the search but the tuned file.
 """
 

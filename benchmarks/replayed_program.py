@@ -9,6 +9,7 @@ answer as JSON. Invariant: it knows nothing of the search but the tuned file.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import logging
@@ -39,6 +40,8 @@ from fuselight.torch_api.kernel_choices import counting_timings
 _FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06
 _WARM_CALLS = 8
+_LEAST_PHASE = 0.05
+"""Seconds of a phase of a compile that is reported."""
 _CORES = 4
 """Cores that are needed to pin threads: those of two threads are apart, as neighbors may be one physical core."""
 _TOLERANCE = 0.05
@@ -190,6 +193,7 @@ def main(folder: Path, what: str) -> dict[str, Any]:
                 found, expected
             )  # now: the next replay of a CUDA graph overwrites the results
             del found
+        phases = _phases()
         program.call()  # the second call of a CUDA graph records it
         program.call()
     _say(_FIRST_CALL)
@@ -202,7 +206,15 @@ def main(folder: Path, what: str) -> dict[str, Any]:
     _say(_WARM)
     while sys.stdin.readline().strip() == ROUND:
         _say(str(program.round_us(calls)))
-    return {"first": (began, ended), "timed": len(timed), "warnings": warnings, "close": is_close}
+    return {
+        "first": (began, ended), "timed": len(timed), "warnings": warnings, "close": is_close, "phases": phases,
+    }  # fmt: skip
+
+
+def _phases() -> dict[str, float]:
+    """Seconds of each phase of the compiles so far, by torch's own clock; phases contain others."""
+    spent: dict[str, list[float]] = importlib.import_module("torch._dynamo.utils").compilation_time_metrics
+    return {name: round(sum(times), 2) for name, times in spent.items() if sum(times) >= _LEAST_PHASE}
 
 
 def _pin_threads() -> None:

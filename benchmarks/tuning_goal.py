@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.tuning_on_gpus import ALONE, REPLAYS, Lane, collect, lanes_of, rows_of, run_lane, usable_gpus
+from fuselight import tuned_file
 
 _BUDGET_PART = 0.95
 """Of the seconds of the compile: a search ends within its budget, but for what is under way."""
@@ -59,19 +60,19 @@ def main() -> int:
 
     def search(name: str, lane: Lane) -> None:
         budget = budget_for(name, folder, asked.longest)
-        if has_time(name, lane, budget + _SEARCH_SECONDS):
+        if has_time(f"search of {name}", lane, budget + _SEARCH_SECONDS):
             run(lane, search_command(name, folder, budget, tiny=asked.tiny))
 
     def replay(name: str, lane: Lane) -> None:
-        if has_time(name, lane, _REPLAY_SECONDS):
+        has_result = (_out(name, folder) / tuned_file.NAME).exists()
+        if has_result and has_time(f"replay of {name}", lane, _REPLAY_SECONDS):
             run(lane, replay_command(name, folder, min(asked.replay_limit, until - time.monotonic() - 30)))
 
-    def has_time(name: str, lane: Lane, seconds: float) -> bool:
+    def has_time(what: str, lane: Lane, seconds: float) -> bool:
         left: float = until - time.monotonic()
+        missing = ", no time" if left < seconds else ""
         print(
-            f"[{asked.seconds - left:.0f} s] lane {lane.number}: {name}{', no time' * (left < seconds)}",
-            file=sys.stderr,
-            flush=True,
+            f"[{asked.seconds - left:.0f} s] lane {lane.number}: {what}{missing}", file=sys.stderr, flush=True
         )
         codes.append(int(left < seconds))
         return left >= seconds
@@ -115,9 +116,10 @@ def autotune_command(name: str, folder: Path, limit: float, *, tiny: bool = Fals
 
 
 def budget_for(name: str, folder: Path, longest: float) -> float:
-    """Seconds of the budget of a search; the longest where the compile was not ready in time."""
+    """Seconds of the budget of a search: of a compile that was late, what it had by then is known."""
     row = rows_of([_out(name, folder) / ALONE]).get(name, {})
-    return float(int(min(longest, _BUDGET_PART * row["first"]))) if "first" in row else longest
+    took = row.get("first", row.get("late"))
+    return longest if took is None else float(int(min(longest, _BUDGET_PART * took)))
 
 
 def search_command(name: str, folder: Path, budget: float, *, tiny: bool = False) -> tuple[str, ...]:

@@ -214,7 +214,8 @@ def merged(pages: Path, folders: Iterable[Path]) -> str:
                 rows[name] = {**rows[name], "replayed": row}
                 changed.setdefault(name, []).append("replayed")
         for name, row in rows_of([folder / ALONE]).items():
-            if name in rows and rows[name].get("made", {}).get("device") == row["device"]:
+            is_of_search = name in rows and rows[name].get("made", {}).get("device") == row["device"]
+            if is_of_search and ("first" in row or "first" not in rows[name].get("alone", {})):
                 rows[name] = {**rows[name], "alone": {key: row[key] for key in _OF_ALONE if key in row}}
                 changed.setdefault(name, []).append("max-autotune alone")
         _keep(pages, [folder / tuned_file.NAME])

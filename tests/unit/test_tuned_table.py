@@ -90,6 +90,17 @@ def test_the_best_mode_is_the_fastest_with_right_results() -> None:
     assert row.failures == {"max-autotune": "inaccurate: far off", "max-autotune-no-cudagraphs": "no memory"}
 
 
+def test_a_compile_that_was_late_has_no_seconds() -> None:
+    of_search = line("bert", "building", candidate("default", 100), candidate(WINNER, 50))
+    late = tuned_table.read_row({**of_search, "alone": {"late": 140.0}})
+    assert (late.alone, dict(late.first_seconds)) == (
+        {"late": 140.0},
+        dict(tuned_table.read_row(of_search).first_seconds),
+    )
+    timed = tuned_table.read_row({**of_search, "alone": {"first": 60.0}})
+    assert timed.first_seconds["max-autotune"] == 60.0
+
+
 def test_default_as_the_winner_gains_nothing() -> None:
     row = read(
         "bert", "building", candidate("eager", 90), candidate("default", 100), winner="default", gain=0.9

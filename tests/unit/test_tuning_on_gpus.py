@@ -187,6 +187,16 @@ def test_a_compile_alone_is_added_to_a_search_on_the_same_device(tmp_path: Path)
     ]
 
 
+def test_a_compile_that_was_late_does_not_replace_one_that_was_not(tmp_path: Path) -> None:
+    pages, run = tmp_path / "pages", tmp_path / "run"
+    made, known = {"device": "H100"}, {"device": "H100", "first": 60.0}
+    _write(pages / "tuning.jsonl", {"model": "a", "made": made}, {"model": "b", "made": made, "alone": known})
+    late = {"device": "H100", "torch": "2.11", "late": 140.0}
+    _write(run / "alone.jsonl", *({"model": name, **late} for name in "ab"))
+    assert merged(pages, [run]) == "a: max-autotune alone"
+    assert [row["alone"] for row in _read(pages / "tuning.jsonl")] == [late, known]
+
+
 def test_replays_leave_time_to_write_what_is_ready(tmp_path: Path) -> None:
     ((*command,),) = replays("a,b", tmp_path, 0, ["--processes", "3"], 540.0)
     assert command[:2] == ["benchmarks.replay", str(tmp_path)]

@@ -79,7 +79,7 @@ export interface ComparedTime {
   readonly label: string;
   /** Of the confirming race, if there was one. */
   readonly us: number;
-  /** Whether it was not in that race: its time comes from its gain over default in other rounds. */
+  /** Whether it was not in that race: its time comes from its gain over another configuration in rounds of both. */
   readonly estimated: boolean;
   readonly wins: boolean;
 }
@@ -93,6 +93,7 @@ export interface Decision {
   readonly gain_high: number | null;
   readonly us: number;
   readonly default_us: number;
+  /** Median of all rounds. */
   readonly eager_us: number | null;
   readonly accuracy: string;
   /** Titles of fixes that the source must have. */

@@ -15,7 +15,7 @@ import { raceChart } from "./race_chart";
 import { namesOf, roundsOf, seconds, shownKnobs } from "./shown";
 
 const ESTIMATED =
-  "Estimated: it was timed in other rounds, and had this ratio to default there. The other times are of the confirming race.";
+  "Estimated: it was not in the confirming race. Its time comes from its ratio to another configuration in rounds of both.";
 
 export function decisionSection({ statements, comparison }: TunedPage): Section | null {
   const [headline, ...others] = statements;
@@ -145,7 +145,7 @@ function candidatesTable(rows: readonly CandidateRow[]): HTMLElement {
       { title: "Configuration", cell: ({ label, name }) => [label, small(label === name ? "" : name)] },
       { title: "Outcome", cell: outcomeCell },
       {
-        title: "Time of one call",
+        title: "Median of all rounds",
         isNumber: true,
         cell: (row) => [
           words.withSpread(row),

@@ -15,7 +15,7 @@ from fuselight.report import Measured, TuneOutcome
 from fuselight_server.measured.timing_stats import clock_of, timing_of
 
 if TYPE_CHECKING:
-    from fuselight.report import RaceSample, TuneCandidate, Tuned
+    from fuselight.report import RaceSample, TuneCandidate, Tuned, TunedResult
 
 DEFAULT = MODES[0]
 
@@ -82,10 +82,18 @@ def _rounds(tuned: Tuned, name: str, other: str) -> list[RaceSample]:
     return found
 
 
-def gain_over_eager(tuned: Tuned, name: str) -> float | None:
+def decided_gain(tuned: Tuned, name: str) -> float | None:
+    """The gain over `default`; of the winner, the one of the decision. None if unknown."""
+    result = tuned.result
+    if name == DEFAULT:
+        return 1.0
+    return result.gain if result is not None and name == result.configuration else gain(tuned, name)
+
+
+def over_eager(tuned: Tuned, name: str) -> float | None:
     """Eager's time divided by that of a candidate, by the gains of both over `default`; None if unknown."""
-    mine, eager = (1.0 if one == DEFAULT else gain(tuned, one) for one in (name, EAGER))
-    return mine / eager if mine and eager else None
+    mine, eager = decided_gain(tuned, name), decided_gain(tuned, EAGER)
+    return mine / eager if mine and eager else gain(tuned, name, EAGER)
 
 
 @dataclass(frozen=True)
@@ -95,29 +103,33 @@ class ComparedTime:
     us: float
     """Microseconds of one call."""
     estimated: bool = False
-    """Whether it is `default`'s time in the confirming race divided by a gain: it was not in that race itself."""
+    """Whether it comes from a gain: the configuration was not in the race that decided."""
 
 
 def compared_time(tuned: Tuned, name: str) -> ComparedTime | None:
-    """The time of a configuration in the confirming race, or as it would have been there; None if unknown.
+    """The time of a configuration next to those of the decision; None if it was not timed.
 
     A machine may be half as fast in one race as in another, so a median over all rounds cannot be compared with the
-    times of a race. Without a confirming race that was won, it is that median.
+    times of the confirming race. What was not in it has its gain over the winner in the rounds of both, as torch's
+    modes have, else its gain over `default`. Where nothing beat `default`, it is the median.
     """
-    result, race = tuned.result, tuned.confirmation
-    if result is None or race is None or result.configuration == DEFAULT:
-        known = candidate_of(tuned, name)
-        timing = timing_of(known.configuration, clock_of(as_measured(tuned))) if known is not None else None
-        return None if timing is None else ComparedTime(timing.median_us)
-    if name in {DEFAULT, result.configuration}:
-        return ComparedTime(race.default_us if name == DEFAULT else race.us)
-    ratio = gain(tuned, name)
-    return None if not ratio else ComparedTime(race.default_us / ratio, estimated=True)
+    known, result = candidate_of(tuned, name), tuned.result
+    timing = timing_of(known.configuration, clock_of(as_measured(tuned))) if known is not None else None
+    if timing is None:
+        return None
+    if result is None or result.configuration == DEFAULT:
+        return ComparedTime(timing.median_us)
+    if name == DEFAULT:
+        return ComparedTime(result.default_us)
+    if name == result.configuration:
+        return ComparedTime(result.us, estimated=tuned.confirmation is None)
+    slower = over_eager(tuned, result.configuration) if name == EAGER else _over(tuned, name, result)
+    return ComparedTime(result.us * slower, estimated=True) if slower else None
 
 
-def eager_gain(tuned: Tuned) -> float | None:
-    """Eager's time divided by the winner's; None if unknown."""
-    result, eager = tuned.result, compared_time(tuned, EAGER)
-    if result is None or eager is None or result.us <= 0:
-        return gain(tuned, tuned.winner, EAGER)
-    return eager.us / result.us
+def _over(tuned: Tuned, name: str, winner: TunedResult) -> float | None:
+    """The time of a configuration divided by that of the winner; None if unknown."""
+    if _rounds(tuned, name, winner.configuration):
+        return gain(tuned, winner.configuration, name)
+    mine = gain(tuned, name)
+    return winner.gain / mine if mine else None

@@ -19,11 +19,12 @@ from fuselight_server.measured.page import machine as machine_facts
 from fuselight_server.measured.timing_stats import clock_of, spread_of, timing_of, varies
 from fuselight_server.tuned import words
 from fuselight_server.tuned.measurements import (
+    DEFAULT,
     as_measured,
     candidate_of,
     compared_time,
-    gain,
-    gain_over_eager,
+    decided_gain,
+    over_eager,
 )
 
 if TYPE_CHECKING:
@@ -210,8 +211,8 @@ def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Json:
         "us": timing.median_us if timing is not None else None,
         "spread": spread_of(timing) if timing is not None else None,
         "unsteady": timing is not None and varies(timing),
-        "gain": gain(tuned, row.name),
-        "speedup": gain_over_eager(tuned, row.name),
+        "gain": decided_gain(tuned, row.name) if row.name != DEFAULT else None,
+        "speedup": over_eager(tuned, row.name),
         "first_us": row.first_us,
         "peak_bytes": row.peak_bytes,
         "accurate": accuracy.passed if accuracy is not None else None,

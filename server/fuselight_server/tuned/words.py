@@ -17,10 +17,9 @@ from fuselight_server.tuned.measurements import (
     DEFAULT,
     as_measured,
     candidate_of,
-    compared_time,
-    eager_gain,
     has_decision,
     is_confirmed,
+    over_eager,
 )
 
 if TYPE_CHECKING:
@@ -261,10 +260,9 @@ def statements(tuned: Tuned) -> list[str]:
     said = [headline(tuned)]
     result, confirmation = tuned.result, tuned.confirmation
     if result is not None:
-        eager, time = eager_gain(tuned), compared_time(tuned, EAGER)
+        eager = over_eager(tuned, result.configuration)
         if eager is not None and result.configuration != "default":
-            about = "about " if time is not None and time.estimated else ""
-            said.append(f"{about}{format_ratio(eager)} over eager")
+            said.append(f"about {format_ratio(eager)} over eager")
         if confirmation is not None and result.configuration != "default":
             said.append(
                 f"the confirming race against default: {confirmation.rounds} rounds, gain between "

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneOutcome
+from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneCandidate, Tuned, TuneOutcome
 from fuselight_server.tuned.page import Surroundings, no_search, page
+from tests.support.measured import row
 from tests.support.reports import FILE, report
-from tests.support.tuned import GRAPHS, TUNED_GRAPHS, result, search, tuned, undecided
+from tests.support.tuned import GRAPHS, MEMORY, TUNED_GRAPHS, result, search, tuned, undecided
 
 
 def made(one: Any = None, around: Surroundings | None = None) -> dict[str, Any]:
@@ -81,33 +82,61 @@ def test_the_race_has_a_series_for_each_candidate() -> None:
     assert len(series[2]["points"]) == 6
 
 
-def test_times_are_compared_as_in_the_confirming_race() -> None:
-    """There the machine was half as fast: what was timed before has its ratio to `default`, marked as estimated."""
-    slow = {"us": 500.0, "default_us": 800.0}
-    bars = made(
-        search(
-            of={
-                "confirmation": Confirmation(**slow, gain=1.6, low=1.5, high=1.7, rounds=10),
-                "result": result(**slow),
-            }
-        )
-    )["comparison"]
-    assert [(one["name"], one["us"], one["estimated"], one["wins"]) for one in bars] == [
-        ("eager", 1600.0, True, False), ("default", 800.0, False, False), (TUNED_GRAPHS, 500.0, False, True),
-    ]  # fmt: skip
-    measured = made(replace(search(), tuned=undecided()))["comparison"]
-    assert [(one["us"], one["estimated"]) for one in measured] == [
-        (800.0, False),
-        (400.0, False),
-        (250.0, False),
-    ]
-
-
-def test_a_gain_over_eager_is_that_of_rounds_in_turn() -> None:
-    """The medians over all rounds, 800 and 400 µs, would say 2x."""
+def disturbed(**changes: Any) -> Tuned:
+    """A search whose confirming race was slow and gave another gain than its rounds; eager was only in the first."""
     fast = [RaceSample(50.0, 0, name, us) for name, us in (("eager", 400.0), ("default", 100.0))] * 2
-    eager, default, *_ = made(search(of={"race": (*fast, *tuned().race)}))["candidates"]
-    assert (eager["gain"], default["speedup"]) == pytest.approx((0.25, 4.0))
+    us = {"us": 500.0, "default_us": 1000.0, "gain": 2.0}
+    given = {
+        "confirmation": Confirmation(**us, low=1.8, high=2.2, rounds=10),
+        "result": result(**us, gain_low=1.8),
+        "race": (*fast, *tuned().race),
+    }
+    return tuned(**{**given, **changes})
+
+
+def test_the_headline_the_statements_the_bars_and_the_table_agree() -> None:
+    """The medians over all rounds are 800, 400 and 250 µs."""
+    shown = made(replace(search(), tuned=disturbed()))
+    assert "2.0× over default" in shown["statements"][0]
+    assert shown["statements"][1] == "about 8.0× over eager"
+    bars = [(one["name"], one["us"], one["estimated"], one["wins"]) for one in shown["comparison"]]
+    assert bars == [
+        ("eager", 4000.0, True, False), ("default", 1000.0, False, False), (TUNED_GRAPHS, 500.0, False, True),
+    ]  # fmt: skip
+    rows = {one["name"]: (one["gain"], one["speedup"]) for one in shown["candidates"]}
+    assert rows[TUNED_GRAPHS] == (2.0, 8.0)
+    assert rows["eager"] == (0.25, 1.0)
+    assert rows["default"] == (None, 4.0)
+
+
+def test_a_mode_is_compared_with_the_winner_in_the_rounds_of_both() -> None:
+    """`default` was disturbed in them, so its ratio to the mode says nothing."""
+    mode = TuneCandidate(
+        row("reduce-overhead", 300.0), TuneOutcome.BASELINE, stage=9, started_s=0.0, ready_s=9.0
+    )
+    rounds = [
+        RaceSample(90.0, 9, name, us)
+        for name, us in (("default", 5000.0), ("reduce-overhead", 300.0), (TUNED_GRAPHS, 250.0))
+    ]
+    one = disturbed(candidates=(*tuned().candidates, mode), race=(*disturbed().race, *rounds))
+    bars = {bar["name"]: bar for bar in made(replace(search(), tuned=one))["comparison"]}
+    assert (bars["reduce-overhead"]["us"], bars["reduce-overhead"]["estimated"]) == (600.0, True)
+
+
+def test_without_a_confirming_race_the_winners_time_is_an_estimate() -> None:
+    bars = made(replace(search(), tuned=disturbed(confirmation=None)))["comparison"]
+    assert [(one["us"], one["estimated"]) for one in bars] == [(4000.0, True), (1000.0, False), (500.0, True)]
+
+
+def test_without_a_decision_the_times_are_medians() -> None:
+    bars = made(replace(search(), tuned=undecided()))["comparison"]
+    assert [(one["us"], one["estimated"]) for one in bars] == [(800.0, False), (400.0, False), (250.0, False)]
+
+
+def test_a_candidate_without_a_time_has_no_bar() -> None:
+    failed = TuneCandidate(row("reduce-overhead", None, failure=MEMORY), TuneOutcome.FAILED)
+    one = disturbed(candidates=(*tuned().candidates, failed))
+    assert len(made(replace(search(), tuned=one))["comparison"]) == 3
 
 
 def test_numbers_that_json_lacks_are_unknown() -> None:

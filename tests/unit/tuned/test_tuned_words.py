@@ -19,7 +19,7 @@ from fuselight.report import (
 )
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.tuned import words
-from fuselight_server.tuned.measurements import eager_gain, gain
+from fuselight_server.tuned.measurements import gain, over_eager
 from tests.support.measured import row
 from tests.support.tuned import GRAPHS, TUNED_GRAPHS, default_won, result, tuned, undecided
 
@@ -154,7 +154,7 @@ def test_a_gain_is_that_of_the_rounds_that_both_have() -> None:
     assert gain(tuned(race=()), GRAPHS) == pytest.approx(400 / 260), "of the medians"
     assert gain(tuned(), "default") is None
     assert gain(tuned(), "default+max_autotune_gemm=True") is None, "it failed"
-    assert eager_gain(tuned()) == pytest.approx(3.2)
+    assert over_eager(tuned(), TUNED_GRAPHS) == pytest.approx(3.2)
 
 
 def test_a_ceiling_says_of_what() -> None:

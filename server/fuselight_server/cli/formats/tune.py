@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _LEGEND = (
-    "time: median of one call ± half the interquartile range; gain: how many times as fast as default in the same "
-    "rounds; first call: with its compile"
+    "time: median of all rounds ± half the interquartile range; gain: how many times as fast as default in the same "
+    "rounds, of the winner in the confirming race; first call: with its compile"
 )
 _KNOB_LEGEND = (
     "at most: how many times as fast as default, if the knob removed all of the part that it acts on"

@@ -15,7 +15,7 @@ each to the same cores: these times vary less, and are not those of a search, wh
 that keeps the caches of the autotuning modes, whose compiles may take longer than one run lets them: the next run goes
 on there, and the seconds of their first call are those of all runs. One line of JSON a model has, of each program, the
 seconds of the first call and of its phases, how often Inductor timed a kernel, the lower quartile of the rounds, and
-the backend's warnings. The exit code is 0 if each model was replayed without a warning and without timing a kernel.
+the backend's warnings. The exit code is 0 if each process replayed its model without a warning and timed no kernel.
 Invariant: a process knows nothing of the search but the tuned file.
 """
 
@@ -48,6 +48,8 @@ ADDED = "+"
 """Begins the name of a program that adds options to those of the result."""
 ROUND = "round"
 """The order to time one round."""
+LATER_FAILURES = "later_failures"
+"""Why processes that start with the caches of the first one gave no answer."""
 MACHINES = "machines"
 """Instead of a folder: print what results have of this machine, of its CPU and its GPU."""
 PIN = "FUSELIGHT_REPLAY_PIN"
@@ -118,6 +120,7 @@ def main() -> int:
                 file.write(text + "\n")
         replayed = row[REPLAY]
         passed = passed and replayed.get("timed") == 0 and not replayed.get("warnings")
+        passed = passed and LATER_FAILURES not in replayed
     return 0 if passed else 1
 
 
@@ -312,12 +315,25 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
 
 
 def _answer(processes: Sequence[_Process]) -> dict[str, Any]:
-    """What the first process of a program says, with the median time of all."""
+    """What the first process of a program says; the median time, timings, warnings and failures are those of all."""
     said, *others = [one.answer() for one in processes]
-    each = sorted(one["us"] for one in (said, *others) if "us" in one)
-    if others and each:
-        said = {**said, "us": round(statistics.median(each), 2), "each_us": each}
-    return said
+    return answer_of_all(said, others) if others else said
+
+
+def answer_of_all(said: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer of a program: that of its first process, with what the others add."""
+    every = (said, *others)
+    found = dict(said)
+    each = sorted(one["us"] for one in every if "us" in one)
+    if each:
+        found.update(us=round(statistics.median(each), 2), each_us=each)
+    if "timed" in said:
+        found["timed"] = max(one.get("timed", 0) for one in every)
+        found["warnings"] = list(dict.fromkeys(text for one in every for text in one.get("warnings", ())))
+    failures = [one["failure"] for one in others if "failure" in one]
+    if failures:
+        found[LATER_FAILURES] = failures
+    return found
 
 
 def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def test_plain_arguments_for_torch_compile(
         fuselight.tuned_options()
     with pytest.raises(TunedOptionsError, match="no result for this target and work"):
         fuselight.tuned_options(model, train=True)
+    kept(tmp_path, replace(result, options={"triton.multi_kernel": 1}))  # of an older search
+    assert fuselight.tuned_options(model)["options"]["use_static_cuda_launcher"] is False
     kept(tmp_path, replace(result, preparation=Preparation(channels_last=True)))
     with pytest.raises(TunedOptionsError, match=r"memory_format=torch\.channels_last"):
         fuselight.tuned_options(model)

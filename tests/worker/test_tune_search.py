@@ -61,6 +61,22 @@ def test_the_fastest_combination_wins_and_is_confirmed() -> None:
     assert {one.stage for one in tuned.race} == set(range(1, max(one.stage for one in tuned.race) + 1))
 
 
+def test_eager_is_timed_again_where_the_search_decides() -> None:
+    machine = FakeMachine(FakeTarget(us={"eager": 1500, GRAPHS: 500}))
+    for tuned in (machine.search(), FakeMachine(FakeTarget()).search()):
+        stages = sorted({one.stage for one in tuned.race if one.name == "eager"})
+        assert (stages[0], stages[-1]) == (1, max(one.stage for one in tuned.race))
+        last = [one.name for one in tuned.race if one.stage == stages[-1]]
+        assert sorted(last) == ["default"] * 5 + ["eager"] * 5
+        assert tuned.seconds <= tuned.budget_seconds
+
+
+def test_eager_is_not_timed_again_without_time() -> None:
+    slow = FakeTarget(us={"eager": 8e6, "default": 1000, GRAPHS: 500})
+    tuned = FakeMachine(slow).search(budget_seconds=100.0)
+    assert {one.stage for one in tuned.race if one.name == "eager"} == {1}
+
+
 def test_processes_that_compile_are_paused_while_others_are_timed() -> None:
     slow = dict.fromkeys(NAMES, 7.0)
     machine = FakeMachine(FakeTarget(us={GRAPHS: 700}, compile_s={**slow, GRAPHS: 3.0}))

@@ -150,7 +150,7 @@ class RaceSample:
     at_s: float
     """Seconds since the search began."""
     stage: int
-    """Stage of the race, from 1; the confirming race is the last one."""
+    """Stage of the race, from 1. After the confirming race come eager and `default` again, then torch's modes."""
     name: str
     us: float
     """Median of the round, by the device's clock on a GPU and else by the host's."""

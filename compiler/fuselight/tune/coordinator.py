@@ -34,6 +34,8 @@ _NOISE = {GPU: 0.01, CPU: 0.02}
 _MOST_NOISE = 0.1
 _FINALISTS = 3
 """Candidates that stay alive between races, besides `default`."""
+_EAGERS_ROUNDS = 5
+"""Rounds of eager and `default` after the decision."""
 _RESERVED = 3.0
 """Seconds kept for the decision, besides the confirming race; less of a short budget."""
 _RESERVED_PART = 0.15
@@ -401,6 +403,19 @@ class Search:
             self._retire(trial)
         for trial in pool.compiled:
             trial.end(TuneOutcome.UNFINISHED)
+        self._time_eager_again()
+
+    def _time_eager_again(self) -> None:
+        """Time eager and `default` next to the confirming race: a machine may have slowed down since the first rounds.
+
+        Only if the budget has time for it.
+        """
+        trials = [trial for trial in self._pool.baselines if trial.is_idle]
+        enough = self._budget.left(2 * self._rounds.seconds(trials, _EAGERS_ROUNDS)) > 0
+        if len(trials) > 1 and enough:
+            self.tell("timing eager again")
+            with self._pool.quiet():
+                self._rounds.take_turns(trials, _EAGERS_ROUNDS)
 
     def _await_comparisons(self) -> None:
         """Wait for candidates whose results are being compared: they could not take part in the final race."""

@@ -48,11 +48,12 @@ class TimedRounds:
             trial.us = float(said["us"])
         return said is not None
 
-    def take_turns(self, trials: Sequence[Trial]) -> None:
-        """Time the same number of rounds of each trial, in turns."""
+    def take_turns(self, trials: Sequence[Trial], count: int | None = None) -> None:
+        """Time the same number of rounds of each trial, in turns: `count`, or as many as a benchmark times."""
         self.stage += 1
         longest = max((trial.us for trial in trials), default=0.0)
-        count = steady_state.rounds_of(longest, seconds=self.plan.seconds, rounds=self.plan.rounds)
+        if count is None:
+            count = steady_state.rounds_of(longest, seconds=self.plan.seconds, rounds=self.plan.rounds)
         names = {trial.name: trial for trial in trials}
         for name in steady_state.turns(list(names), dict.fromkeys(names, count)):
             us = self._round(names[name], self._calls(names[name].us))
@@ -147,6 +148,10 @@ class TimedRounds:
         if confirmation is not None:
             trial.stage = default.stage = self.stage
         return confirmation
+
+    def seconds(self, trials: Sequence[Trial], count: int) -> float:
+        """How long `count` rounds of each trial take."""
+        return count * sum(self._calls(trial.us) * trial.us for trial in trials) / 1e6
 
     def _sample(self, stage: int, name: str, us: float) -> None:
         self.samples.append(RaceSample(self.pool.budget.elapsed, stage, name, us))

@@ -15,7 +15,7 @@ from fuselight.report import Measured, TuneOutcome
 from fuselight_server.measured.timing_stats import clock_of, timing_of
 
 if TYPE_CHECKING:
-    from fuselight.report import RaceSample, TuneCandidate, Tuned, TunedResult
+    from fuselight.report import Timing, TuneCandidate, Tuned, TunedResult
 
 DEFAULT = MODES[0]
 
@@ -51,35 +51,53 @@ def is_tentative(tuned: Tuned) -> bool:
 
 
 def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
-    """The time of `base` divided by that of a candidate, median over the rounds that have both; None if unknown."""
+    """The time of `base` divided by that of a candidate, median over the rounds that have both; None if unknown.
+
+    Against eager over the last such rounds: it is timed at the start, and again where the search decides.
+    """
     if name == base:
         return None
-    ratios = [
-        other.us / mine.us
-        for mine, other in zip(_rounds(tuned, name, base), _rounds(tuned, base, name), strict=True)
-        if mine.us > 0
-    ]
-    if ratios:
-        return statistics.median(ratios)
-    clock = clock_of(as_measured(tuned))
-    mine, other = (candidate_of(tuned, one) for one in (name, base))
-    mine_us, other_us = (
-        timing_of(one.configuration, clock) if one is not None else None for one in (mine, other)
-    )
-    if mine_us is None or other_us is None or mine_us.median_us <= 0:
+    stages = _gains(tuned, name, base)
+    each = stages[-1] if EAGER in {name, base} and stages else [one for stage in stages for one in stage]
+    if each:
+        return statistics.median(each)
+    mine, other = _timing(tuned, name), _timing(tuned, base)
+    if mine is None or other is None or mine.median_us <= 0:
         return None
-    return other_us.median_us / mine_us.median_us
+    return other.median_us / mine.median_us
 
 
-def _rounds(tuned: Tuned, name: str, other: str) -> list[RaceSample]:
-    """The samples of `name` whose round, the nth of a stage, `other` has too."""
+def is_clearly_faster(tuned: Tuned, name: str, base: str) -> bool:
+    """Whether a candidate was faster in three quarters of the rounds that have both, and in the last of them.
+
+    Without such rounds: whether the quartiles of their times do not overlap.
+    """
+    each = [one for stage in _gains(tuned, name, base) for one in stage]
+    if len(each) > 1:
+        return (
+            statistics.quantiles(each, n=4, method="inclusive")[0] > 1
+            and (gain(tuned, name, base) or 0.0) > 1
+        )
+    mine, other = _timing(tuned, name), _timing(tuned, base)
+    return mine is not None and other is not None and mine.high_us < other.low_us
+
+
+def _gains(tuned: Tuned, name: str, base: str) -> list[list[float]]:
+    """The gain in each round that both have, by stage: a round is the nth of a stage."""
     found = []
     for stage in dict.fromkeys(one.stage for one in tuned.race):
-        mine, theirs = (
-            [one for one in tuned.race if one.stage == stage and one.name == each] for each in (name, other)
+        mine, others = (
+            [one.us for one in tuned.race if one.stage == stage and one.name == each] for each in (name, base)
         )
-        found += mine[: len(theirs)]
+        each = [other / us for us, other in zip(mine, others) if us > 0]  # noqa: B905 - rounds that both have
+        found += [each] * bool(each)
     return found
+
+
+def _timing(tuned: Tuned, name: str) -> Timing | None:
+    """The times of all rounds of a candidate."""
+    known = candidate_of(tuned, name)
+    return timing_of(known.configuration, clock_of(as_measured(tuned))) if known is not None else None
 
 
 def decided_gain(tuned: Tuned, name: str) -> float | None:
@@ -110,14 +128,13 @@ def compared_time(tuned: Tuned, name: str) -> ComparedTime | None:
     """The time of a configuration next to those of the decision; None if it was not timed.
 
     A machine may be half as fast in one race as in another, so a median over all rounds cannot be compared with the
-    times of the confirming race. What was not in it has its gain over the winner in the rounds of both, as torch's
-    modes have, else its gain over `default`. Where nothing beat `default`, it is the median.
+    times of the decision. What was not in the race that decided has its gain over the winner in the rounds of both, as
+    torch's modes have, else its gain over `default`. Without a decision it is the median.
     """
-    known, result = candidate_of(tuned, name), tuned.result
-    timing = timing_of(known.configuration, clock_of(as_measured(tuned))) if known is not None else None
+    timing, result = _timing(tuned, name), tuned.result
     if timing is None:
         return None
-    if result is None or result.configuration == DEFAULT:
+    if result is None:
         return ComparedTime(timing.median_us)
     if name == DEFAULT:
         return ComparedTime(result.default_us)
@@ -129,7 +146,7 @@ def compared_time(tuned: Tuned, name: str) -> ComparedTime | None:
 
 def _over(tuned: Tuned, name: str, winner: TunedResult) -> float | None:
     """The time of a configuration divided by that of the winner; None if unknown."""
-    if _rounds(tuned, name, winner.configuration):
+    if _gains(tuned, winner.configuration, name):
         return gain(tuned, winner.configuration, name)
     mine = gain(tuned, name)
     return winner.gain / mine if mine else None

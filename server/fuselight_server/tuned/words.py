@@ -11,19 +11,20 @@ from fuselight.configurations import EAGER
 from fuselight.report import KnobBound, Numerics, Skip, TuneOutcome
 from fuselight.tune.knobs import KNOBS
 from fuselight_server.formatting import format_list, format_percent, format_ratio, format_time
-from fuselight_server.measured.timing_stats import clock_of, timing_of
 from fuselight_server.measured.words import device, has_device
 from fuselight_server.tuned.measurements import (
     DEFAULT,
-    as_measured,
     candidate_of,
+    decided_gain,
+    gain,
     has_decision,
+    is_clearly_faster,
     is_confirmed,
     over_eager,
 )
 
 if TYPE_CHECKING:
-    from fuselight.report import Knob, Timing, TuneCandidate, Tuned, TunedResult
+    from fuselight.report import Knob, TuneCandidate, Tuned, TunedResult
 
 LABELS = {
     "attention_cudnn": "attention with cuDNN",
@@ -190,29 +191,19 @@ def headline(tuned: Tuned) -> str:
 
 
 def _eager_words(tuned: Tuned) -> str:
-    """That eager mode is faster than `default`: the quartiles of their rounds do not overlap. Empty if it is not."""
-    eager, default = _baselines(tuned)
-    if eager is None or default is None or eager.high_us >= default.low_us:
+    """That eager mode is clearly faster than `default`; empty if it is not."""
+    ratio = gain(tuned, EAGER)
+    if ratio is None or not is_clearly_faster(tuned, EAGER, DEFAULT):
         return ""
-    ratio = format_ratio(default.median_us / eager.median_us)
-    return f"eager mode is faster than default: {ratio}, and no configuration was confirmed to be faster than default"
-
-
-def _baselines(tuned: Tuned) -> tuple[Timing | None, Timing | None]:
-    """The timings of eager mode and of `default`."""
-    clock = clock_of(as_measured(tuned))
-    eager, default = (candidate_of(tuned, name) for name in (EAGER, DEFAULT))
-    return (
-        timing_of(eager.configuration, clock) if eager is not None else None,
-        timing_of(default.configuration, clock) if default is not None else None,
-    )
+    faster = f"eager mode is faster than default: {format_ratio(ratio)}"
+    return f"{faster}, and no configuration was confirmed to be faster than default"
 
 
 def _default_words(tuned: Tuned) -> str:
     """Why the decision is `default`."""
-    eager, base = _baselines(tuned)
-    if eager is not None and base is not None and base.median_us > _CLEAR * eager.median_us:
-        ratio = format_ratio(base.median_us / eager.median_us)
+    eager = gain(tuned, EAGER)
+    if eager is not None and eager > _CLEAR:
+        ratio = format_ratio(eager)
         return f"default: nothing was confirmed to be faster, but eager mode may be ({ratio}): timings vary too much"
     others = [one for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE]
     leader = next((one for one in others if one.outcome is TuneOutcome.UNCONFIRMED), None)
@@ -245,14 +236,8 @@ def best_so_far(tuned: Tuned) -> tuple[TuneCandidate, float] | None:
     leader = candidate_of(tuned, tuned.winner)
     if leader is None or tuned.winner == "default":
         return None
-    measured = as_measured(tuned)
-    clock = clock_of(measured)
-    base = candidate_of(tuned, "default")
-    mine = timing_of(leader.configuration, clock)
-    timing = timing_of(base.configuration, clock) if base is not None else None
-    if mine is None or timing is None or mine.median_us <= 0:
-        return None
-    return leader, timing.median_us / mine.median_us
+    ratio = decided_gain(tuned, tuned.winner)
+    return None if ratio is None else (leader, ratio)
 
 
 def statements(tuned: Tuned) -> list[str]:

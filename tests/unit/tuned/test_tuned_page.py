@@ -12,7 +12,16 @@ from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneCan
 from fuselight_server.tuned.page import Surroundings, no_search, page
 from tests.support.measured import row
 from tests.support.reports import FILE, report
-from tests.support.tuned import GRAPHS, MEMORY, TUNED_GRAPHS, result, search, tuned, undecided
+from tests.support.tuned import (
+    GRAPHS,
+    MEMORY,
+    TUNED_GRAPHS,
+    default_won,
+    result,
+    search,
+    tuned,
+    undecided,
+)
 
 
 def made(one: Any = None, around: Surroundings | None = None) -> dict[str, Any]:
@@ -107,6 +116,28 @@ def test_the_headline_the_statements_the_bars_and_the_table_agree() -> None:
     assert rows[TUNED_GRAPHS] == (2.0, 8.0)
     assert rows["eager"] == (0.25, 1.0)
     assert rows["default"] == (None, 4.0)
+
+
+def test_eager_has_the_gain_of_its_last_rounds() -> None:
+    """It is timed at the start, and again next to the confirming race."""
+    again = [RaceSample(96.0, 9, name, us) for name, us in (("default", 1000.0), ("eager", 2000.0))] * 2
+    shown = made(replace(search(), tuned=disturbed(race=(*disturbed().race, *again))))
+    assert shown["statements"][1] == "about 4.0× over eager"
+    bars = {one["name"]: one["us"] for one in shown["comparison"]}
+    assert (bars["eager"], bars["default"]) == (2000.0, 1000.0)
+    rows = {one["name"]: (one["gain"], one["speedup"]) for one in shown["candidates"]}
+    assert rows["eager"] == (0.5, 1.0)
+    assert rows[TUNED_GRAPHS] == (2.0, 4.0)
+
+
+def test_where_default_wins_the_bars_and_the_table_agree() -> None:
+    """The median of eager over all rounds is 800 µs, twice that of `default`; in turn it is 1.25 times."""
+    turns = [RaceSample(96.0, 9, name, us) for name, us in (("default", 600.0), ("eager", 750.0))] * 2
+    shown = made(replace(search(), tuned=default_won(race=(*tuned().race, *turns))))
+    bars = [(one["name"], one["us"], one["estimated"], one["wins"]) for one in shown["comparison"]]
+    assert bars == [("eager", 500.0, True, False), ("default", 400.0, False, True)]
+    rows = {one["name"]: one["speedup"] for one in shown["candidates"]}
+    assert rows["default"] == 1.25
 
 
 def test_a_mode_is_compared_with_the_winner_in_the_rounds_of_both() -> None:

@@ -13,6 +13,7 @@ from fuselight.report import (
     Knob,
     KnobBound,
     Numerics,
+    RaceSample,
     Skip,
     Tuned,
     TuneOutcome,
@@ -117,6 +118,27 @@ def test_default_is_not_the_fastest_where_eager_mode_is_faster() -> None:
     assert words.lens_words(with_eager(200.0)) == "Tuned: eager is faster"
     assert words.headline(with_eager(399.0)).startswith("default is the fastest")
     assert words.lens_words(with_eager(399.0)) == "Tuned: default is fastest"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [
+        (2.0, 1.5, "eager mode is faster than default: 1.50×, and"),
+        (2.0, 0.99, "default is the fastest"),  # the last rounds say otherwise
+        (0.9, 1.01, "default is the fastest"),  # half of the rounds
+        (0.9, 1.4, "default: nothing was confirmed to be faster, but eager mode may be (1.40×)"),
+    ],
+)
+def test_eager_is_faster_if_most_rounds_and_the_last_ones_show_it(
+    first: float, last: float, text: str
+) -> None:
+    rounds = [
+        RaceSample(1.0, stage, name, us)
+        for stage, ratio in ((1, first), (9, last))
+        for _ in range(5)
+        for name, us in (("eager", 100.0), ("default", 100.0 * ratio))
+    ]
+    assert words.headline(default_won(race=tuple(rounds))).startswith(text)
 
 
 def test_the_statements_say_what_the_decision_rests_on() -> None:

@@ -321,7 +321,9 @@ def _answer(processes: Sequence[_Process]) -> dict[str, Any]:
 
 
 def answer_of_all(said: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a program: that of its first process, with what the others add."""
+    """The answer of a program: that of its first process, with what the others add. A failure of that one stands."""
+    if "failure" in said:
+        return dict(said)
     every = (said, *others)
     found = dict(said)
     each = sorted(one["us"] for one in every if "us" in one)
@@ -330,6 +332,7 @@ def answer_of_all(said: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) 
     if "timed" in said:
         found["timed"] = max(one.get("timed", 0) for one in every)
         found["warnings"] = list(dict.fromkeys(text for one in every for text in one.get("warnings", ())))
+        found["close"] = all(one.get("close", True) for one in every)
     failures = [one["failure"] for one in others if "failure" in one]
     if failures:
         found[LATER_FAILURES] = failures

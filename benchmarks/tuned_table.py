@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.replay import REPLAY, SAME
+from benchmarks.replay import LATER_FAILURES, REPLAY, SAME
 from fuselight.codec import decode
 from fuselight.configurations import EAGER, MODES
 from fuselight.report import MeasuredConfiguration, Tuned
@@ -239,11 +239,16 @@ def _replay_line(row: TunedRow) -> str:
     found = row.replayed
     replay, same = found.get(REPLAY, {}), found.get(SAME, {})
     results = "right" if replay.get("close") else "wrong"
+    results = results if _is_comparable(found) else "not comparable"
+    failures, warnings = len(replay.get(LATER_FAILURES, ())), len(replay.get("warnings", ()))
+    results += f", {failures} failed with warm caches" * bool(failures) + f", {warnings} warnings" * bool(
+        warnings
+    )
     cells = [
         row.model, _number(replay.get("us")), _ratio(found.get("replayed_over_tuned"), 3),
         _ratio(found.get("replayed_over_same_options"), 3), _ratio(found.get("cold_start_over_same_options")),
         f"{same.get('timed', '-')}, {replay.get('timed', '-')}",
-        replay.get("failure") or (results if _is_comparable(found) else "not comparable"),
+        replay.get("failure") or results,
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
 

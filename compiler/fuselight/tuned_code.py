@@ -8,6 +8,7 @@ because Dynamo has made all weights inputs by the time options are in force. Sta
 from __future__ import annotations
 
 import pprint
+from collections.abc import Mapping
 from typing import Any
 
 from fuselight.report.measured import Work
@@ -22,6 +23,11 @@ _BACKENDS = {
 """Names of `torch.nn.attention.SDPBackend` by those of `ATTENTION`."""
 _WIDTH = 88
 _FREEZING = "freezing"
+_MULTI_KERNEL, _HINTS = "triton.multi_kernel", "multi_kernel_hints"
+STATIC_LAUNCHER = "use_static_cuda_launcher"
+"""Inductor's option to launch kernels without Triton's own launcher."""
+_LOCKED = (2, 9)
+"""The torch from which kernels that a cache restores for the static launcher may lack the lock of their hash."""
 _GUARDS = "guard_filter_fn"
 
 
@@ -39,6 +45,20 @@ GUARD_OPTION = f"options={{'{_GUARDS}': {_SKIP_GUARDS}}}"
 """The argument of torch.compile that skips guards on modules, as a program writes it."""
 
 
+def restartable(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Inductor's options with which torch's caches serve the next process, too.
+
+    With torch 2.11 to 2.14, a kernel that the cache of graphs restores for the static launcher has no lock for its
+    hash, and `multi_kernel` reads that hash: the second process that compiles the same graph fails. Without the static
+    launcher it gets each kernel from Triton's cache, which takes somewhat longer. An option that is given stays.
+    """
+    given = {name.replace("-", "_"): value for name, value in options.items()}
+    reads_hash = given.get(_MULTI_KERNEL) == 1 or bool(given.get(_HINTS))
+    return (
+        {**options, STATIC_LAUNCHER: False} if reads_hash and STATIC_LAUNCHER not in given else dict(options)
+    )
+
+
 def compile_arguments(result: TunedResult, *, skip_guards: Any = _SKIP_GUARDS) -> dict[str, Any]:
     """Keyword arguments of torch.compile: `options` and `dynamic`, each only if the result has one. No `freezing`.
 
@@ -46,6 +66,8 @@ def compile_arguments(result: TunedResult, *, skip_guards: Any = _SKIP_GUARDS) -
     """
     found: dict[str, Any] = {}
     options = {name: value for name, value in result.options.items() if name != _FREEZING}
+    if _version(result.torch) >= _LOCKED:
+        options = restartable(options)  # the result may be of an older search
     if result.fixed_modules:
         options[_GUARDS] = skip_guards
     if options:
@@ -53,6 +75,12 @@ def compile_arguments(result: TunedResult, *, skip_guards: Any = _SKIP_GUARDS) -
     if result.dynamic is not None:
         found["dynamic"] = result.dynamic
     return found
+
+
+def _version(torch: str) -> tuple[int, ...]:
+    """`(2, 13)` for `2.13.0+cpu`; empty if unknown."""
+    parts = torch.split(".")[:2]
+    return tuple(map(int, parts)) if len(parts) > 1 and all(map(str.isdecimal, parts)) else ()
 
 
 def freezing_code(result: TunedResult) -> list[str]:

@@ -68,6 +68,8 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
     torch._dynamo.reset()
     if name != "default":
         assert result.kernels
+    if "multi_kernel" in name:
+        assert "multi_kernel" in result.kernels
     tuned_file.keep(tmp_path / tuned_file.NAME, [result])
     (tmp_path / "model.py").write_text(MODEL)
     program = textwrap.dedent("""
@@ -82,16 +84,22 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
             for _ in range(3):
                 found = compiled(x)
             torch.cuda.synchronize()
-        print(json.dumps({"timed": timed, "close": torch.allclose(found, expected, atol=1e-3)}))
+        from torch._dynamo.utils import counters
+        hits = counters["inductor"]["fxgraph_cache_hit"] + counters["aot_autograd"]["autograd_cache_hit"]
+        close = torch.allclose(found, expected, atol=1e-3)
+        print(json.dumps({"timed": timed, "close": close, "cached": hits > 0}))
     """)
-    for _ in range(2):  # with empty caches, and with those of the first
+    for cached in (False, True):  # with empty caches, and with those of the first
         done = subprocess.run(
             [sys.executable, "-c", program],
             cwd=tmp_path, env=_environment(tmp_path / "second"), capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "fuselight:" not in done.stderr, done.stderr
-        assert json.loads(done.stdout.splitlines()[-1]) == {"timed": [], "close": True}
+        said = json.loads(done.stdout.splitlines()[-1])
+        assert (said["timed"], said["close"]) == ([], True)
+        if "multi_kernel" in name:
+            assert said["cached"] is cached
 
 
 def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import pytest
 from fuselight.report import Numerics, Preparation, TunedResult, Work
 from fuselight.tuned_code import (
     GUARD_OPTION,
+    STATIC_LAUNCHER,
     compile_arguments,
     compile_code,
     preparation_code,
     replay_code,
+    restartable,
 )
 
 
@@ -137,3 +139,37 @@ def test_the_code_says_that_it_times_every_multiplication() -> None:
     code = compile_code(result(configuration="default+max_autotune_gemm=True+longest=8"))
     assert "# All multiplications are timed in each process" in code
     assert "All multiplications" not in compile_code(result(configuration="default+max_autotune_gemm=True"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"triton.multi_kernel": 1}, {"triton.multi-kernel": 1}, {"multi_kernel_hints": [64, 256]}],
+)
+def test_several_kernels_are_launched_without_the_static_launcher(options: dict[str, object]) -> None:
+    """With it, a process fails that finds the graph in torch's cache."""
+    assert restartable(options) == {**options, STATIC_LAUNCHER: False}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"triton.cudagraphs": True},
+        {"triton.multi_kernel": 0},
+        {"triton.multi_kernel": 2},
+        {"multi_kernel_hints": []},
+        {"triton.multi_kernel": 1, STATIC_LAUNCHER: True},
+    ],
+)
+def test_other_options_are_left_alone(options: dict[str, object]) -> None:
+    assert restartable(options) == options
+
+
+@pytest.mark.parametrize(
+    ("version", "is_changed"),
+    [("2.14.1", True), ("2.11.0+cu130", True), ("2.8.0", False), ("", False), ("git", False)],
+)
+def test_code_of_an_older_search_can_be_started_twice(version: str, is_changed: bool) -> None:  # noqa: FBT001
+    made = result(options={"triton.multi_kernel": 1}, torch=version)
+    assert (STATIC_LAUNCHER in compile_arguments(made)["options"]) is is_changed
+    assert (f"'{STATIC_LAUNCHER}': False" in compile_code(made)) is is_changed

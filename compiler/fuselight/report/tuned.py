@@ -221,6 +221,7 @@ class TunedResult:
     """Measured time of a call, microseconds."""
     default_us: float = 0.0
     eager_us: float | None = None
+    """Comparable with `default_us` if eager was timed again after the decision, else of all its rounds."""
     gain: float = 1.0
     gain_low: float = 1.0
     """Lower bound of `gain` (95%)."""

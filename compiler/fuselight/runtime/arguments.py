@@ -7,7 +7,6 @@ program must do itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from fuselight.runtime.machine_key import MachineKey, machine_key
 from fuselight.runtime.numerics import preferred
 from fuselight.runtime.tuned_files import TunedSources
 from fuselight.torch_api import module_tensors
-from fuselight.torch_api.inductor_backend import restartable
 from fuselight.tuned_code import compile_arguments, freezing_code, preparation_code
 
 
@@ -56,7 +54,6 @@ def tuned_options(
             f"the result of {result.target or result.file} needs more than arguments of torch.compile:\n{lines}\n"
             "Do this in the program and pass prepared=True, or use torch.compile(model, backend='fuselight')"
         )
-    result = replace(result, options=restartable(result.options))  # the file may be older
     return compile_arguments(result, skip_guards=torch.compiler.skip_guard_on_all_nn_modules_unsafe)
 
 

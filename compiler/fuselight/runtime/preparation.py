@@ -19,8 +19,9 @@ from fuselight.report.tuned import Preparation
 from fuselight.runtime.freezing import FREEZING, Backend, FreezingBackend, Say
 from fuselight.runtime.layouts import to_channels_last
 from fuselight.torch_api import captured_graphs
-from fuselight.torch_api.inductor_backend import Context, InductorBackend
+from fuselight.torch_api.inductor_backend import Context, InductorBackend, has_option
 from fuselight.torch_api.longest_multiplications import autotuning_longest
+from fuselight.tuned_code import STATIC_LAUNCHER, restartable
 
 _ATTENTION = {
     "flash": "FLASH_ATTENTION",
@@ -71,9 +72,11 @@ def prepared_inductor(
 
     `compiling` is another context that is in force while Inductor compiles. With `longest`, only that many
     multiplications of a graph are timed, if the options time any. `freezes` has the option `freezing` freeze
-    weights, which torch alone does not; `say` gets a sentence where it has no effect, at a compile or later. Raises
-    RuntimeError for unknown options.
+    weights, which torch alone does not, and makes the options `restartable`; `say` gets a sentence where freezing has
+    no effect, at a compile or later. Raises RuntimeError for unknown options.
     """
+    if freezes and has_option(STATIC_LAUNCHER):
+        options = restartable(options)
     few = functools.partial(autotuning_longest, longest) if longest else None
     contexts = [
         one for one in (_attention(preparation), _precision(preparation), compiling, few) if one is not None

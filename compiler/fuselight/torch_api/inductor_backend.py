@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
 """torch.compile's own Inductor backend, with contexts that are in force while it compiles and while its code runs.
 
-Invariant: without contexts the kernels are those that torch.compile makes with the same mode and options. A backward
-that torch compiles at its first call gets the same contexts as one that it compiles with the forward.
+Invariant: without contexts the code is what torch.compile makes with the same mode and options. A backward that torch
+compiles at its first call gets the same contexts as one that it compiles with the forward.
 """
 
 from __future__ import annotations
@@ -18,23 +18,11 @@ import torch
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 """Makes a context manager that is entered once."""
-_MULTI_KERNEL, _STATIC_LAUNCHER = "triton.multi_kernel", "use_static_cuda_launcher"
-_LAUNCHER_NAMES = frozenset({_STATIC_LAUNCHER, "use_static_triton_launcher"})
-"""The option and its other name."""
 
 
-def restartable(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of Inductor with which torch's caches serve the next process, too.
-
-    With torch 2.11 to 2.14, a kernel that the cache of graphs restores for the static launcher has no lock for its
-    hash, and `multi_kernel` reads that hash: the second process that compiles the same graph raises a TypeError.
-    Without the static launcher that process compiles the kernel as the first one did. An option that is given stays.
-    """
-    given = {name.replace("-", "_"): value for name, value in options.items()}
-    config: Any = importlib.import_module("torch._inductor.config") if given.get(_MULTI_KERNEL) else None
-    if not hasattr(config, _STATIC_LAUNCHER) or not _LAUNCHER_NAMES.isdisjoint(given):
-        return dict(options)
-    return {**options, _STATIC_LAUNCHER: False}
+def has_option(name: str) -> bool:
+    """Whether Inductor of this torch has an option."""
+    return hasattr(importlib.import_module("torch._inductor.config"), name)
 
 
 @dataclass
@@ -55,7 +43,7 @@ class InductorBackend:
 
     def __post_init__(self) -> None:
         wrapper: Any = torch._TorchCompileInductorWrapper
-        self._wrapper = wrapper(self.mode, restartable(self.options), self.dynamic)
+        self._wrapper = wrapper(self.mode, dict(self.options), self.dynamic)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -118,6 +118,7 @@ class Search:
                     not self.plan.modes
                 ):  # which are to be timed against a winner that no profiler has slowed down
                     self._profile_winner()
+                self._time_eager_again()
             self._seconds = self._budget.elapsed
             if self.plan.artifacts and self._result is not None:
                 self._save_artifacts()
@@ -403,19 +404,6 @@ class Search:
             self._retire(trial)
         for trial in pool.compiled:
             trial.end(TuneOutcome.UNFINISHED)
-        self._time_eager_again()
-
-    def _time_eager_again(self) -> None:
-        """Time eager and `default` next to the confirming race: a machine may have slowed down since the first rounds.
-
-        Only if the budget has time for it.
-        """
-        trials = [trial for trial in self._pool.baselines if trial.is_idle]
-        enough = self._budget.left(2 * self._rounds.seconds(trials, _EAGERS_ROUNDS)) > 0
-        if len(trials) > 1 and enough:
-            self.tell("timing eager again")
-            with self._pool.quiet():
-                self._rounds.take_turns(trials, _EAGERS_ROUNDS)
 
     def _await_comparisons(self) -> None:
         """Wait for candidates whose results are being compared: they could not take part in the final race."""
@@ -461,6 +449,25 @@ class Search:
         self._result = self.result_of(self._summary(winner), said) if said is not None else None
         for trial in pool.baselines:
             pool.refresh(trial)
+        self._known()
+
+    def _time_eager_again(self) -> None:
+        """Time eager and `default` after the decision: a machine may have slowed down since the first rounds.
+
+        Only if the budget has time for it.
+        """
+        pool, rounds = self._pool, self._rounds
+        trials = [trial for trial in pool.baselines if trial.is_idle]
+        if len(trials) <= 1 or self._budget.left(2 * rounds.seconds(trials, _EAGERS_ROUNDS)) <= 0:
+            return
+        self.tell("timing eager again")
+        with pool.quiet():
+            rounds.take_turns(trials, _EAGERS_ROUNDS)
+        for trial in trials:
+            pool.refresh(trial)
+        default, eager = (rounds.median(name, rounds.stage) for name in (DEFAULT, EAGER))
+        if self._result is not None and default and eager:
+            self._result = replace(self._result, eager_us=self._result.default_us * eager / default)
         self._known()
 
     def _profile_winner(self) -> None:

@@ -131,6 +131,11 @@ class TimedRounds:
         low, _, _ = steady_state.quartiles(rounds)
         return (low - min(rounds)) / min(rounds) if min(rounds) else 0.0
 
+    def median(self, name: str, stage: int) -> float | None:
+        """The median of a trial's rounds in a stage, microseconds; None without any."""
+        rounds = [one.us for one in self.samples if one.name == name and one.stage == stage]
+        return statistics.median(rounds) if rounds else None
+
     def confirm(self, trial: Trial) -> Confirmation | None:
         """Race a trial against `default` with fresh rounds; None if one of them failed."""
         default, budget, seconds = self.pool.default, self.pool.budget, self.plan.seconds

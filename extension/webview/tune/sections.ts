@@ -192,7 +192,7 @@ export function raceSection({ race }: TunedPage): Section | null {
     return null;
   }
   const about =
-    "The rounds of the candidates are interleaved, so that a machine that slows down slows all of them. Those that are clearly too slow leave after a stage. The confirming race of the winner against default decides; eager is timed again after it.";
+    "The rounds of the candidates are interleaved, so that a machine that slows down slows all of them. Those that are clearly too slow leave after a stage. The confirming race of the winner against default decides; eager and torch's modes may be timed after it.";
   return section("The race over time", [
     text(about),
     createChart(raceChart(race), null),

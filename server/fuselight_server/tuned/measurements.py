@@ -17,7 +17,11 @@ from fuselight_server.measured.timing_stats import clock_of, timing_of
 if TYPE_CHECKING:
     from fuselight.report import Timing, TuneCandidate, Tuned, TunedResult
 
-DEFAULT = MODES[0]
+DEFAULT, *_OTHER_MODES = MODES
+_LEAST_ROUNDS = 3
+"""Rounds of a stage by which eager is compared."""
+_MARGIN = 1.02
+"""The least gain of what is clearly faster: the noise that a search assumes at least, on a CPU."""
 
 
 def as_measured(tuned: Tuned) -> Measured:
@@ -53,14 +57,19 @@ def is_tentative(tuned: Tuned) -> bool:
 def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
     """The time of `base` divided by that of a candidate, median over the rounds that have both; None if unknown.
 
-    Against eager over the last such rounds: it is timed at the start, and again where the search decides.
+    Eager is timed at the start, and again where the search has decided: only the last of these rounds count. Those with
+    torch's modes are later, and do not.
     """
     if name == base:
         return None
-    stages = _gains(tuned, name, base)
-    each = stages[-1] if EAGER in {name, base} and stages else [one for stage in stages for one in stage]
-    if each:
-        return statistics.median(each)
+    each = _gains(tuned, name, base)
+    if EAGER in {name, base}:
+        modes = {one.stage for one in tuned.race if one.name in _OTHER_MODES}
+        last = [stage for stage, found in each.items() if len(found) >= _LEAST_ROUNDS and stage not in modes]
+        each = {stage: each[stage] for stage in last[-1:]} or each
+    ratios = [one for found in each.values() for one in found]
+    if ratios:
+        return statistics.median(ratios)
     mine, other = _timing(tuned, name), _timing(tuned, base)
     if mine is None or other is None or mine.median_us <= 0:
         return None
@@ -68,29 +77,30 @@ def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
 
 
 def is_clearly_faster(tuned: Tuned, name: str, base: str) -> bool:
-    """Whether a candidate was faster in three quarters of the rounds that have both, and in the last of them.
+    """Whether a candidate was faster by a margin, in three quarters of the rounds that have both.
 
     Without such rounds: whether the quartiles of their times do not overlap.
     """
-    each = [one for stage in _gains(tuned, name, base) for one in stage]
+    ratio = gain(tuned, name, base)
+    if ratio is None or ratio <= _MARGIN:
+        return False
+    each = [one for found in _gains(tuned, name, base).values() for one in found]
     if len(each) > 1:
-        return (
-            statistics.quantiles(each, n=4, method="inclusive")[0] > 1
-            and (gain(tuned, name, base) or 0.0) > 1
-        )
+        return statistics.quantiles(each, n=4, method="inclusive")[0] > _MARGIN
     mine, other = _timing(tuned, name), _timing(tuned, base)
     return mine is not None and other is not None and mine.high_us < other.low_us
 
 
-def _gains(tuned: Tuned, name: str, base: str) -> list[list[float]]:
+def _gains(tuned: Tuned, name: str, base: str) -> dict[int, list[float]]:
     """The gain in each round that both have, by stage: a round is the nth of a stage."""
-    found = []
+    found: dict[int, list[float]] = {}
     for stage in dict.fromkeys(one.stage for one in tuned.race):
         mine, others = (
             [one.us for one in tuned.race if one.stage == stage and one.name == each] for each in (name, base)
         )
         each = [other / us for us, other in zip(mine, others) if us > 0]  # noqa: B905 - rounds that both have
-        found += [each] * bool(each)
+        if each:
+            found[stage] = each
     return found
 
 

@@ -40,7 +40,7 @@ from fuselight.target.calls import PlannedCall, Prepared
 from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
-from fuselight.torch_api import settings
+from fuselight.torch_api import settings, vector_units
 from fuselight.torch_api.kernel_choices import ChoiceRecorder
 from fuselight.torch_api.launch_tuning import LaunchTuning
 from fuselight.torch_api.timing_ahead import timing_ahead
@@ -63,6 +63,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     process.die_with_parent(parent)
     request = job.request
     kept, shared = job.plan.keep_caches, job.plan.inductor_cache
+    own_caches = vector_units.own_caches()
     caches = os.path.join(kept, name) if kept else shared or job.directory
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(caches, folder)
@@ -76,7 +77,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     settings.compile_with_all_workers(job.plan.compile_threads)
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
-    strategy = MeasureCalls(name, channel, identity(channel.fileno()))
+    strategy = MeasureCalls(name, channel, identity(channel.fileno()), own_caches)
 
     def work(state: RunState) -> None:
         state.label = name
@@ -93,6 +94,8 @@ class MeasureCalls:
     channel: Connection
     channel_identity: tuple[int, int] | None
     """Identity of the channel's open file: user code may have reused its descriptor."""
+    own_caches: str = field(default_factory=vector_units.own_caches)
+    """Where a program of this user has Inductor's caches: those of this process end with it."""
     runs_main: bool = False
     tuning: LaunchTuning = field(default_factory=LaunchTuning)
     compiled: Compiled = field(init=False)
@@ -126,6 +129,8 @@ class MeasureCalls:
                 entered.enter_context(self.tuning.active())
             if timings:
                 entered.enter_context(timing_ahead())
+            if self.device.type == "cpu" and not configuration.eager:
+                entered.enter_context(vector_units.tested_in(self.own_caches))
             self.compiled = entered.enter_context(configured(configuration, state.device, choices))
             yield dynamo.CompileCalls()
 

@@ -77,9 +77,9 @@ export interface RaceSeries {
 export interface ComparedTime {
   readonly name: string;
   readonly label: string;
-  /** Of the confirming race, if there was one. */
+  /** Of the confirming race where one decided, of all rounds of `default` where that wins. */
   readonly us: number;
-  /** Whether it was not in that race: its time comes from its gain over another configuration in rounds of both. */
+  /** Whether it was not in the race that decided: its time comes from its gain over another configuration in rounds of both. */
   readonly estimated: boolean;
   readonly wins: boolean;
 }

@@ -15,7 +15,7 @@ import { raceChart } from "./race_chart";
 import { namesOf, roundsOf, seconds, shownKnobs } from "./shown";
 
 const ESTIMATED =
-  "Estimated: it was not in the confirming race. Its time comes from its ratio to another configuration in rounds of both.";
+  "Estimated from its ratio to another configuration in rounds of both: it was not in the race that decided.";
 
 export function decisionSection({ statements, comparison }: TunedPage): Section | null {
   const [headline, ...others] = statements;

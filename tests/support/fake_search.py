@@ -72,6 +72,8 @@ class FakeTarget:
     """Seconds in which results are compared, 0.05 if there is no entry."""
     slower_after: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Seconds after which a configuration is slower, and by which factor."""
+    faster_rounds: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Which rounds of a configuration are faster, each second or third one, and by which factor."""
     seed: int = 0
 
     def us_of(self, name: str) -> float:
@@ -173,7 +175,9 @@ class FakeSearchProcess:
 
     def _slower(self) -> float:
         since, factor = self.machine.target.slower_after.get(self.name, (math.inf, 1.0))
-        return factor if self.machine.now >= since else 1.0
+        each, faster = self.machine.target.faster_rounds.get(self.name, (0, 1.0))
+        is_faster = each and len(self.rounds) % each == each - 1
+        return (factor if self.machine.now >= since else 1.0) / (faster if is_faster else 1.0)
 
     def has_answer(self) -> bool:
         return bool(self.asked) and self.paused is None and self.machine.now >= self.due

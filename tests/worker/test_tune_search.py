@@ -435,6 +435,17 @@ def test_calls_that_become_slow_on_an_overloaded_machine_do_not_use_up_the_budge
     assert tuned.seconds < most
 
 
+@pytest.mark.parametrize("each", [2, 3, 4])
+def test_one_fast_round_on_an_overloaded_machine_does_not_make_the_next_one_long(each: int) -> None:
+    """As with threads that wait for each other on a busy processor: most calls take 40 ms, and some 0.2."""
+    target = FakeTarget(us={"default": 40_000, GRAPHS: 100}, faster_rounds={"default": (each, 180.0)})
+    tuned = FakeMachine(target).search(budget_seconds=30.0, rounds=20, seconds=1.0)
+    assert tuned.seconds < 31
+    assert tuned.winner == GRAPHS
+    assert tuned.confirmation is not None
+    assert tuned.confirmation.rounds > 5
+
+
 def test_few_candidates_stay_alive_while_results_are_compared() -> None:
     names = [f"default+triton.cudagraphs=True+max_fusion_size={size}" for size in range(10, 22)]
     us = {"default": 1000.0, GRAPHS: 500.0, **{name: 480.0 - place for place, name in enumerate(names)}}

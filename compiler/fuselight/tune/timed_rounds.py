@@ -21,8 +21,8 @@ _CUDA_GRAPHS = "triton.cudagraphs"
 _ROUND = 0.05
 """The part of `TunePlan.seconds` that a round of a race takes."""
 _OTHER = 2.0
-"""The factor by which a call takes longer, or less long, where a round gets another number of calls: on a machine that
-is overloaded since the first calls, a round would take as many times as long."""
+"""The factor by which a call takes longer, or less long, where the next round gets another number of calls: on a
+machine that is overloaded since the first calls, a round would take as many times as long."""
 
 
 @dataclass
@@ -170,8 +170,10 @@ class TimedRounds:
         if said is None:
             return None
         us = float(said["us"])
-        if not trial.us / _OTHER <= us <= trial.us * _OTHER:
-            trial.us = us  # the next round has another number of calls
+        # By half at most: after one fast round the next may be slow again, and would take long with many calls.
+        least, most = trial.us / _OTHER, trial.us * _OTHER
+        if not least <= us <= most:
+            trial.us = max(us, least)
         return us
 
 

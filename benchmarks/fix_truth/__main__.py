@@ -1,0 +1,291 @@
+"""Runs programs made to fool the fixes before and after each offered fix, and compares what their probes observe.
+
+    python -m benchmarks.fix_truth [--set own|blind] [--programs A,B] [--out FILE]
+
+A program is a file `programs/SET/NAME.py`, or a folder `NAME/` with `main.py` and the files that it imports. Beside its
+`# fuselight:` directives it has functions `probe_*()`, which build what they need, call the target on other inputs and
+return everything observable. The first word of a probe's docstring names its family of cases: size, gradients, mode,
+dtype, extreme, nonfinite, empty, state, hooks, output or other.
+
+Each offer is judged by its class (docs/verification.md), in eager mode and compiled: `exact` bit for bit, with types,
+flags and strides (compiled: rounding); `equal` with rounding; `changes` may differ as it says. A difference in a family
+that the title of the offer excepts is admitted. Nothing of the product's own verification is used for that. What was
+judged before is taken from `--out`, if neither the program nor the version of Fuselight changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+for _part in (".", "compiler", "server"):
+    sys.path.insert(0, str(ROOT / _part))
+
+from benchmarks.fix_truth.observation import difference  # noqa: E402 - the path is set above
+from benchmarks.fix_truth.offers import Offer, Offered, main_file, offered  # noqa: E402
+
+PROGRAMS = Path(__file__).parent / "programs"
+_BATCH = 12
+"""Programs of one worker."""
+_TEXT = ("printed", "logged", "stderr", "warned")
+_RUNNER = Path(__file__).parent / "probe_runner.py"
+
+
+class Probes:
+    """The process that runs probes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start it. `folder`: for its results."""
+        self._folder = folder
+        with (folder / "log.txt").open("wb") as log:  # torch prints a traceback of each failing trace
+            self._process = subprocess.Popen(
+                [sys.executable, str(_RUNNER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._number = 0
+
+    def observe(self, folder: Path, main: Path, *, compiled: bool) -> dict[str, Any]:
+        """The observations of each probe of a text; empty if the process died."""
+        self._number += 1
+        out = self._folder / f"{self._number}.json"
+        job = {"folder": str(folder), "main": str(main), "compiled": compiled, "out": str(out)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        while (line := self._process.stdout.readline()) and line != "done\n":
+            pass
+        if not out.exists():
+            return {}
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], offer: Offer, *, compiled: bool) -> list[str]:
+    """What differs between two observations of one probe that the class of the offer does not admit."""
+    changes = offer.changes if offer.fix_class == "changes" else ""
+    raised = old["raised"], new["raised"]
+    if raised[0] != raised[1]:
+        admitted = "rais" in changes or "fail" in changes
+        return [] if admitted else [f"raised {raised[0] or 'nothing'}, raises {raised[1] or 'nothing'}"]
+    rounding = compiled or offer.fix_class != "exact"
+    values = "random" not in changes and "skipped layer" not in changes
+    strides = offer.fix_class == "exact" and not compiled
+    found = [difference(old["result"], new["result"], rounding=rounding, strides=strides, values=values)]
+    shown = any(word in changes for word in ("print", "log", "warn", "effect", "time"))
+    if not (shown and (compiled or "in compiled calls" not in changes)):
+        names = ("printed", "logged") if compiled else _TEXT
+        found += [
+            f"{name} {old[name]!r:.60}, now {new[name]!r:.60}" for name in names if old[name] != new[name]
+        ]
+    return [one for one in found if one]
+
+
+def judge(program: Path, copy: Path, found: Offered, probes: Probes) -> dict[str, Any]:
+    """Run the probes of each offer, and compare."""
+    main = main_file(copy)
+    result: dict[str, Any] = {"program": program.stem, "set": program.parent.name, "refused": found.refused}
+    result["failures"], result["offers"] = found.failures, []
+    if not found.offers:
+        return result
+    old = {compiled: probes.observe(copy.parent, main, compiled=compiled) for compiled in (False, True)}
+    again = probes.observe(copy.parent, main, compiled=False)
+    result["unstable"] = sorted(name for name in old[False] if old[False][name] != again.get(name))
+    result["raising"] = sorted(
+        f"{name}: {one['raised']}" for name, one in old[False].items() if one["raised"]
+    )
+    result["probes"] = len(old[False])
+    for offer in found.offers:
+        broken, admitted = _broken(offer, copy, old, probes, unstable=result["unstable"])
+        result["offers"].append({**offer.as_data(), "broken": broken, "admitted": admitted})
+    return result
+
+
+def _broken(
+    offer: Offer, copy: Path, old: dict[bool, dict[str, Any]], probes: Probes, *, unstable: list[str]
+) -> tuple[list[str], list[str]]:
+    """The probes that an offer breaks, and those whose difference its title excepts."""
+    main = main_file(copy)
+    before = {path: Path(path).read_text(encoding="utf-8") for path in offer.texts}
+    for path, text in offer.texts.items():
+        Path(path).write_text(text, encoding="utf-8")
+    try:
+        new = {compiled: probes.observe(copy.parent, main, compiled=compiled) for compiled in (False, True)}
+    finally:
+        for path, text in before.items():
+            Path(path).write_text(text, encoding="utf-8")
+    broken: list[str] = []
+    admitted: list[str] = []
+    for compiled in (False, True):
+        mode = "compiled" if compiled else "eager"
+        if old[compiled] and not new[compiled]:
+            broken.append(f"{mode}: the process died")
+        for name, one in new[compiled].items():
+            if name in unstable or name not in old[compiled]:
+                continue
+            why = differences(old[compiled][name], one, offer, compiled=compiled)
+            if why and compiled:  # a compiled call may also do what eager mode did
+                why = differences(old[False][name], one, offer, compiled=True) and why
+            family = old[compiled][name]["family"]
+            if why:
+                (admitted if family in offer.excepted else broken).append(
+                    f"{mode} {name} ({family}): {why[0]}"
+                )
+    return broken, admitted
+
+
+def version() -> str:
+    """What decides about offers: the sources of the product."""
+    digest = hashlib.sha256()
+    for part in ("server/fuselight_server/fixes", "compiler/fuselight", "benchmarks/fix_truth"):
+        for path in sorted((ROOT / part).rglob("*.py")):
+            if "programs" not in path.parts:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _digest(program: Path) -> str:
+    files = sorted(program.rglob("*.py")) if program.is_dir() else [program]
+    return hashlib.sha256(b"".join(one.read_bytes() for one in files)).hexdigest()[:16]
+
+
+def programs_of(name: str | None, chosen: set[str]) -> list[Path]:
+    """The programs of a set, or of all."""
+    folders = [PROGRAMS / name] if name else sorted(one for one in PROGRAMS.iterdir() if one.is_dir())
+    found = [
+        one
+        for folder in folders
+        for one in sorted(folder.iterdir())
+        if one.suffix == ".py" or (one / "main.py").exists()
+    ]
+    return [one for one in found if not chosen or one.stem in chosen]
+
+
+def run(programs: list[Path], out: Path | None) -> list[dict[str, Any]]:
+    """Judge programs; those that `out` has are not judged again."""
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
+    if out is not None and out.exists():
+        for line in out.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            known[one["set"], one["program"], one["digest"], one["version"]] = one
+    current = version()
+    results = {one: known.get((one.parent.name, one.stem, _digest(one), current)) for one in programs}
+    left = [one for one, result in results.items() if result is None]
+    for result in filter(None, results.values()):
+        show(result)
+    if not left:
+        return [one for one in results.values() if one is not None]
+    with tempfile.TemporaryDirectory(prefix="fuselight-truth-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()
+        (folder / "observed").mkdir()
+        probes = Probes(folder / "observed")
+        try:
+            for first in range(0, len(left), _BATCH):
+                _run_batch(left[first : first + _BATCH], folder / str(first), probes, results, out=out)
+        finally:
+            probes.close()
+    return [one for one in results.values() if one is not None]
+
+
+def _run_batch(
+    programs: list[Path],
+    folder: Path,
+    probes: Probes,
+    results: dict[Path, dict[str, Any] | None],
+    *,
+    out: Path | None,
+) -> None:
+    """Judge some programs with one worker, and keep each result as soon as it is known."""
+    current = version()
+    copies: dict[Path, tuple[Path, Path]] = {}
+    for program in programs:
+        copy = folder / f"{program.parent.name}-{program.stem}" / program.name
+        copy.parent.mkdir(parents=True)
+        (copy.parent / "pyproject.toml").touch()
+        (shutil.copytree if program.is_dir() else shutil.copy)(program, copy)
+        copies[main_file(copy)] = program, copy
+
+    def done(main: Path, found: Offered) -> None:
+        program, copy = copies[main]
+        result = {**judge(program, copy, found, probes), "digest": _digest(program), "version": current}
+        results[program] = result
+        show(result)
+        if out is not None:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(result) + "\n")
+
+    asyncio.run(offered(list(copies), folder / "records", done))
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print a program with its offers."""
+    name = f"{result['set']}/{result['program']}"
+    if not result["offers"]:
+        why = "; ".join((*result["failures"], *result["refused"])) or "no remedy"
+        print(f"{name}: no offer: {why:.300}", flush=True)
+    for one in result["offers"]:
+        verdict = "BROKEN" if one["broken"] else "kept"
+        print(
+            f"{name}: {verdict}: {one['title']} ({one['kind']}, {one['fix_class']}): {one['words']}",
+            flush=True,
+        )
+        for line in one["broken"]:
+            print(f"    {line}", flush=True)
+        for line in one["admitted"]:
+            print(f"    excepted: {line}", flush=True)
+    for name in result.get("unstable", ()):
+        print(f"    {name} differs from itself", flush=True)
+
+
+def print_table(results: list[dict[str, Any]]) -> int:
+    """Print the totals; returns how many offers break their class."""
+    print("\n| set | programs | without an offer | offers | exact | equal | changes | break their class |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    total = 0
+    for name in sorted({one["set"] for one in results}):
+        of_set = [one for one in results if one["set"] == name]
+        offers = [offer for one in of_set for offer in one["offers"]]
+        broken = sum(bool(one["broken"]) for one in offers)
+        classes = [sum(one["fix_class"] == kind for one in offers) for kind in ("exact", "equal", "changes")]
+        without = sum(not one["offers"] for one in of_set)
+        print(
+            f"| {name} | {len(of_set)} | {without} | {len(offers)} | {' | '.join(map(str, classes))} | {broken} |"
+        )
+        total += broken
+    return total
+
+
+def main() -> int:
+    """Judge, print, and answer with 1 if an offer breaks its class."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--set", choices=("own", "blind"))
+    parser.add_argument("--programs", default="", help="names, with commas")
+    parser.add_argument("--out", type=Path, help="file of results (JSON lines), which is continued")
+    options = parser.parse_args()
+    chosen = {one for one in options.programs.split(",") if one}
+    programs = programs_of(options.set, chosen)
+    if not programs:
+        parser.error("no such program")
+    return 1 if print_table(run(programs, options.out)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Runs the probes of program texts, each text in a fork of this process, which has imported torch and nothing else.
+
+    python probe_runner.py < jobs
+
+Each line of standard input is a job: {"folder", "main", "compiled", "out"}. Writes the observations of all probes of
+that text to `out` (JSON), then one line on standard output. A probe is a function `probe_*` of the program without
+arguments; the program is imported afresh, and the generators are seeded, for each.
+
+Eager mode is torch's stance `force_eager`. Compiled, the program's own calls of torch.compile are in force, with the
+backend `aot_eager` in place of Inductor, which takes seconds a graph; a program that compiles nothing itself gets the
+targets of its directives compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import json
+import logging
+import math
+import os
+import random
+import re
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_SECONDS = 240
+_ELEMENTS = 1 << 14
+_DEPTH = 12
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_LINE = re.compile(r":\d+: ")
+_DIRECTIVE = re.compile(r"#\s*fuselight:\s*(\w+)\s*\(")
+_COMPILES = re.compile(r"torch\.compile\(|@torch\.compile|\.compile\(\)")
+_BACKEND = "aot_eager"
+
+
+def observed(value: Any, depth: int = 0) -> tuple[Any, ...]:
+    """A value as plain data (observation.Observation)."""
+    kind = type(value).__name__
+    if isinstance(value, torch.Tensor):
+        return ("tensor", _tensor(value))
+    if value is None or isinstance(value, (bool, int, float)):
+        return (kind, value)
+    if isinstance(value, (str, bytes)):
+        return (kind, _ADDRESS.sub("0x", repr(value)))
+    if isinstance(value, BaseException):
+        return ("exception", kind)
+    return _container(value, kind, depth) or ("object", f"{kind} {_ADDRESS.sub('0x', repr(value))}"[:200])
+
+
+def _container(value: Any, kind: str, depth: int) -> tuple[Any, ...] | None:
+    if depth > _DEPTH:
+        return ("object", f"{kind}, too deep")
+    if isinstance(value, dict):
+        return ("dict", [(repr(key), observed(item, depth + 1)) for key, item in value.items()])
+    if isinstance(value, (tuple, list)):
+        items = [observed(item, depth + 1) for item in value]
+        return ("tuple" if isinstance(value, tuple) else "list", items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value)]
+        return ("dict", [(name, observed(getattr(value, name, None), depth + 1)) for name in names])
+    return None
+
+
+def _tensor(value: torch.Tensor) -> dict[str, Any]:
+    detached = value.detach()
+    if detached.layout is not torch.strided:
+        detached = detached.to_dense()
+    flat = detached.resolve_conj().resolve_neg().reshape(-1)[:_ELEMENTS]
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).reshape(-1)
+    strides = [step for step, size in zip(detached.stride(), detached.shape, strict=True) if size > 1]
+    return {
+        "type": type(value).__name__,
+        "dtype": str(value.dtype),
+        "shape": list(value.shape),
+        "strides": strides if value.numel() else [],
+        "requires_grad": value.requires_grad,
+        "values": (flat.double() if flat.is_floating_point() else flat).tolist(),
+    }
+
+
+def _stances(*, compiled: bool) -> contextlib.AbstractContextManager[Any]:
+    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance(
+        "default" if compiled else "force_eager"
+    )
+    return stance
+
+
+def _compile_with_fast_backend() -> None:
+    """Make torch.compile use the backend that needs no code generation."""
+    original = torch.compile
+
+    def fast(*args: Any, **options: Any) -> Any:
+        for name in ("backend", "mode", "options"):
+            options.pop(name, None)
+        return original(*args, backend=_BACKEND, **options)
+
+    def fast_in_place(module: torch.nn.Module, *_args: Any, **options: Any) -> None:
+        module._compiled_call_impl = fast(module._call_impl, **options)  # noqa: SLF001 - as Module.compile does
+
+    torch.compile = fast
+    torch.nn.Module.compile = fast_in_place  # type: ignore[method-assign,assignment]
+
+
+def _loaded(folder: str, main: str) -> Any:
+    """Import the program afresh, with all modules of its folder."""
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(folder + os.sep):
+            del sys.modules[name]
+    torch._dynamo.reset()  # noqa: SLF001 - a benchmark
+    _seed()
+    return importlib.import_module(Path(main).stem)
+
+
+def _seed() -> None:
+    random.seed(0)
+    torch.manual_seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+
+
+def _compile_targets(module: Any, text: str) -> None:
+    """Compile the targets of the directives, as their users would."""
+    for name in dict.fromkeys(_DIRECTIVE.findall(text)):
+        target = getattr(module, name, None)
+        if isinstance(target, type) and issubclass(target, torch.nn.Module):
+            target.forward = torch.compile(target.forward)
+        elif callable(target) and not isinstance(target, type):
+            setattr(module, name, torch.compile(target))
+
+
+def _observe(folder: str, main: str, text: str, name: str, *, compiled: bool) -> dict[str, Any]:
+    """What one probe returns, raises, prints, logs and warns."""
+    out, err, logged = io.StringIO(), io.StringIO(), io.StringIO()
+    handler = logging.StreamHandler(logged)
+    found: dict[str, Any] = {
+        "result": ("NoneType", None),
+        "raised": "",
+        "message": "",
+        "family": "other",
+        "warned": [],
+    }
+    logging.getLogger().addHandler(handler)
+    try:
+        module = _loaded(folder, main)
+        if compiled and not _COMPILES.search(text):
+            _compile_targets(module, text)
+        probe = getattr(module, name)
+        found["family"] = ((probe.__doc__ or "").split() or ["other"])[0].strip(".:,").lower()
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            warnings.catch_warnings(record=True) as warned,
+            _stances(compiled=compiled),
+        ):
+            warnings.simplefilter("always")
+            _seed()
+            found["result"] = observed(probe())
+        own = [one for one in warned if one.filename.startswith(folder + os.sep)]
+        found["warned"] = [f"{one.category.__name__}: {one.message}" for one in own]
+    except Exception as raised:  # noqa: BLE001 - a user's program may raise anything
+        found.update(raised=type(raised).__name__, message=traceback.format_exc()[-1500:])
+    finally:
+        logging.getLogger().removeHandler(handler)
+    found.update(
+        printed=out.getvalue(),
+        logged=_LINE.sub(": ", logged.getvalue()),
+        stderr=_LINE.sub(": ", err.getvalue()),
+    )
+    return found
+
+
+def _run(job: dict[str, Any]) -> dict[str, Any]:
+    folder, main = job["folder"], job["main"]
+    os.chdir(folder)
+    sys.path.insert(0, str(Path(main).parent))
+    text = Path(main).read_text(encoding="utf-8")
+    if job["compiled"]:
+        _compile_with_fast_backend()
+    names = sorted(set(re.findall(r"^def (probe_\w+)\(\)", text, re.MULTILINE)))
+    return {name: _observe(folder, main, text, name, compiled=job["compiled"]) for name in names}
+
+
+def _in_fork(job: dict[str, Any]) -> None:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    code = 1
+    try:
+        signal.alarm(_SECONDS)
+        found = _run(job)
+        Path(job["out"]).write_text(json.dumps(found), encoding="utf-8")
+        code = 0
+    except BaseException:  # noqa: BLE001 - the fork must end here
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main() -> None:
+    """Answer each job."""
+    torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")
+    importlib.import_module("torch._functorch.aot_autograd")
+    assert math.isfinite(float(torch.zeros(1)))
+    for line in sys.stdin:
+        _in_fork(json.loads(line))
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

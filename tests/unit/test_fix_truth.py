@@ -1,0 +1,85 @@
+"""The harness that judges fixes by the observations of probes tells what a class admits from what breaks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.fix_truth.__main__ import differences
+from benchmarks.fix_truth.observation import ROUNDING, difference
+from benchmarks.fix_truth.offers import Offer
+
+
+def tensor(*values: Any, **changed: Any) -> tuple[str, dict[str, Any]]:
+    data = {"type": "Tensor", "dtype": "torch.float32", "shape": [len(values)], "strides": [1]}
+    return "tensor", {**data, "requires_grad": False, "values": list(values), **changed}
+
+
+def offer(fix_class: str, changes: str = "") -> Offer:
+    return Offer("where", "Use torch.where", fix_class, changes, "same results", 1)
+
+
+def seen(result: Any = ("int", 1), **changed: Any) -> dict[str, Any]:
+    plain = {"raised": "", "printed": "", "logged": "", "stderr": "", "warned": []}
+    return {"result": result, **plain, **changed}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (tensor(1.0), tensor(1.0), ""),
+        (tensor(float("nan")), tensor(float("nan")), ""),
+        (tensor(1.0), tensor(1.0, requires_grad=True), "requires_grad was False, is True"),
+        (tensor(1.0), tensor(1.0, strides=[2]), "strides was [1], is [2]"),
+        (tensor(1.0), tensor(1.0, dtype="torch.float64"), "dtype was torch.float32, is torch.float64"),
+        (tensor(0.0), tensor(-0.0), "element 0 was 0.0, is -0.0"),
+        (("NoneType", None), tensor(0.0), "was NoneType None, is Tensor"),
+        (("int", 1), ("bool", True), "was int 1, is bool True"),
+        (("list", [("int", 1)]), ("list", [("int", 2)]), "[0] was int 1, is int 2"),
+        (("dict", [("'a'", ("int", 1))]), ("dict", [("'b'", ("int", 1))]), "other keys"),
+    ],
+)
+def test_exact_observations_differ_in_a_bit_a_flag_or_a_type(old: Any, new: Any, words: str) -> None:
+    found = difference(old, new, rounding=False, strides=True)
+    assert words in found
+    assert bool(found) == bool(words)
+
+
+def test_rounding_is_relative_to_the_largest_element() -> None:
+    old = tensor(1e-9, 1.0)
+    for units, differs in ((ROUNDING / 2, False), (ROUNDING * 2, True)):
+        new = tensor(1e-9 + units * 2.0**-23, 1.0)
+        assert bool(difference(old, new, rounding=True, strides=False)) == differs
+    assert difference(
+        tensor(5, dtype="torch.int64"), tensor(6, dtype="torch.int64"), rounding=True, strides=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "new", "compiled", "broken"),
+    [
+        (offer("exact"), seen(tensor(1.0 + 2**-23)), False, True),
+        (offer("exact"), seen(tensor(1.0 + 2**-23)), True, False),
+        (offer("equal"), seen(tensor(1.0 + 2**-23)), False, False),
+        (offer("equal"), seen(tensor(1.0), printed="1"), False, True),
+        (
+            offer("changes", "compiled calls do not print, in compiled calls"),
+            seen(tensor(1.0), printed="1"),
+            True,
+            False,
+        ),
+        (
+            offer("changes", "compiled calls do not print, in compiled calls"),
+            seen(tensor(1.0), printed="1"),
+            False,
+            True,
+        ),
+        (offer("changes", "random numbers"), seen(tensor(7.0)), False, False),
+        (offer("changes", "random numbers"), seen(tensor(7.0, shape=[1, 1])), False, True),
+        (offer("changes", "raises an exception for an empty list"), seen(raised="ValueError"), False, False),
+        (offer("equal"), seen(raised="ValueError"), False, True),
+    ],
+)
+def test_a_class_admits_what_it_says(one: Offer, new: Any, compiled: bool, broken: bool) -> None:  # noqa: FBT001
+    assert bool(differences(seen(tensor(1.0)), new, one, compiled=compiled)) == broken

@@ -16,9 +16,10 @@ def defines_a_class(x):
 
 
 # fuselight: raises(f32[4])
-def raises(x):  # warning: [FL101] "is not compiled"
+# error: [FL501] "it passes f32[4]; the code raises ValueError: one dimension is too few"
+def raises(x):
     if x.dim() == 1:
-        raise ValueError("one dimension is too few")  # error: [FL401] "one dimension"  # warning: [GB0088] "raised"
+        raise ValueError("one dimension is too few")
     return x
 
 

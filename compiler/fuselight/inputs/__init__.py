@@ -5,6 +5,7 @@ Invariant: whatever the text is, the outcome is a value or a `DirectiveError` wi
 """
 
 from fuselight.inputs.describe import describe_call as describe_call
+from fuselight.inputs.describe import describe_value as describe_value
 from fuselight.inputs.evaluate import Evaluator as Evaluator
 from fuselight.inputs.evaluate import UserCallError as UserCallError
 from fuselight.inputs.grammar import DTYPES as DTYPES

@@ -28,6 +28,11 @@ def describe_call(callee: str, args: Sequence[Any], kwargs: Mapping[str, Any], l
     return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."
 
 
+def describe_value(value: Any) -> str:
+    """Write one value in directive notation."""
+    return _text(value, 0)
+
+
 def _text(value: Any, depth: int) -> str:  # noqa: PLR0911 - one return a kind of value
     if depth > _DEPTH:
         return f"<{type(value).__name__}>"

@@ -22,6 +22,7 @@ from fuselight.report.failure import first_line, safe_text
 
 if TYPE_CHECKING:
     from fuselight.target.calls import PlannedCall
+    from fuselight.target.refused_calls import EagerAttempt
     from fuselight.target.rungs import DirectiveFault
 
 INTERNAL = 70
@@ -29,6 +30,10 @@ INTERNAL = 70
 
 OUT_OF_MEMORY = 71
 """Exit status of a child that had no memory to build the target (`EX_OSERR`)."""
+
+_CORRECT_DIRECTIVE = "correct the directive: it does not fit what it calls"
+_REFUSED_BY_OPERATOR = "TorchRuntimeError"
+"""Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -141,13 +146,57 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
     )
 
 
+def may_be_of_inputs(failure: Failure) -> bool:
+    """Whether a call may have failed for its inputs: its code, or an operator in it, raised an exception."""
+    return failure.culprit is Culprit.USER and failure.kind == "exception"
+
+
+def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, roots: Sequence[str]) -> Failure:
+    """Describe the failure of a directive's call, now that the same call was made without torch.compile."""
+    if eager.error is None:
+        if failure.exception != _REFUSED_BY_OPERATOR:
+            return failure
+        step = (
+            "The same call works without torch.compile: an operator on this line lacks a fake (meta) implementation. "
+            "Register one with torch.library.register_fake."
+        )
+        return replace(failure, next_step=step)
+    place = planned.location
+    if eager.refusal and place is not None:
+        return replace(
+            failure,
+            kind="inputs",
+            message=eager.refusal,
+            next_step=_CORRECT_DIRECTIVE,
+            exception=None,
+            stack=(*user_stack(eager.error, roots), place),
+            directive_line=place.line,
+        )
+    step = "The call fails without torch.compile, too. Correct this line"
+    if place is not None:
+        step += f", or the inputs in the directive on line {place.line}"
+    return replace(failure, next_step=f"{step}.")
+
+
 def build_failure(error: UserCallError, planned: PlannedCall, request: RunRequest, *, call: int) -> Failure:
     """Describe an exception of the code that a directive calls, on the user's line if it got there."""
     from fuselight.dynamo import failure_of  # noqa: PLC0415 - loads torch
+    from fuselight.target.refused_calls import unfit_argument  # noqa: PLC0415 - the same
 
     cause = error.__cause__ or error
     failure = failure_of(cause, roots=request.roots, call=call, phase="build")
     line = planned.location.line if planned.location else None
+    refusal = unfit_argument(cause)
+    if refusal and planned.location is not None:
+        return replace(
+            failure,
+            kind="inputs",
+            message=refusal,
+            next_step=_CORRECT_DIRECTIVE,
+            exception=None,
+            stack=(*failure.stack, planned.location),
+            directive_line=line,
+        )
     if user_stack(cause, request.roots) or planned.location is None:
         return replace(failure, directive_line=line)
     place = planned.location

@@ -22,11 +22,12 @@ import torch
 from fuselight import dynamo
 from fuselight.inputs import UserCallError
 from fuselight.inputs.records import ConstructorCalls
-from fuselight.report import Call, Location, Note, Problem, Rung
+from fuselight.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
-from fuselight.target.calls import PlannedCall, call_mode, call_outputs, module_of
+from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
 from fuselight.target.changed_calls import with_changes
 from fuselight.target.random_fill import quick_random
+from fuselight.target.refused_calls import attempt
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.target.write_guard import WriteGuard
@@ -284,12 +285,23 @@ def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: boo
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:
                     return False
-                state.failures.append(child.failure_of(state, error))
+                state.failures.append(_failure_of_call(state, planned, prepared, error))
             finally:
                 seconds = _perf_counter() - start
                 state.calls[index] = replace(state.calls[index], seconds=seconds)
     check_descriptors(state)
     return True
+
+
+def _failure_of_call(state: RunState, planned: PlannedCall, prepared: Prepared, error: Exception) -> Failure:
+    """Describe an exception of a call; where it fails without torch.compile too, its directive may not fit."""
+    failure = child.failure_of(state, error)
+    if state.rung is not Rung.DIRECTIVE or not run_failures.may_be_of_inputs(failure):
+        return failure
+    start = _perf_counter()
+    eager = attempt(prepared)
+    state.phases["eager"] = _perf_counter() - start
+    return run_failures.with_eager(failure, eager, planned, state.job.request.roots)
 
 
 def _forecast(state: RunState) -> None:

@@ -1,7 +1,8 @@
 """Turns a report into findings: one finding per cause and line, folded into one per cause where they are shown.
 
 Invariant: `findings` is a pure function of the report and of the source lines that it may read. Every break,
-recompilation, frame that runs in eager mode and failure in the report has a finding.
+recompilation, frame that runs in eager mode and failure in the report has a finding; the exception of a call whose
+directive does not fit is that of the directive.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ def break_findings(context: Context) -> Iterator[Finding]:
     groups: dict[tuple[object, ...], list[tuple[Break, Location | None]]] = {}
     homeless: list[tuple[Break, tuple[object, ...]]] = []
     for one in context.report.breaks:
+        if context.is_of_refused_call(one.call, one.ids[0] if one.ids else None):
+            continue
         home = context.innermost_user_frame(one.stack, one.above)
         cause = _cause_key(one)
         if home is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.report import Location, is_user_file
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings import catalogue
+from fuselight_server.findings.refused_calls import is_of_refused_call, refused_calls
 from fuselight_server.findings.text import compose, inputs_line
 
 if TYPE_CHECKING:
@@ -67,6 +68,14 @@ class Context:
     @cached_property
     def _compiles(self) -> dict[str, Compile]:
         return {one.id: one for one in reversed(self.report.compiles)}
+
+    @cached_property
+    def _refused_calls(self) -> frozenset[int | None]:
+        return refused_calls(self.report)
+
+    def is_of_refused_call(self, call: int | None, gb_id: str | None) -> bool:
+        """Whether a break is nothing but the exception of a call whose directive does not fit."""
+        return is_of_refused_call(self._refused_calls, call, gb_id)
 
     def compile_of(self, identity: str | None) -> Compile | None:
         """The compile of an id; None where the report has none."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import Outcome
+from fuselight_server.findings.refused_calls import is_of_refused_call, refused_calls
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
@@ -51,8 +52,12 @@ def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> C
         and 0 <= one.frame < len(report.frames)
         and inside(report.frames[one.frame].location)
     }
+    refused = refused_calls(report)
     breaks = break_groups(
-        one for one in report.breaks if inside is everywhere or (one.stack and inside(one.stack[0]))
+        one
+        for one in report.breaks
+        if not is_of_refused_call(refused, one.call, one.ids[0] if one.ids else None)
+        and (inside is everywhere or (one.stack and inside(one.stack[0])))
     )
     # One that the limit stopped compiled nothing.
     again = sum(one.compile_id is not None and inside(one.location) for one in report.recompiles)

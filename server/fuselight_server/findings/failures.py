@@ -113,7 +113,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         hints=(*steps, _next_step(context, code, failure)),
         related=tuple(related),
         count=len(group),
-        gb_ids=(failure.gb_id,) if failure.gb_id else (),
+        gb_ids=(failure.gb_id,) if failure.gb_id and code != "FL501" else (),
         fixes=("insert_inputs",) if code == "FL502" else (),
         data=(("target", context.report.target.name),) if code == "FL502" else (),
     )
@@ -180,6 +180,8 @@ def _said(code: str, failure: Failure, home: Location | None) -> str:
     """What the title leaves out: in which phase it was, and what that means for the other findings."""
     if failure.exception == _HIGHER_ORDER:
         return "torch.cond, while_loop and similar operators do not allow graph breaks in their functions."
+    if code == "FL501" and len(failure.stack) > 1:
+        return "The call fails with and without torch.compile."
     if code in _MEANING:
         return _MEANING[code]
     phase = _PHASES.get(failure.phase or "", failure.phase)

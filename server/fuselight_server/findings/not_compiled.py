@@ -64,7 +64,7 @@ def not_compiled_findings(context: Context) -> Iterator[Finding]:
     """Yield the findings of frames that run in eager mode."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
     for one in context.report.not_compiled:
-        if not _is_worth_telling(context, one):
+        if context.is_of_refused_call(one.call, one.gb_id) or not _is_worth_telling(context, one):
             continue
         groups.setdefault((_CODES[one.kind], one.location.path, one.location.line), []).append(one)
     for group in groups.values():

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fuselight_server.features.lens import shorten
 from fuselight_server.store import Store
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
 from tests.support.reports import at, broken, report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.server.conftest import Start
     from tests.support.lsp_client import Client
 
@@ -163,6 +166,70 @@ def test_a_renamed_folder_keeps_the_findings_of_its_files(client: Client, folder
     client.idle(2)
     assert codes(client, uri) == []
     assert len(breaks(client, new_uri)) == 1
+
+
+WITHOUT_PRINT = PART.replace("    print(x)\n", "")
+CHECKED_OUT = "edit: not predicted, part.py has changed on disk since the last run"
+
+
+def test_a_checkout_of_an_imported_file_marks_its_results_says_why_and_runs_them(
+    client: Client, folder: Path, configure: Callable[..., None]
+) -> None:
+    part = write(folder, PART, "part.py")
+    uri = client.open(write(folder, IMPORTED))
+    client.save(uri)
+    client.idle(1)
+    assert len(breaks(client, part.as_uri())) == 1
+    configure(run="manual")
+    for kind in (2, 3):  # some editors report a file that was replaced as deleted
+        part.write_text(WITHOUT_PRINT)
+        tell(client, part, kind)
+        lenses = client.lenses(uri)
+        assert any(one.endswith("(before your edit)") for one in lenses), lenses
+        assert shorten(CHECKED_OUT) in lenses
+        part.write_text(PART)
+        tell(client, part, 2)
+        lenses = client.lenses(uri)
+        assert not any("edit" in one for one in lenses), "the text that ran is back"
+        assert len(breaks(client, part.as_uri())) == 1
+    configure(run="save")
+    part.write_text(WITHOUT_PRINT)
+    tell(client, part, 2)
+    client.idle(2)
+    assert breaks(client, part.as_uri()) == []
+    assert "1 graph, 0 breaks, 0 recompilations" in client.lenses(uri)
+
+
+@pytest.mark.parametrize("is_reported_first", [True, False])
+def test_a_checkout_of_an_open_file_counts_as_a_save_once_the_buffer_follows(
+    client: Client, folder: Path, configure: Callable[..., None], *, is_reported_first: bool
+) -> None:
+    part = write(folder, PART, "part.py")
+    uri = client.open(write(folder, IMPORTED))
+    opened = client.open(part)
+    client.save(uri)
+    client.idle(1)
+    client.save(opened)  # as it is: the target runs again
+    client.idle(2)
+    tell(client, part, 2)  # the editor's own save
+    part.write_text(WITHOUT_PRINT)
+
+    if is_reported_first:
+        tell(client, part, 2)
+    client.edit(opened, (1, 0), (2, 0), "")
+    if not is_reported_first:
+        tell(client, part, 2)
+    client.idle(3)
+    assert breaks(client, opened) == []
+    assert "1 graph, 0 breaks, 0 recompilations" in client.lenses(uri)
+
+    configure(run="manual")
+    part.write_text(PART)
+    client.edit(opened, (1, 0), (1, 0), "    print(x)\n", version=3)
+    tell(client, part, 2)
+    client.until(
+        lambda: len(breaks(client, opened)) == 1, "the break that rules predict from the text that ran"
+    )
 
 
 def test_deleting_a_module_removes_its_findings(client: Client, folder: Path) -> None:

@@ -132,6 +132,57 @@ def test_a_comment_leaves_a_break_and_an_inner_function_is_traced(client: Client
     assert sorted(one["range"]["start"]["line"] for one in both) == [FORWARD, FORWARD + 2]
 
 
+FORMATTED = """\
+# Formatted.
+import torch
+from torch import nn
+
+
+# fuselight: Net()(f32[4, 8])
+class Net(nn.Module):
+  def __init__(self):
+    super().__init__()
+    self.first = nn.Linear(
+      8,
+      8,
+    )
+
+  def forward(self, x):
+    print(x)
+    x = self.first(x)
+    return self.head(x)
+
+  def head(self, x):
+    return torch.relu(x)
+
+
+model = torch.compile(Net())
+"""
+WHOLE = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+
+
+def test_a_text_that_replaces_another_keeps_the_findings_of_the_lines_in_both(
+    client: Client, folder: Path
+) -> None:
+    text = MODEL.replace("        x = self.first(x)\n", "        print(x)\n        x = self.first(x)\n")
+    uri = run_in(client, folder, text)
+    client.idle(1)
+    (ran,) = breaks(client, uri)
+    typist = Typist(client, uri)
+    changes: tuple[Json, ...] = ({}, {"range": WHOLE})
+    for version, change in enumerate(changes, start=2):
+        for new, line in ((FORMATTED, 15), (text, ran["range"]["start"]["line"])):
+            document = {"uri": uri, "version": version}
+            client.notify(
+                "textDocument/didChange",
+                {"textDocument": document, "contentChanges": [{**change, "text": new}]},
+            )
+            typist.until(lambda found: "before your edit" not in str(found), "the trace of the edited line")
+            assert [one["range"]["start"]["line"] for one in breaks(client, uri)] == [line]
+            assert not any("gone" in one for one in client.lenses(uri))
+        assert breaks(client, uri) == [ran]
+
+
 def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, MODEL)
     client.idle(1)

@@ -211,9 +211,8 @@ class FixWorld:
     def edit(self, text: str) -> None:
         """What a client does that sends the whole text."""
         document, source = self.document, self.document.source
-        moved = source.become(text)
-        assert moved is not None
-        self.state.edit(self.path, moved)
+        for change in source.become(text):
+            self.state.edit(self.path, change)
         document.version += 1
         self.state.compare_with_text(self.path, source)
         self.session.edited(self.path)

@@ -217,13 +217,12 @@ class Workspace:
         self.analysis.document_closed(document)
 
     def edit(self, name: str, text: str) -> None:
-        """Change the text of an open file to `text`, in one edit of the changed part."""
+        """Change the text of an open file to `text`, in edits of the changed parts."""
         document = self.state.at(self.path(name))
         assert document is not None
-        moved = document.source.become(text)
-        if moved is not None:
-            self.analysis.outcomes.edited(document.path, moved)
-            self.state.compare_with_text(document.path, document.source)
+        for change in document.source.become(text):
+            self.analysis.outcomes.edited(document.path, change)
+        self.state.compare_with_text(document.path, document.source)
 
     def save(self, name: str, *, automatic: bool = False) -> None:
         document = self.state.at(self.path(name))

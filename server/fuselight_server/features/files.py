@@ -41,7 +41,7 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
             server.spawn(
                 server.analysis.outcomes.load_program(Store(Path(path).parent)), "reading the last run"
             )
-        elif event.type == types.FileChangeType.Deleted:
+        elif event.type == types.FileChangeType.Deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
             server.analysis.gone(path)
         else:  # a checkout may take a file away and bring it back
             server.analysis.changed_on_disk(path)

@@ -186,7 +186,7 @@ def _prediction(snapshot: Snapshot, one: Prediction) -> str:
     if one.deferred:
         lines = [f"- {plain(str(change))}" for change in one.deferred[:DEFERRED]]
         lines += [f"- and {len(one.deferred) - DEFERRED} more"] if len(one.deferred) > DEFERRED else []
-        head = "Not predicted: save to see the effect of these changes. What the last run found elsewhere still holds."
+        head = "Not predicted: the next run shows the effect. What the last run found elsewhere still holds."
         parts.append("\n".join([head, "", *lines]))
     return "\n\n".join(parts)
 

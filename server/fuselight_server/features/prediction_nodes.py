@@ -32,7 +32,10 @@ def prediction_nodes(
         nodes += (_finding(make, old, "gone after your edit (predicted)", "check") for old in gone)
         nodes += (
             make.node(
-                "predicted", f"not predicted: {change}", "question", description="save to see its effect"
+                "predicted",
+                f"not predicted: {change}",
+                "question",
+                description="the next run shows its effect",
             )
             for change in one.deferred
         )

@@ -40,7 +40,7 @@ def _open(server: Server, item: types.TextDocumentItem) -> None:
     )
     server.state.open(document)
     if document.runnable:
-        server.analysis.outcomes.opened(document.path)
+        server.analysis.opened(document.path)
         server.spawn(server.analysis.stored.show_for(document.path), "reading results of earlier sessions")
 
 
@@ -56,23 +56,22 @@ def _change(
     if document is None:
         return
     source = document.source
+    server.analysis.live.before_edit(document)
     for change in changes:
         if isinstance(change, types.TextDocumentContentChangePartial):
             start = convert.position(change.range.start, document.line, server.encoding)
             end = convert.position(change.range.end, document.line, server.encoding)
-            moved = source.edit(start, end, change.text)
-        elif change.text == source.text:
-            continue
+            moves = source.replace(start, end, change.text)
         else:
-            moved = source.edit(
-                (1, 0), (source.line_count, len(source.line_bytes(source.line_count))), change.text
-            )
-        server.analysis.outcomes.edited(document.path, moved)
+            moves = source.become(change.text)
+        for moved in moves:
+            server.analysis.outcomes.edited(document.path, moved)
     document.version = version
     server.state.compare_with_text(document.path, source)
     server.analysis.fixes.edited(document.path)
     server.state.mark_findings([document.path])
     server.analysis.live.edited(document.path)
+    server.analysis.edited(document)
 
 
 def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:

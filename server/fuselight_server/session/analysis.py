@@ -23,6 +23,7 @@ from fuselight_server.runs.planning import MAIN, default_runs, named_runs
 from fuselight_server.runs.queue import Job, Runs
 from fuselight_server.session.benchmarks import BenchmarkSession
 from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
+from fuselight_server.session.disk_texts import DiskTexts
 from fuselight_server.session.environment_notices import EnvironmentNotices
 from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import PROGRAM, ResultIntake
@@ -86,6 +87,7 @@ class Analysis:
         self._unrunnable: set[Key] = set()
         """Runs that the interpreter of their folder could not make."""
         self._throttle = RunThrottle(state)
+        self._on_disk = DiskTexts()
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
         """Files that were saved during each run in flight, and whether by the editor itself."""
         self.consent = Consent(state, ui)
@@ -128,8 +130,20 @@ class Analysis:
 
     # What the user does
 
+    def opened(self, path: str) -> None:
+        """Take in that a file was opened, perhaps with unsaved text."""
+        self._on_disk.note(path)
+        self.outcomes.opened(path)
+
+    def edited(self, document: Document) -> None:
+        """Take in a file that another program has written as a saved one, once the editor has its text."""
+        if self._on_disk.has_followed(document.path, document.source):
+            self.saved(document.path, automatic=True)
+
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run the targets of a saved file, and those whose last run used it, if the settings say so."""
+        if self._state.at(path) is not None:
+            self._on_disk.note(path)
         if self.early.keep(lambda: self.saved(path, automatic=automatic)):
             return
         document = self._state.at(path)
@@ -171,27 +185,35 @@ class Analysis:
             self._request((key,), Trigger("its text is shown"))
 
     def changed_on_disk(self, path: str) -> None:
-        """Take in that a file which is not open was changed by something else."""
-        if self._state.at(path) is not None or not self.early.over:
+        """Take in that a file was written, perhaps by another program. An open one counts once the editor follows."""
+        if not self.early.over:
+            return
+        document = self._state.at(path)
+        if document is not None:
+            if self._on_disk.was_written_by_others(path):
+                self.edited(document)
             return
         self.outcomes.changed_on_disk(path)
         self._drop_lost(path)
         self._note_save(path, automatic=False)
         self._run_after_save(path, (), Trigger("changed on disk", automatic=True))
+        self.live.changed_on_disk(path)
 
     def document_closed(self, document: Document) -> None:
         """Remove a closed document; run the targets again whose results do not hold for the file on the disk."""
         path = document.path
         self.fixes.cancel(path=path)
         text = disk_text(path) if document.runnable else None
-        moved = document.source.become(text) if text is not None else None
-        if moved is not None:
-            self.outcomes.edited(path, moved)
+        changes = document.source.become(text) if text is not None else []
+        for change in changes:
+            self.outcomes.edited(path, change)
+        if changes:
             self._state.compare_with_text(path, document.source)
         self._state.close(document.uri)
+        self._on_disk.forget(path)
         self.live.closed(path)
         used = [self._state.captures[key] for key in self._used_by_last_run(path)]
-        if moved is None and not any(path in one.changed_files for one in used):
+        if not changes and not any(path in one.changed_files for one in used):
             return
         if self.runs.in_flight or any(one.stale or path not in one.depends for one in used):
             self.changed_on_disk(path)

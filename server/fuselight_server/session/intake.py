@@ -95,8 +95,7 @@ class ResultIntake:
     def opened(self, path: str) -> None:
         """Apply the unsaved text that a file was opened with: results were compared with the file on disk."""
         if any(path in one.depends for one in self._state.results.values()):
-            change = self._state.unsaved_change(path)
-            if change is not None:
+            for change in self._state.unsaved_changes(path):
                 self.edited(path, change)
 
     def changed_on_disk(self, path: str) -> None:

@@ -41,6 +41,7 @@ _REST = 3.0
 """Times as long as rules have looked at a text, before they look at the next: a fast typist has the processor."""
 STARTING = "the tracer is starting"
 TOO_LARGE = DeferredChange("", f"the file has more than {LARGE // 1000} kB", 1)
+ON_DISK = "has changed on disk since the last run"
 _RETRACE_SECONDS = 5.0
 _CALLERS_SECONDS = 30.0
 """Time limit of the second trace, which nobody waits for and which the next edit ends."""
@@ -99,6 +100,13 @@ class LivePredictions:
 
     # Events
 
+    def before_edit(self, document: Document) -> None:
+        """Keep the text that ran before an edit replaces it. Called on the path of each keystroke."""
+        path = document.path
+        for result in self._results(path):
+            if path not in result.changed_files:
+                self._texts.remember(result, path, document.source.text)
+
     def edited(self, path: str) -> None:
         """Predict from an edit of an open document, later. Called on the path of each keystroke."""
         self._stop(path)
@@ -135,6 +143,15 @@ class LivePredictions:
         for path in result.changed_files:
             if self._state.at(path) is not None:
                 self.edited(path)
+
+    def changed_on_disk(self, path: str) -> None:
+        """Say why nothing is predicted from a change of a file that is not open."""
+        name = os.path.basename(path)  # noqa: PTH119 - paths stay text
+        for result in self._results(path) if self._is_on(path) else ():
+            if path in result.changed_files:
+                self._show_deferred(result.key, path, (DeferredChange("", f"{name} {ON_DISK}", 1),))
+            else:
+                self._state.drop_prediction(result.key, path)
 
     def closed(self, path: str) -> None:
         """Take in that a document was closed."""
@@ -320,7 +337,9 @@ class LivePredictions:
         path, key = document.path, result.key
         ran = self._texts.text(result, path)
         if ran is None:
-            return  # saved: the run that follows replaces everything
+            name = os.path.basename(path)  # noqa: PTH119 - paths stay text
+            self._show_deferred(key, path, (DeferredChange("", f"{name} {ON_DISK}", 1),))
+            return
         edit = EditedTarget(result, document, document.source.version, ran, document.source.text)
         run = self.runs.of(key)
         traced = run.traced(path) if run is not None else frozenset[str]()

@@ -77,6 +77,12 @@ class RanTexts:
         """Return the request of a target's last run; None for a run of an earlier session."""
         return self._requests.get(key)
 
+    def remember(self, result: CaptureResult, path: str, text: str) -> None:
+        """Keep the text of a file if it is the one that ran: an edit or another program may replace it everywhere."""
+        wanted = result.report.files.get(path, "")
+        if (result.key, path) not in self._known and wanted in keys_of(text):
+            self._known[result.key, path] = wanted, text
+
     def text(self, result: CaptureResult, path: str) -> str | None:
         """Return the text of a file that ran; None where nobody has it any more."""
         wanted = result.report.files.get(path, "")

@@ -221,11 +221,11 @@ class State(ResultsByTier):
         """Return the open document of a path."""
         return self._by_path.get(path)
 
-    def unsaved_change(self, path: str) -> Change | None:
-        """Return what the editor has changed of the text on disk; None where nothing, or either has no text."""
+    def unsaved_changes(self, path: str) -> list[Change]:
+        """Return what the editor has changed of the text on disk; nothing where either has no text."""
         document, text = self.at(path), disk_text(path)
         if document is None or text is None:
-            return None
+            return []
         return SourceDocument(path, text).become(document.source.text)
 
     def edit(self, path: str, change: Change) -> None:

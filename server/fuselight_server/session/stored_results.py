@@ -71,8 +71,7 @@ class StoredResults:
         while (result := await asyncio.to_thread(next, results, None)) is not None:
             if result.key not in self._state.results:
                 for path in result.depends:
-                    change = self._state.unsaved_change(path)
-                    if change is not None:
+                    for change in self._state.unsaved_changes(path):
                         result.change(path, change)
                 self._state.accept(result)
                 shown += 1

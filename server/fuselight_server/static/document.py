@@ -18,15 +18,20 @@ from fuselight_server.finding import Span
 from fuselight_server.static.file_reader import ReadingCache, read_lines
 from fuselight_server.static.reading import Reading
 from fuselight_server.static.text_changes import Change, Position, moved
+from fuselight_server.static.text_diff import replacements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fuselight.protocol import DirectiveLine
     from fuselight_server.static.reading import StaticTarget
+    from fuselight_server.static.text_diff import Place
 
 
 _IMPORT = re.compile(rb"(?:import|from)\b")
+_LONE_CR = re.compile(r"\r(?!\n)")
+_UNMOVED = Change((1, 0), (1, 0), (1, 0), start_at_line_end=False, adds_line_first=False)
+"""A change of the text that moves nothing: other line ends."""
 
 
 def _shifted(good: Reading, changes: Iterable[Change]) -> Reading:
@@ -172,25 +177,39 @@ class SourceDocument:
             self._changes.append(change)
         return change
 
-    def become(self, text: str) -> Change | None:
-        """Edit what differs from `text`, at its first line to its last; None where nothing does."""
-        new, old = lines_of(text), self._lines
-        if new == old:
-            return None
-        short = min(len(new), len(old))
-        head = next((at for at in range(short) if new[at] != old[at]), short)
-        rest = short - head
-        tail = next((at for at in range(rest) if new[-1 - at] != old[-1 - at]), rest)
-        middle = b"".join(new[head : len(new) - tail]).decode("utf-8", "surrogatepass")
-        return self.edit((head + 1, 0), (len(old) - tail + 1, 0), middle)
+    def replace(self, start: Position, end: Position, text: str) -> list[Change]:
+        """Put `text` in the place of what is between `start` and `end`, editing only what differs."""
+        start = self.place(start)
+        end = max(start, self.place(end))
+        old = self._between(start, end) if text and start != end else ""
+        if old == text and (text or start == end):
+            return []
+        if not old or not text or _LONE_CR.search(old) or _LONE_CR.search(text):
+            return [self.edit(start, end, text)]
+        changes = []
+        has_new_line_ends = False
+        for one in replacements(old, text):
+            first, last = _from(start, one.start), _from(start, one.end)
+            if one.is_line_end:
+                self._lines[first[0] - 1] = self.line_bytes(first[0]) + _encoded(one.text)
+                has_new_line_ends = True
+            else:
+                changes.append(self.edit(first, last, one.text))
+        if has_new_line_ends:
+            self._size = sum(map(len, self._lines))
+            self._changed()
+            changes.append(_UNMOVED)
+        return changes
 
-    def replace(self, text: str) -> None:
-        """Put `text` in the place of everything."""
-        self._lines = lines_of(text)
-        self._size = sum(map(len, self._lines))
-        self._good = None
-        self._changes.clear()
-        self._changed()
+    def become(self, text: str) -> list[Change]:
+        """Edit what differs from `text`; nothing where it is the text already."""
+        return self.replace((1, 0), (self.line_count, len(self.line_bytes(self.line_count))), text)
+
+    def _between(self, start: Position, end: Position) -> str:
+        lines = self._lines[start[0] - 1 : end[0]]
+        lines[-1] = lines[-1][: end[1]]
+        lines[0] = lines[0][start[1] :]
+        return b"".join(lines).decode("utf-8", "surrogatepass")
 
     def reading(self) -> Reading:
         """The Reading of the text as it is now."""
@@ -256,6 +275,12 @@ class SourceDocument:
         while 0 < column < len(data) and data[column] & 0xC0 == 0x80:  # noqa: PLR2004 - inside a UTF-8 sequence
             column -= 1
         return line, column
+
+
+def _from(origin: Position, place: Place) -> Position:
+    """The position of a place in the text that starts at `origin`."""
+    row, column = place
+    return origin[0] + row, column + (0 if row else origin[1])
 
 
 def read_source(path: str, text: str) -> Reading:

@@ -131,8 +131,8 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_lines_without_their_ends() -> None:
     document = SourceDocument("m.py", "a\r\nbü\rc\n")
     assert [document.line_bytes(n) for n in range(6)] == [b"", b"a", "bü".encode(), b"c", b"", b""]
-    document.replace("z")
-    assert (document.text, document.line_count, document.version) == ("z", 1, 1)
+    document.become("z")
+    assert (document.text, document.line_count) == ("z", 1)
 
 
 def test_a_column_inside_a_character_moves_to_its_start() -> None:
@@ -212,12 +212,23 @@ def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
 
 
 @given(TEXT, TEXT)
-def test_replacing_the_text_edits_only_the_difference(old: str, new: str) -> None:
-    """The common head and tail stay unchanged, and the result is the new text."""
+def test_becoming_a_text_equals_writing_it(old: str, new: str) -> None:
     document = SourceDocument("model.py", old)
-    change = document.become(new)
+    changes = document.become(new)
     assert document.text == new
-    assert (change is None) == (old == new)
+    assert bool(changes) == (old != new)
+
+
+@given(TEXT, AT, AT, TEXT)
+def test_replacing_a_part_equals_writing_it(
+    text: str, start: tuple[int, int], end: tuple[int, int], new: str
+) -> None:
+    document = SourceDocument("model.py", text)
+    a = offset(text, start)
+    b = max(a, offset(text, end))
+    document.replace(start, end, new)
+    assert document.text == text[:a] + new + text[b:]
+    assert document.line_count == len(lines_of(document.text))
 
 
 def test_restoring_the_text_moves_lines_below_back() -> None:
@@ -225,7 +236,6 @@ def test_restoring_the_text_moves_lines_below_back() -> None:
     text = "import torch\n\nx = 1\ny = 2\n"
     document = SourceDocument("model.py", text)
     document.edit((2, 0), (2, 0), "# a\n# b\n# c\n")
-    change = document.become(text)
-    assert change is not None
+    (change,) = document.become(text)
     assert change.start[0] == 2
     assert change.end[0] - change.new_end[0] == 3

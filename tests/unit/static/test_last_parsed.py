@@ -112,5 +112,5 @@ def test_text_that_replaces_everything_keeps_nothing() -> None:
     document.reading()
     changed(document, SOURCE, "def other(\n")
     assert targets(document) == []
-    document.replace("def f(")
+    document.become("def f(")
     assert targets(document) == []

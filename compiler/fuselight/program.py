@@ -53,8 +53,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program that `arguments` name. Returns its exit code; a fatal signal also ends this process."""
     options = _options(arguments)
     session = _Session(options.report, options.root or [os.getcwd()], options.program[0])
-    with session:
-        return _run(options.program)
+    try:
+        with session:
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            return _run(options.program)
+    except KeyboardInterrupt as error:  # while the last report is written
+        return _end_by_interrupt(error)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -82,15 +87,20 @@ def _run(program: Sequence[str]) -> int:
     except SystemExit:
         raise  # the interpreter's own way to the exit code
     except KeyboardInterrupt as error:
-        _print_exception(error)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        process.flush_output()
-        os.kill(os.getpid(), signal.SIGINT)  # as Python does: the parent process must see the signal
-        return 130
+        return _end_by_interrupt(error)
     except BaseException as error:  # noqa: BLE001 - a plain run ends on any of them with its traceback and 1
         _print_exception(error)
         return 1
     return 0
+
+
+def _end_by_interrupt(error: BaseException) -> int:
+    """Print the traceback and end by the signal, as Python does: the parent process must see it."""
+    _print_exception(error)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    process.flush_output()
+    os.kill(os.getpid(), signal.SIGINT)
+    return 130
 
 
 def _run_script(program: Sequence[str]) -> None:

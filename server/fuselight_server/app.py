@@ -43,6 +43,7 @@ from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
 from fuselight_server.features.server import Server, register, register_command
 from fuselight_server.interpreters import first
+from fuselight_server.interrupts import INTERRUPTED, STOPPED, raise_at_interrupts
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.settings import Interpreter
 
@@ -62,6 +63,7 @@ LAST_WORDS = 2.0
 def main() -> None:
     """Serve one client on stdin and stdout until it leaves."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
+    raise_at_interrupts()
     stdin, stdout = own_pipes()
     server = make_server()
     code = 0
@@ -69,8 +71,11 @@ def main() -> None:
         asyncio.run(_serve(server, stdin, stdout))
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
-    except (BrokenPipeError, KeyboardInterrupt):
+    except BrokenPipeError:
         code = 1
+    except KeyboardInterrupt:
+        sys.stderr.write(STOPPED)
+        code = INTERRUPTED
     sys.stderr.flush()
     os._exit(code)  # not sys.exit: a thread may still wait for stdin, and would be waited for
 

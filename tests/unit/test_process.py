@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,24 @@ import pytest
 from fuselight.worker import process
 from tests.support.live_worker import wait_gone
 
+OWNER = """
+import asyncio, sys
+from fuselight_server.settings import Interpreter
+from fuselight_server.worker_client.process import begin
+async def own():
+    await begin(Interpreter(sys.executable), cwd=".", env={env!r})
+    await asyncio.sleep(1000)
+asyncio.run(own())
+"""
+"""Starts a worker and waits."""
+WATCHED = """
+import os, signal
+from fuselight.worker import process
+process.watch_owner(os.getppid())
+print(os.getpid(), flush=True)
+while True:
+    signal.pause()
+"""
 LEAVES_A_CHILD = """
 import subprocess, sys
 left = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
@@ -57,3 +76,52 @@ def test_a_running_child_is_not_collected() -> None:
     ) as child:
         assert process.collect(child.pid) is None
         os.kill(child.pid, signal.SIGTERM)
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> str:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    return path.read_text()
+
+
+@pytest.mark.parametrize("owner_ends", ["during the import", "before the start"])
+def test_a_worker_that_still_imports_torch_ends_with_its_owner(tmp_path: Path, owner_ends: str) -> None:
+    """The import of this torch never ends, so that nothing but the end of the owner can end the worker."""
+    (tmp_path / "torch.py").write_text(
+        "import os, time\nopen('pid.new', 'w').write(str(os.getpid()))\nos.rename('pid.new', 'pid')\n"
+        "time.sleep(1000)\n"
+    )
+    began, go_on = tmp_path / "began", tmp_path / "go on"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        "if any('launch.py' in one for one in sys.orig_argv):\n"
+        f"    open({str(began)!r} + '.new', 'w').write(str(os.getpid()))\n"
+        f"    os.rename({str(began)!r} + '.new', {str(began)!r})\n"
+        f"    while not os.path.exists({str(go_on)!r}):\n        time.sleep(0.01)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", OWNER.format(env=env)], cwd=tmp_path, text=True) as owner:
+        worker = int(wait_for(began, owner))
+        if owner_ends == "during the import":
+            go_on.touch()
+            assert int(wait_for(tmp_path / "pid", owner)) == worker
+        owner.kill()
+        owner.wait()
+        go_on.touch()
+        wait_gone(worker)
+
+
+def test_a_timer_ends_a_process_whose_owner_is_gone() -> None:
+    """As where the kernel does not."""
+    starts = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', sys.argv[1]]).wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", starts, WATCHED], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        watched = int(owner.stdout.readline())
+        owner.kill()
+        owner.wait()
+        wait_gone(watched)

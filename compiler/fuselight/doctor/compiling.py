@@ -9,11 +9,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 
 from fuselight.doctor.check import CheckResult, Status
+from fuselight.owned_folders import owned_folder
 
 _ROWS, _COLUMNS = 64, 128
 _TOLERANCE = 1e-4
@@ -31,7 +31,7 @@ def devices() -> tuple[str, ...]:
 
 def compile_on(device: str, command: Sequence[str], seconds: float) -> CheckResult:
     """Compile on `device` in a process started by `command`, within `seconds`."""
-    with tempfile.TemporaryDirectory(prefix="fuselight-doctor-") as folder:
+    with owned_folder("doctor") as folder:
         variables = {
             **os.environ,
             "TORCHINDUCTOR_CACHE_DIR": folder,

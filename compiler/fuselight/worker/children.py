@@ -4,14 +4,13 @@ Invariant: a run leads its own process group, reads `/dev/null`, has its own out
 the host. Only a bounded tail of its output is kept. At a limit it is asked to end, so that it can record its position,
 and is killed if it does not; far beyond its memory limit it is killed at once. Nothing here blocks.
 
-The files of the runs are in the host's folder (mode 0700), which is named after its process, so that one whose process
-is gone can go. User code may delete it, and all of the folder for temporary files: it is made again under another name.
+The files of the runs are in a folder that the host owns (owned_folders.py). User code may delete it, and all of the
+folder for temporary files: it is made again under another name.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fuselight import owned_folders
 from fuselight.protocol import Progress, RunRequest, to_json
 from fuselight.report import Location, Output, Stack, innermost_user_frame
 from fuselight.worker import fork_rules, process, wire
@@ -57,34 +57,13 @@ class HostFolder:
     def new_folder(self, prefix: str) -> str:
         """Make a folder inside. Raises OSError."""
         if self._path is None or not os.path.isdir(self._path):
-            self._path = _make()
+            self._path = owned_folders.new_folder("worker")
         return tempfile.mkdtemp(prefix=prefix, dir=self._path)
 
     def remove(self) -> None:
         """Delete it, in the process that made it alone."""
         if self._path is not None and os.getpid() == self._owner:
             shutil.rmtree(self._path, ignore_errors=True)
-
-
-def _make() -> str:
-    """Make this host's folder (mode 0700), and delete those of hosts that were killed."""
-    prefix = f"fuselight-worker-{os.getuid()}-"
-    if not os.path.isdir(tempfile.gettempdir()):
-        tempfile.tempdir = None  # looks for another one
-    parent = tempfile.gettempdir()
-    for path in glob.glob(os.path.join(glob.escape(parent), f"{prefix}*")):
-        pid = os.path.basename(path).removeprefix(prefix).partition("-")[0]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(path, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
 
 
 def read_file(path: str) -> bytes | None:

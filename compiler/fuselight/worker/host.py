@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode
@@ -99,12 +100,14 @@ class Host:
 
     def serve(self) -> None:
         """Handle messages, children and limits until the server closes the pipe or requests the shutdown."""
+        process.outlive_owner()
         process.adopt_orphans()
         wake_read, wake_write = os.pipe()
         for descriptor in (wake_read, wake_write):
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._stop)
         self._closing = (self._incoming, self._outgoing, wake_read, wake_write, self._selector.fileno())
         self._selector.register(self._incoming, selectors.EVENT_READ, self._read_requests)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: children.read_available(wake_read))
@@ -122,6 +125,10 @@ class Host:
                 children.enforce(running, forks=self._forks)
             if self._forks and not busy:
                 self._log_all(self._preload.go_on(self._warm.baseline))
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        """End the loop at SIGTERM: the folder is deleted, too."""
+        self._open = False
 
     def close(self) -> None:
         """End every descendant process, including those in other sessions, and delete the folder."""

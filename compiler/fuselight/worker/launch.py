@@ -40,9 +40,22 @@ def enter_as_guest():
     spec.loader.exec_module(module)
 
 
+def stop_at_interrupts():
+    # type: () -> None
+    """Have Ctrl-C end this process without a traceback until the user's program begins. `fuselight run` says it."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def main():
     # type: () -> int
     """Enter, and do what the arguments say. Returns the exit code."""
+    if sys.argv[1:2] == ["run"]:
+        stop_at_interrupts()
     if sys.version_info < (3, 10):
         version = ".".join(map(str, sys.version_info[:3]))
         sys.stderr.write("Fuselight needs Python 3.10 or newer; {} is {}\n".format(sys.executable, version))
@@ -56,6 +69,9 @@ def main():
         from fuselight.doctor.main import main as examine
 
         return examine(sys.argv[2:])
+    from fuselight.worker.process import end_with_owner
+
+    end_with_owner()  # first: to import torch takes long
     if sys.argv[1:2] in (["--child"], ["--configuration"]):
         from fuselight.worker.spawned_child import main as run_spawned
 

@@ -187,7 +187,8 @@ class Preload:
                 os.setpgid(0, 0)
                 process.die_with_parent(host)
                 signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for number in (signal.SIGCHLD, signal.SIGTERM):
+                    signal.signal(number, signal.SIG_DFL)
                 for descriptor in close:
                     os.close(descriptor)
                 _trial(names, os.path.join(directory, "trial.txt"), self._places)

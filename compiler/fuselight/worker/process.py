@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -27,6 +29,8 @@ SAMPLE_SIGNAL: int = signal.SIGURG
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE = 0.01
+_LOOK_EVERY = 1.0
+"""Seconds."""
 
 
 def flush_output() -> None:
@@ -61,6 +65,51 @@ def die_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
+
+
+def end_with_owner() -> None:
+    """End this process as soon as the one that started it is gone, until `outlive_owner`; at once if that is so.
+
+    The kernel does it on Linux, a timer elsewhere: the host has no second thread. The owner holds the other end of
+    descriptor 0, which tells whether it ended before this call.
+    """
+    owner = os.getppid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if _is_hung_up(0):
+        os._exit(0)
+    if not sys.platform.startswith("linux"):
+        watch_owner(owner)
+
+
+def watch_owner(owner: int) -> None:
+    """Look each second whether the parent is still `owner`."""
+
+    def look(_number: int, _frame: FrameType | None) -> None:
+        if os.getppid() != owner:
+            os._exit(0)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_EVERY, _LOOK_EVERY)
+
+
+def outlive_owner() -> None:
+    """Undo `end_with_owner`: from now on this process ends in order when its requests do."""
+    _prctl(_PR_SET_PDEATHSIG, 0)
+    stop_watching()
+
+
+def stop_watching() -> None:
+    """Undo `watch_owner`: user code may use the timer."""
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _is_hung_up(descriptor: int) -> bool:
+    """Whether the other end of a pipe is closed, and nothing is left to read."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
 
 
 def allow_sampling() -> None:

@@ -29,6 +29,7 @@ def main(
         warm.warm_up(forks=False)
     finally:  # also where no run can work: the host must be able to hand the job over, and hears of the exit
         data = _read_job()
+        process.stop_watching()
     if data is None:
         return 1
     from fuselight.worker.state import ChildJob, kept_folder  # noqa: PLC0415 - loads torch

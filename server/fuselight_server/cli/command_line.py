@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fuselight_server.cli.options import CommandError, suggestion
 from fuselight_server.cli.terminal import print_error, printable
 from fuselight_server.interpreters import NoInterpreterError
+from fuselight_server.interrupts import INTERRUPTED, raise_at_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,6 @@ COMMANDS = {
     "tune": "Find the fastest configuration of torch.compile for the targets in PATH, with results that are compared.",
 }
 SUMMARY = "See what torch.compile does to your model, on the line that caused it."
-INTERRUPTED = 130
-"""The exit code that a shell gives a program which Ctrl-C ended."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -77,6 +76,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         (command or parser).reject(extra)
     module = importlib.import_module(f"fuselight_server.cli.{chosen}")
     try:
+        raise_at_interrupts()
         code: int = module.execute(options)
         sys.stdout.flush()
     except (CommandError, NoInterpreterError, OSError) as error:

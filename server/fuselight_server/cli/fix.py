@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import io
-import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.owned_folders import owned_folder
 from fuselight.report import Problem
 from fuselight_server.cli.check import shared_findings
 from fuselight_server.cli.options import CommandOptions, add_command_options
@@ -102,7 +102,7 @@ async def fix(
 
     All run first, so that each fix is also verified for the targets after its own.
     """
-    with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
+    with owned_folder("fix") as folder:
         files = FixedFiles(asked, folder, writes=writes, inductor=inductor)
         checked = await report_each(options, show, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff())

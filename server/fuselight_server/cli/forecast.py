@@ -6,10 +6,10 @@ Invariant: the same run, findings and exit codes as `fuselight check`; only the 
 from __future__ import annotations
 
 import functools
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.owned_folders import owned_folder
 from fuselight_server.cli.check import add_analysis_options, analyzed
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.outcome import report_problems
@@ -47,7 +47,7 @@ def execute(options: Namespace) -> int:
     """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
     trials: Trials = {}
     if options.verify:
-        with tempfile.TemporaryDirectory(prefix="fuselight-forecast-", ignore_cleanup_errors=True) as folder:
+        with owned_folder("forecast") as folder:
             outcome = analyzed(options, functools.partial(_tried, trials, folder))
     else:
         outcome = analyzed(options)

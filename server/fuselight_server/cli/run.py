@@ -12,17 +12,19 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fuselight
+from fuselight.owned_folders import owned_folder
 from fuselight_server.cli.options import CommandError, add_python_option
 from fuselight_server.cli.terminal import print_error, print_untested, standard_error
 from fuselight_server.interpreters import choose
+from fuselight_server.interrupts import INTERRUPTED
 from fuselight_server.store import Store, project_root, read_report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from fuselight.report import Report
@@ -52,12 +54,12 @@ def execute(options: argparse.Namespace) -> int:
     script = options.program[0]
     root = project_root(Path.cwd() if options.is_module else Path(script))
     choice = choose(options.python, root, os.environ)
-    with tempfile.TemporaryDirectory(prefix="fuselight-") as folder:
+    with owned_folder("run") as folder:
         report_path = Path(folder) / "report.json"
         launcher = Path(fuselight.__file__).resolve().parent / "worker" / "launch.py"
         recorder = [str(launcher), "run", "--report", str(report_path), "--root", str(root), "--"]
         module = ["-m"] if options.is_module else []
-        code = _run_program([choice.executable, *recorder, *module, *options.program])
+        code, is_interrupted = _run_program([choice.executable, *recorder, *module, *options.program])
         report = read_report(report_path)
     if report is not None:
         try:
@@ -65,6 +67,8 @@ def execute(options: argparse.Namespace) -> int:
         except OSError as error:
             print_error(f"the report could not be kept in {root}: {error}")
         _show(report)
+    elif is_interrupted and code in {INTERRUPTED, -signal.SIGINT}:
+        print_error("stopped")
     elif code == -_SIGKILL:
         print_error(
             "the program was killed (SIGKILL), which is what happens when memory runs out. "
@@ -78,14 +82,20 @@ def execute(options: argparse.Namespace) -> int:
 _SIGKILL = getattr(signal, "SIGKILL", 9)
 
 
-def _run_program(command: list[str]) -> int:
-    """Run it with our own descriptors and pass signals on. Returns its code; negative is the signal that ended it.
+def _run_program(command: list[str]) -> tuple[int, bool]:
+    """Run it with our own descriptors and pass signals on.
 
-    Ctrl-C reaches the program from the terminal itself, so we only have to survive it.
+    Returns its code, where negative is the signal that ended it, and whether Ctrl-C was pressed. Ctrl-C reaches the
+    program from the terminal itself, so we only have to survive it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The child must not inherit an ignored SIGINT: it would never see Ctrl-C.
-    process = subprocess.Popen(command, preexec_fn=_default_interrupt if os.name == "posix" else None)  # noqa: S603, PLW1509 - the user's own program; one thread here
+    interrupts: list[int] = []
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with (
+        _blocked_interrupts()
+    ):  # launch.py unblocks them: until then Python's own start would print a traceback
+        if not is_ignored:
+            signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+        process = subprocess.Popen(command)  # noqa: S603 - the user's own program
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         process.send_signal(number)
@@ -93,11 +103,22 @@ def _run_program(command: list[str]) -> int:
     for name in _FORWARDED:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), pass_on)
-    return process.wait()
+    code = process.wait()
+    if not is_ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return code, bool(interrupts)
 
 
-def _default_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+@contextlib.contextmanager
+def _blocked_interrupts() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _show(report: Report) -> None:

@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import dataclasses
 import signal
-import tempfile
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.configurations import MODES, ConfigurationError, names_in
+from fuselight.owned_folders import owned_folder
 from fuselight.protocol import TunePlan
 from fuselight.report import Numerics
 from fuselight_server.cli.fix import FixedFiles
@@ -253,7 +253,7 @@ class Searches:
         self, target_run: TargetRun, outcome: CheckOutcome
     ) -> tuple[dict[str, str], tuple[str, ...]]:
         """Texts with the fixes that pass in a part of the budget, and the titles of these fixes."""
-        with tempfile.TemporaryDirectory(prefix="fuselight-tune-", ignore_cleanup_errors=True) as folder:
+        with owned_folder("tune") as folder:
             files = FixedFiles(FixOptions(), folder, writes=False)
 
             async def fix() -> None:

@@ -15,12 +15,12 @@ import functools
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
+from fuselight.owned_folders import new_folder, owned_folder
 from fuselight_server.files import disk_text
 from fuselight_server.fixes import FixClass
 from fuselight_server.fixes.fixer import Fixer, FixOptions
@@ -378,7 +378,7 @@ class FixSession:
         if self._fixer is not None:
             self._fixer[1].forget_results()
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="fuselight-fix-")
+            self._folder = new_folder("fix")
         others = self._others((result,), (result.key.path, *result.report.files))
         fixer = self._new_fixer(TextSnapshot.of(self._state, (result, *others)), self._folder)
         self._add(others, fixer)
@@ -423,7 +423,7 @@ class FixSession:
             results = [one for one in self._current_results(path) if one.key.path == path]
             others = self._others(results, (path,))
             snapshot = TextSnapshot.of(self._state, (*results, *others))
-            with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
+            with owned_folder("fix") as folder:
                 fixer = self._new_fixer(snapshot, folder)
                 await self._fix(f"all {path}", fixer, results, others)
         after = dict(fixer.texts)

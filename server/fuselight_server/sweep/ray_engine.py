@@ -16,7 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import fuselight
+from fuselight.owned_folders import new_folder
 from fuselight.worker.remote_run import OVERTIME_SECONDS, RemoteAnswer, run_remotely
 from fuselight_server.settings import Interpreter
 from fuselight_server.sweep.engines import (
@@ -161,7 +161,7 @@ class RayEngine:
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         """Connect, with the files of the tasks. Raises EngineError."""
         ray = _import_ray()
-        self._stage = Path(tempfile.mkdtemp(prefix="fuselight-ray-"))
+        self._stage = Path(new_folder("ray"))
         self._moved = _stage_files(self._stage, list(roots_of(tasks)))
         local = {} if self._address else {"num_cpus": self._nodes[0].cpus, "num_gpus": self._nodes[0].gpus}
         if not self._address:

@@ -7,7 +7,6 @@ only timing.
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -30,6 +29,7 @@ from fuselight.measure.profile.recording import (
     read_trace,
     read_windows,
 )
+from fuselight.owned_folders import owned_folder
 from fuselight.report import Stack
 from fuselight.torch_api.measurement import MarkedOperators, marks_compiled_calls
 
@@ -132,7 +132,7 @@ def _profiled(
             timing.wait(device)
     finally:
         profiler.stop()
-    with tempfile.TemporaryDirectory(prefix="fuselight-profile-") as folder:
+    with owned_folder("profile") as folder:
         path = Path(folder, "trace.json")  # the one format that is complete in all versions
         profiler.export_chrome_trace(str(path))
         return path.read_text(encoding="utf-8", errors="replace")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -156,8 +157,9 @@ async def report_each(
             worker = StartedWorker(options, sample_after=sample_after)
         except NoInterpreterError as error:  # which matters only if there is something to run
             problem = error
+    is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
-        outcome.readings = await asyncio.to_thread(readings_of, texts)
+        outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
         jobs = planned_jobs(outcome.readings, outcome, options, default_sizes=default_sizes)
         if jobs and problem is not None:
             raise problem
@@ -171,6 +173,7 @@ async def report_each(
             if after_all is not None:
                 await after_all(outcome)
     finally:
+        is_over.set()
         if worker is not None:
             await worker.close()
     return outcome
@@ -200,11 +203,13 @@ def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
     return texts
 
 
-def readings_of(texts: dict[str, str]) -> dict[str, Reading]:
-    """What static reading knows of each text."""
-    from fuselight_server.static.document import read_source  # noqa: PLC0415 - while the worker starts
+def readings_of(
+    texts: dict[str, str], names: Iterable[str] = (), stop: Callable[[], bool] = lambda: False
+) -> dict[str, Reading]:
+    """What static reading knows of each text; `stop` ends it early."""
+    from fuselight_server.static.document import read_sources  # noqa: PLC0415 - while the worker starts
 
-    return {path: read_source(path, text) for path, text in texts.items()}
+    return read_sources(texts, names, stop)
 
 
 def planned_jobs(

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 from fuselight_server.finding import Span
 from fuselight_server.static.file_reader import ReadingCache, read_lines
 from fuselight_server.static.reading import Reading
+from fuselight_server.static.syntax import may_not_parse
+from fuselight_server.static.targets import PROVIDER
 from fuselight_server.static.text_changes import Change, Position, moved
 from fuselight_server.static.text_diff import replacements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fuselight.protocol import DirectiveLine
     from fuselight_server.static.reading import StaticTarget
@@ -32,6 +34,10 @@ _IMPORT = re.compile(rb"(?:import|from)\b")
 _LONE_CR = re.compile(r"\r(?!\n)")
 _UNMOVED = Change((1, 0), (1, 0), (1, 0), start_at_line_end=False, adds_line_first=False)
 """A change of the text that moves nothing: other line ends."""
+_WORDS_OF_TARGETS = frozenset({"compile", "fuselight", PROVIDER})
+"""A text without any of them compiles nothing, and has no directive, no ignore and no example inputs."""
+_MAIN = "__main__"
+"""The name of a file's own block, which is no target of its text."""
 
 
 def _shifted(good: Reading, changes: Iterable[Change]) -> Reading:
@@ -286,6 +292,34 @@ def _from(origin: Position, place: Place) -> Position:
 def read_source(path: str, text: str) -> Reading:
     """Read `text` at once, for the command line."""
     return read_lines(path, lines_of(text), ReadingCache())
+
+
+def read_sources(
+    texts: Mapping[str, str], names: Iterable[str] = (), stop: Callable[[], bool] = lambda: False
+) -> dict[str, Reading]:
+    """Read every text, by its path. One that cannot have a target is only searched for syntax errors.
+
+    `names`: targets that the user named. `stop` is asked after each file whether the rest is still wanted.
+    """
+    wanted = tuple(names)
+    words = {name.rpartition(".")[2] for name in wanted} | _WORDS_OF_TARGETS
+    readings: dict[str, Reading] = {}
+    skipped: list[str] = []
+    for path, text in texts.items():
+        if stop():
+            return readings
+        if any(word in text for word in words) or may_not_parse(_encoded(text)):
+            readings[path] = read_source(path, text)
+        else:
+            readings[path] = Reading(path)
+            skipped.append(path)
+    known = {_MAIN, *(target.name for reading in readings.values() for target in reading.targets)}
+    if not known.issuperset(wanted):  # a similar name may be in the others
+        for path in skipped:
+            if stop():
+                break
+            readings[path] = read_source(path, texts[path])
+    return readings
 
 
 def lines_of(text: str) -> list[bytes]:

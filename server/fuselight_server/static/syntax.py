@@ -60,6 +60,7 @@ _VALUES = frozenset(
     {"call", "conditional_expression", "parenthesized_expression", "await", "named_expression"}
 )
 
+_BLOCKS = Query(_PYTHON, "(block) @block")
 _IMPORTS = Query(_PYTHON, "[(import_statement) (import_from_statement)] @import")
 _COMMENTS = Query(_PYTHON, "(comment) @comment")
 _EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
@@ -95,6 +96,13 @@ def read_chunk(data: bytes) -> Facts:
         main_row=next((child.start_point[0] for child in root.children if _is_main(child)), None),
         error=_error(data, root) if root.has_error or found["block"] else None,
     )
+
+
+def may_not_parse(data: bytes) -> bool:
+    """Whether Python may reject `data`: quick, and never False for a text with an error that `read_chunk` reports."""
+    root = _parse(data).root_node
+    blocks = QueryCursor(_BLOCKS).captures(root).get("block", ())
+    return root.has_error or any(node.named_child_count == 0 for node in blocks)
 
 
 def inside_string(data: bytes, byte: int) -> bool:

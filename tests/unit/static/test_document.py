@@ -10,9 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fuselight_server.runs.planning import RunOptions, default_runs
 from fuselight_server.static import file_reader
-from fuselight_server.static.document import SourceDocument, read_source
+from fuselight_server.static.document import SourceDocument, read_source, read_sources
 from fuselight_server.static.facts import Facts
+from fuselight_server.static.reading import Reading
 from fuselight_server.static.syntax import read_chunk
 
 PARTS = [
@@ -239,3 +241,57 @@ def test_restoring_the_text_moves_lines_below_back() -> None:
     (change,) = document.become(text)
     assert change.start[0] == 2
     assert change.end[0] - change.new_end[0] == 3
+
+
+PLAIN = {
+    "plain": "import os\n\nclass Net:\n    def forward(self, x):\n        return x\n",
+    "module": "from torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n",
+    "main": "def run(): ...\n\nif __name__ == '__main__':\n    run()\n",
+    "empty": "",
+    "no end": "def run(x):\n    return (x",
+    "no body": "def run(x):\n\nvalue = 1\n",
+    "old print": "print 'text'\n",
+    "stray": "x = = 1\ndef run():\n    pass\n",
+    "open string": "text = '''abc\ndef run():\n    pass\n",
+}
+"""Texts that can have no target, some of which Python rejects."""
+MARKED = {
+    "compiled": "import torch\n\n@torch.compile\ndef run(x):\n    return x\n",
+    "directive": "# fuselight: run(f32[2])\ndef run(x):\n    return x\n",
+    "inputs": "from torch import nn\n\nclass Net(nn.Module): ...\n\ndef example_inputs():\n    return 1\n",
+    "ignore": "x = 1  # fuselight: ignore[FL101]\n",
+}
+
+
+def test_many_files_are_read_as_each_alone_as_far_as_a_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {**PLAIN, **MARKED}
+    alone = {path: read_source(path, text) for path, text in texts.items()}
+    whole: list[str] = []
+
+    def read(path: str, text: str) -> Reading:
+        whole.append(path)
+        return read_source(path, text)
+
+    monkeypatch.setattr("fuselight_server.static.document.read_source", read)
+    readings = read_sources(texts)
+    assert list(readings) == list(texts)
+    assert not {"plain", "module", "main", "empty"} & set(whole)
+    for path, reading in readings.items():
+        one = alone[path]
+        assert reading.syntax_error == one.syntax_error, path
+        assert default_runs(reading, RunOptions(())) == default_runs(one, RunOptions(())), path
+        assert (reading.ignores, reading.directive_problems) == (one.ignores, one.directive_problems)
+    assert {path for path in PLAIN if readings[path].syntax_error} == {
+        *("no end", "no body", "stray", "open string")
+    }
+
+
+def test_a_target_that_the_user_names_is_found_in_any_file_and_so_is_a_similar_one() -> None:
+    assert [one.name for one in read_sources(PLAIN, ["Net"])["module"].targets] == ["Net"]
+    assert read_sources(PLAIN, ["__main__"])["main"].main_line == 3
+    assert not read_sources(PLAIN, ["__main__"])["module"].targets
+    assert read_sources(PLAIN, ["Nett"]) == {path: read_source(path, text) for path, text in PLAIN.items()}
+
+
+def test_a_read_of_many_files_can_be_ended() -> None:
+    assert read_sources(MARKED, stop=lambda: True) == {}

@@ -9,11 +9,13 @@ virtual half made elsewhere. Invariant: each half of a model is a process of its
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.kernel_text import Comparison, GraphText, compare
+from fuselight.worker import process
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 420
@@ -48,13 +51,16 @@ def main() -> int:
             for name in names
             for half in asked.halves
         ]
-        for half, name, job in jobs:
-            halves[half][name] = job.result()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    made = _made()
-    for half in asked.halves:
-        text = json.dumps({"made": made, "models": halves[half]})
-        (asked.out / f"{half}.json.gz").write_bytes(gzip.compress(text.encode()))
+        try:
+            for half, name, job in jobs:
+                halves[half][name] = job.result()
+        except BaseException:
+            for *_, job in jobs:
+                job.cancel()
+            raise
+        finally:  # also what was measured before an error or Ctrl-C
+            made = _made()
+            _write(asked.out, made, {half: halves[half] for half in asked.halves})
     if not halves["real"] or not halves["virtual"]:
         for half in asked.halves:
             for name in names:
@@ -71,6 +77,13 @@ def main() -> int:
                     )
         return 0
     return _report(asked.out, made, names, halves)
+
+
+def _write(folder: Path, made: Mapping[str, Any], halves: Mapping[str, Mapping[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for half, models in halves.items():
+        text = json.dumps({"made": made, "models": models})
+        (folder / f"{half}.json.gz").write_bytes(gzip.compress(text.encode()))
 
 
 def _asked() -> argparse.Namespace:
@@ -105,7 +118,7 @@ def _half(half: str, name: str, asked: argparse.Namespace, until: float | None) 
     """The answer of benchmarks.gpu.half; after `until` none is started."""
     if until is not None and time.monotonic() > until:
         return NOT_RUN
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         out = Path(folder) / "out.json"
         environment = {
             **os.environ,
@@ -130,23 +143,46 @@ def _half(half: str, name: str, asked: argparse.Namespace, until: float | None) 
             asked.cases,
         ]
         command += ["--keep"] if asked.keep else []
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT,
-                check=False,
-            )
-            why = f"ended with {done.returncode}: {done.stderr[-2000:]}"
-        except subprocess.TimeoutExpired:
-            why = f"not done after {TIMEOUT} s"
-        if out.exists():
-            found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-            return found
-        return {"all": {"graphs": [], "failure": why, "seconds": 0}}
+        why = run_with_limit(command, environment, TIMEOUT)
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        if why or not found:
+            found["rest" if found else "all"] = {"graphs": [], "failure": why or "no answer", "seconds": 0}
+        return found
+
+
+def run_with_limit(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> str:
+    """Run a command, and end it and every process below it at the limit.
+
+    Returns why it gave no complete answer, empty if it did.
+    """
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        ) as half:
+            try:
+                code = half.wait(seconds)
+            except BaseException as error:
+                _end_tree(half.pid)  # its compile workers, too: they write into the folder
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                return f"not done after {seconds:g} s"
+        errors.seek(0)
+        return f"ended with {code}: {errors.read()[-2000:]}" if code else ""
+
+
+def _end_tree(pid: int) -> None:
+    """Kill a process that is not collected yet, its group, and all below it."""
+    below = process.descendants(pid)
+    process.kill_group(pid)
+    for one in below[1:]:
+        with contextlib.suppress(OSError):
+            os.kill(one, signal.SIGKILL)
 
 
 def _report(

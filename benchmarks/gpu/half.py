@@ -58,7 +58,11 @@ def main() -> int:
             texts, failure = [], f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
         answer[name] = _answer(texts, failure, keep=asked.keep)
         answer[name]["seconds"] = round(time.perf_counter() - started, 2)
-    asked.out.write_text(json.dumps(answer), encoding="utf-8")
+        unfinished = asked.out.with_suffix(
+            ".new"
+        )  # a half that is ended at its limit has written its last case
+        unfinished.write_text(json.dumps(answer), encoding="utf-8")
+        unfinished.replace(asked.out)
     return 0
 
 

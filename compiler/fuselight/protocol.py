@@ -57,6 +57,8 @@ class InputsPlan:
     """Calls in directive notation, recorded by the last `fuselight run`."""
     main_line: int | None = None
     """Line of the file's `if __name__ == "__main__":`; None if there is none, or it must not run."""
+    is_script: bool = False
+    """Whether `main_line` is that of a statement of the file itself, which has no `__main__` block: it runs whole."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,18 @@ def every_value_is_new(x, name):  # warning: [FL102] "recompile limit"
     return x + 1 if name == "a" else x - 1  # warning: [FL201] "name was 'a', now 'b'"
 
 
+LINES = iter(open(__file__))
+
+
+# fuselight: cannot_be_resumed(f32[4])
+def cannot_be_resumed(x):
+    # warning: [FL101] "the rest of `cannot_be_resumed`, from line"
+    y = x.sin() + 1
+    for line in LINES:  # warning: [GB0811] "graph break: this object cannot be iterated while tracing"
+        y = y + len(line)
+    return y.cos()
+
+
 # fuselight: works_in_its_second_call(f32[4], False)
 # fuselight: works_in_its_second_call(f32[4], True)
 def works_in_its_second_call(x, much):  # hint: [FL106] "torch does not trace it again"

@@ -7,6 +7,7 @@ per frame and cause, which names the user's function, never a resume function.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -19,6 +20,7 @@ from fuselight.torch_api import errors, frames, settings, targets
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"
 _EMPTY = "No ops traced for the FX graph"
+_NO_RESUME = "Encountered graph break that we cannot resume from"
 _REPORTED_ELSEWHERE = (
     "no tensor-related objects found in frame",
     "an error was suppressed during compilation",
@@ -54,7 +56,16 @@ def read_break(
         frame_function=stacks.qualified_name(code),
         frame_line=frames.original_code(code).co_firstlineno,
         call=call,
+        rest_from=frames.checkpoint_line(translator) if reason.startswith(_NO_RESUME) else None,
     )
+
+
+def rest_skipped(found: Break, code: CodeType, caller: Stack) -> NotCompiled:
+    """What follows a graph break after which torch cannot resume the function."""
+    refusal = refused(
+        NotCompiledKind.SKIPPED, code, found.reason, caller, found.call, found.stack, found.ids[0]
+    )
+    return replace(refusal, rest_from=found.rest_from)
 
 
 def gb_id(link: torch_texts.Reason) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -344,6 +345,8 @@ class Recorder:
     def graph_break(self, translator: Any, reason: str, error: Any) -> None:
         """Dynamo handles a graph break."""
         run = self._running[-1] if self._running else None
+        if run is not None and stacks.is_ours(run.code.co_filename):
+            return
         found = eager_frames.read_break(
             translator,
             reason,
@@ -352,7 +355,10 @@ class Recorder:
             above=run.caller if run else (),
             call=self._call,
         )
+        found = replace(found, in_thread=_is_in_thread())
         self._breaks.append(replace(found, frame_function=run.callee.function) if run else found)
+        if found.rest_from is not None and run is not None:
+            self._refuse(self._as_known(eager_frames.rest_skipped(found, run.code, run.caller), run.code))
 
     def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
         """A graph goes to the backend."""
@@ -369,6 +375,8 @@ class Recorder:
 
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
         """No cache entry matches, so Dynamo compiles the frame again."""
+        if stacks.is_ours(frame.f_code.co_filename):
+            return
         run = self._running[-1] if self._running else None
         callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
         self._recompiles.append(
@@ -402,12 +410,16 @@ class Recorder:
         """A frame continues in eager mode because of an exception that Dynamo catches."""
         if eager_frames.is_limit(error):
             return  # `limit_checked` reports it, with the reasons
+        if stacks.is_ours(code.co_filename):
+            return
         self._mark_skipping_break(code)
         found = eager_frames.fell_back(error, code, caller=self._caller(code), call=self._call)
         self._refuse(self._as_known(found, code))
 
     def frame_without_tensors(self, code: CodeType) -> None:
         """A frame has nothing to compile."""
+        if stacks.resumes_at(code) is not None:
+            return  # the rest of a function after a graph break, whose arguments are what it had left
         if stacks.is_user_code(code.co_filename, self._roots):
             reason = "no argument and no global that it uses holds a tensor"
             self._refuse(
@@ -448,7 +460,7 @@ class Recorder:
             self._refuse(found)
 
     def _refuse(self, found: NotCompiled) -> None:
-        self._not_compiled.setdefault(found)
+        self._not_compiled.setdefault(replace(found, in_thread=_is_in_thread()))
 
     def _as_known(self, found: NotCompiled, code: CodeType) -> NotCompiled:
         """The refusal, with the function name that the user knows."""
@@ -488,6 +500,10 @@ class Recorder:
                 )
             )
         return index
+
+
+def _is_in_thread() -> bool:
+    return threading.current_thread() is not threading.main_thread()
 
 
 def _caller() -> FrameType:

@@ -70,6 +70,7 @@ from fuselight.report.measured import Work as Work
 from fuselight.report.place import Location as Location
 from fuselight.report.place import Stack as Stack
 from fuselight.report.place import innermost_user_frame as innermost_user_frame
+from fuselight.report.place import is_pythons_own as is_pythons_own
 from fuselight.report.place import is_user_file as is_user_file
 from fuselight.report.resources import Assembled as Assembled
 from fuselight.report.resources import LaunchConfig as LaunchConfig
@@ -153,6 +154,8 @@ class Rung(str, enum.Enum):
     ANNOTATIONS = "annotations"
     RECORDED = "recorded"
     MAIN = "main"
+    SCRIPT = "script"
+    """The file's own statements made the calls, outside of any function or `__main__` block."""
     PROGRAM = "program"
     """The program made the calls itself: `fuselight run`."""
 

@@ -151,6 +151,10 @@ class Break:
     """Whether the whole frame runs in eager mode because of this break."""
     operators: int | None = None
     """Operators traced into the frame's graph before it broke; they run in eager mode if the frame was skipped."""
+    rest_from: int | None = None
+    """The line of the frame from which on it runs in eager mode, because torch cannot resume it after this break."""
+    in_thread: bool = False
+    """Whether another thread than the main one compiled."""
 
 
 class GuardCause(str, enum.Enum):
@@ -269,3 +273,7 @@ class NotCompiled:
     call: int | None = None
     wrapper: Location | None = None
     """As `Frame.wrapper`."""
+    rest_from: int | None = None
+    """The line from which on the frame runs in eager mode; None: all of it."""
+    in_thread: bool = False
+    """As `Break.in_thread`."""

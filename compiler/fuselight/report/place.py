@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 _INSTALLED = re.compile(r"[\\/](?:(?:site|dist)-packages|lib(?:64)?[\\/]python\d[\d.]*)[\\/]")
 """Folders of installed packages and of the standard library: a workspace often contains its own environment."""
+_STANDARD_LIBRARY = re.compile(
+    r"[\\/](?:lib(?:64)?[\\/]python\d[\d.]*|Python\d+[\\/][Ll]ib)[\\/](?!(?:site|dist)-packages[\\/])"
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ def is_user_file(path: str, roots: Sequence[str]) -> bool:
     Both processes apply this one rule. Where a root is itself inside `site-packages`, its files are the user's.
     """
     return _is_user_file(path, tuple(roots))
+
+
+def is_pythons_own(path: str) -> bool:
+    """Whether `path` is a file of the standard library, of whichever Python."""
+    return path.startswith("<frozen") or _STANDARD_LIBRARY.search(path) is not None
 
 
 def innermost_user_frame(stack: Stack, roots: Sequence[str]) -> Location | None:

@@ -74,6 +74,12 @@ def root_code(translator: Any) -> CodeType:
     return code
 
 
+def checkpoint_line(translator: Any) -> int | None:
+    """The line of the last place at which a translator's frame can be resumed; None where it has none."""
+    line = getattr(getattr(translator, "current_speculation", None), "lineno", None)
+    return line if isinstance(line, int) else None
+
+
 def original_code(code: CodeType) -> CodeType:
     """The user's code object for that of a resume function; itself for any other."""
     module = importlib.import_module("torch._dynamo.resume_execution")

@@ -175,24 +175,41 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             device = "cpu" if state.sources.redirect else None
             ladder = rungs.Ladder(request.target, request.inputs, names, device)
             answered, reasons = ladder.climb()
-        climb: Climb = functools.partial(_climb_again, ladder)
-        if answered is None and request.inputs.main_line is not None:
-            if strategy.runs_main:
-                _run_main(state)
-                return
-            climb = functools.partial(_first_call_of_main, state)
-            try:
-                answered, names = climb(), vars(sys.modules["__main__"])
-            except rungs.Silent as why:
-                reasons.append(str(why))
-        if answered is not None:
-            state.rung, state.inputs_line = answered.rung, answered.line
-            changed = functools.partial(with_changes, changes=request.changes, names=names)
-            strategy.use(state, changed(answered), lambda: changed(climb()), names)
-        else:
-            state.failures.append(
-                run_failures.no_inputs(request.target, reasons, rungs.example_call(request.target, names))
-            )
+        _use_inputs(state, strategy, _Climbed(ladder, answered, reasons, names))
+
+
+@dataclass(frozen=True)
+class _Climbed:
+    """What the ladder of inputs gave for a target."""
+
+    ladder: rungs.Ladder
+    answered: Answered | None
+    reasons: list[str]
+    names: Mapping[str, Any]
+
+
+def _use_inputs(state: RunState, strategy: RunStrategy, climbed: _Climbed) -> None:
+    """Pass the inputs to the job: those of the ladder, else those of the file's program."""
+    request, answered, names = state.job.request, climbed.answered, climbed.names
+    climb: Climb = functools.partial(_climb_again, climbed.ladder)
+    if answered is None and request.inputs.main_line is not None:
+        if strategy.runs_main:
+            _run_main(state)
+            return
+        climb = functools.partial(_first_call_of_main, state)
+        try:
+            answered, names = climb(), vars(sys.modules["__main__"])
+        except rungs.Silent as why:
+            climbed.reasons.append(str(why))
+    if answered is not None:
+        state.rung, state.inputs_line = answered.rung, answered.line
+        changed = functools.partial(with_changes, changes=request.changes, names=names)
+        strategy.use(state, changed(answered), lambda: changed(climb()), names)
+    elif strategy.runs_main and state.recorder.parts().compiles:
+        state.rung, state.inputs_line = Rung.SCRIPT, request.target.line  # the import has made the calls
+    else:
+        example = rungs.example_call(request.target, names)
+        state.failures.append(run_failures.no_inputs(request.target, climbed.reasons, example))
 
 
 @contextlib.contextmanager
@@ -218,7 +235,8 @@ def _climb_again(ladder: rungs.Ladder) -> Answered:
 
 def _run_main(state: RunState) -> None:
     """Run the whole `__main__` block, and record the calls that it compiles for runs without it."""
-    state.rung, state.inputs_line = Rung.MAIN, state.job.request.inputs.main_line
+    plan = state.job.request.inputs
+    state.rung, state.inputs_line = Rung.SCRIPT if plan.is_script else Rung.MAIN, plan.main_line
     state.constructors = ConstructorCalls(state.job.request.roots)
     state.constructors.listen()
     with _main_step(state):

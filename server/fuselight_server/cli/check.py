@@ -148,8 +148,14 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOL
             if (one.span.path, one.span.line, one.code) not in known
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
-    kept = apply_ignores(_without_repeats(found), readings)
+    kept = apply_ignores(_without_served(_without_repeats(found), outcome.reports), readings)
     outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
+
+
+def _without_served(found: Iterable[Finding], reports: Iterable[Report]) -> list[Finding]:
+    """Leave out that a target has no inputs where the program of another file has called it."""
+    called = {(one.location.path, one.location.line) for report in reports for one in report.frames}
+    return [one for one in found if one.code != "FL502" or (one.span.path, one.span.line) not in called]
 
 
 def _without_repeats(found: Iterable[Finding]) -> list[Finding]:

@@ -44,6 +44,8 @@ class CheckOutcome:
     """Findings that the baseline knows, left out of `findings`."""
     readings: dict[str, Reading] = field(default_factory=dict)
     """The files that were read, for their ignore comments."""
+    uncalled: list[str] = field(default_factory=list)
+    """If there was no target: where the files compile without a call that can be run."""
 
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""
@@ -93,7 +95,8 @@ def report_problems(outcome: CheckOutcome, verb: str, *, is_empty: bool = False)
     for problem in outcome.problems:
         print_error(f"cannot {verb} {problem.what}: {problem.why}")
     if is_empty and not outcome.problems:
-        print_error(NO_TARGET)
+        for why in outcome.uncalled or [NO_TARGET]:
+            print_error(why)
 
 
 def shown_link(link: str) -> str:

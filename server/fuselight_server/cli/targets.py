@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fuselight.protocol import Refused, RunRequest
     from fuselight.report import Report
     from fuselight_server.cli.options import CommandOptions
+    from fuselight_server.cli.programs import Programs
     from fuselight_server.settings import Interpreter
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_client.client import Worker
@@ -160,9 +161,14 @@ async def report_each(
     is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
         outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
-        jobs = planned_jobs(outcome.readings, outcome, options, default_sizes=default_sizes)
+        from fuselight_server.cli.programs import Programs  # noqa: PLC0415 - while the worker starts
+
+        programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
+        jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
         if jobs and problem is not None:
             raise problem
+        if jobs and worker is None:  # what is compiled is in a file that these import
+            worker = StartedWorker(options, sample_after=sample_after)
         if jobs and worker is not None:
             show(f"starting {worker.choice.executable} ({worker.choice.why})")
             for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
@@ -216,11 +222,13 @@ def planned_jobs(
     readings: dict[str, Reading],
     outcome: CheckOutcome,
     options: CommandOptions,
+    programs: Programs | None = None,
     *,
     default_sizes: dict[str, int] | None = None,
 ) -> list[Job]:
     """Every run of every file; one that does not parse and a named target that does not exist are problems."""
     jobs: list[Job] = []
+    idle: list[Reading] = []
     stores: dict[Path, Report | None] = {}
     targets = options.targets
     for path, reading in readings.items():
@@ -238,7 +246,13 @@ def planned_jobs(
             recorded=recorded_calls(stores[root], path),
         )
         planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
+        if not planned and not targets and programs is not None:
+            program = programs.run_of(reading, run_options.roots)
+            planned = (program,) if program is not None else ()
+            idle += [reading] if program is None else []
         jobs += [(one, run_options) for one in planned]
+    if programs is not None and not jobs:
+        outcome.uncalled = programs.uncalled(idle)
     known = {one.name for reading in readings.values() for one in reading.targets}
     known |= {one.target.name or "__main__" for one, _ in jobs}
     for name in targets:

@@ -316,6 +316,7 @@ def inputs_words(inputs: Inputs) -> str:
         Rung.ANNOTATIONS: "inputs from its annotations",
         Rung.RECORDED: "inputs recorded by fuselight run",
         Rung.MAIN: "inputs from the __main__ block",
+        Rung.SCRIPT: "inputs from the file itself",
         Rung.PROGRAM: "inputs from fuselight run",
     }[inputs.rung]
     if words == "inputs":

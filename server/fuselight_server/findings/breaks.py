@@ -17,6 +17,7 @@ from fuselight_server.finding import Related, Severity, Span
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import is_machinery, span_of, trail
 from fuselight_server.findings.text import paragraphs, place, plain, sentence
+from fuselight_server.findings.thread_settings import for_thread
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR else None,
         cost=_costs(context, [item[0] for item in group]),
-        hints=hints,
+        hints=for_thread(context, hints, in_thread=one.in_thread),
         call=one.call,
         related=_related(context, one, home),
         cause=cause,
@@ -219,6 +220,10 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
         yield f"{part} of {name} runs in eager mode, not only this line"
         if one.operators:
             yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
+        return
+    if one.rest_from is not None:
+        where = f"the rest of {name}, from line {one.rest_from} on,"
+        yield f"{where} runs in eager mode: torch cannot resume it after this break"
         return
     yield from _split(context, one, name)
     yield "this line runs in eager mode, and no kernel is fused across it"

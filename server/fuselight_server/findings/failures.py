@@ -135,7 +135,7 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
 def _without_gradients(context: Context, failure: Failure) -> bool:
     """Whether Fuselight made the call as inference, which is what it does where nobody asks for more."""
     inputs = context.report.inputs
-    if inputs is None or inputs.rung in {Rung.MAIN, Rung.PROGRAM}:
+    if inputs is None or inputs.rung in {Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM}:
         return False
     made = next((one.text for one in inputs.calls if one.index == failure.call), "")
     return not any(option in made for option in ("train=True", "no_grad=False"))

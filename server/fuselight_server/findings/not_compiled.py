@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind as Kind
+from fuselight.report import is_pythons_own
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.breaks import ASKED_FOR
@@ -16,6 +17,8 @@ from fuselight_server.findings.guard_causes import advice
 from fuselight_server.findings.recompilations import difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words, nearest
 from fuselight_server.findings.text import place, plain, sentence
+from fuselight_server.findings.thread_settings import for_thread
+from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +47,8 @@ _TITLES = {
     Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch fell back to eager mode",
     Kind.NO_TENSORS: "nothing to compile in `{}`: its first call ran no tensor operators",
 }
+
+_REST = "the rest of `{}`, from line {} on, is not compiled: torch cannot resume it after a graph break"
 
 _HINTS = {
     Kind.SKIPPED: "Remove the cause, or move the parts that can be compiled to a separate function",
@@ -78,7 +83,11 @@ def _is_worth_telling(context: Context, one: NotCompiled) -> bool:
     a finding of its own; the library frames have none.
     """
     if one.kind is Kind.NO_TENSORS:
-        return not _called_from_eager(context, one) and not _has_graph(context, one)
+        return not (
+            _called_from_eager(context, one) or _has_graph(context, one) or _calls_compiled(context, one)
+        )
+    if one.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(one.location.path):
+        return False  # nobody can act on it, and nobody asked to compile it
     if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(one.location.path):
         return True
     return not _called_from_eager(context, one)
@@ -119,15 +128,10 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     # A resumption of it was skipped, after a part of it was compiled.
     partly = one.kind is Kind.SKIPPED and _has_graph(context, one)
     title = _TITLES[one.kind].format(name)
-    if partly:
+    if one.rest_from is not None:
+        title = _REST.format(name, one.rest_from)
+    elif partly:
         title = f"the rest of {title}"
-    cost = ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
-    if partly and one.stack:
-        cost = (f"the part with line {one.stack[-1].line} runs in eager mode",)
-    if one.kind is Kind.DISABLED and _calls_compiled(context, one):
-        cost = ("its own lines run in eager mode; functions that it calls are compiled",)
-    if one.kind in _LIMITS:
-        cost = ("later calls that match no compiled version run in eager mode, without a warning",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
     related += [
         item
@@ -145,13 +149,35 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         else "",
         at=home,
         severity=Severity.INFORMATION if asked_for else None,
-        cost=cost,
-        hints=_hints(context, one, stopped),
+        cost=_cost(context, one, name, partly=partly),
+        hints=for_thread(context, _hints(context, one, stopped), in_thread=one.in_thread),
         call=one.call,
         related=tuple(related),
         count=len(group),
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
     )
+
+
+def _cost(context: Context, one: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
+    if one.kind in _LIMITS:
+        return ("later calls that match no compiled version run in eager mode, without a warning",)
+    if one.kind is Kind.DISABLED and _calls_compiled(context, one):
+        return ("its own lines run in eager mode; functions that it calls are compiled",)
+    if one.rest_from is not None:
+        return (_compiled_before(context, one), f"`{name}` runs in eager mode from line {one.rest_from} on")
+    if partly and one.stack:
+        return (f"the part with line {one.stack[-1].line} runs in eager mode",)
+    return ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
+
+
+def _compiled_before(context: Context, one: NotCompiled) -> str:
+    """What torch compiled of a function before the line from which on it runs in eager mode."""
+    sizes = [
+        item.graph.operators if item.graph is not None else 0
+        for item in context.compiles_of(one.function, one.location)
+        if item.call == one.call
+    ]
+    return f"its graph ends there, after {format_count(max(sizes, default=0), 'operator')}"
 
 
 def _stopped(context: Context, one: NotCompiled) -> Recompile | None:

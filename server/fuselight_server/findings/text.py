@@ -108,6 +108,7 @@ def _rung(rung: Rung, line: int | None) -> str:
         Rung.ANNOTATIONS: "shape annotations",
         Rung.RECORDED: "recorded by fuselight run",
         Rung.MAIN: "__main__ block",
+        Rung.SCRIPT: "calls of the file itself",
         Rung.PROGRAM: "fuselight run",
     }[rung]
     dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS}

@@ -145,6 +145,14 @@ def main_run(reading: Reading) -> PlannedRun:
     )
 
 
+def script_run(reading: Reading, line: int) -> PlannedRun:
+    """The run of a file whose own statements, from `line` on, are the program: it has no `__main__` block."""
+    return PlannedRun(
+        Target(path=reading.path, name="", kind="main", line=line, compiled=True),
+        InputsPlan(main_line=line, is_script=True, dummy_inputs=False, annotations=False),
+    )
+
+
 def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
     """The same run of changed files, with the lines and directives of its target as `texts` have them."""
     from fuselight_server.static.document import read_source  # noqa: PLC0415 - the terminal needs it after its worker

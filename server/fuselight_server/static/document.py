@@ -34,10 +34,10 @@ _IMPORT = re.compile(rb"(?:import|from)\b")
 _LONE_CR = re.compile(r"\r(?!\n)")
 _UNMOVED = Change((1, 0), (1, 0), (1, 0), start_at_line_end=False, adds_line_first=False)
 """A change of the text that moves nothing: other line ends."""
-_WORDS_OF_TARGETS = frozenset({"compile", "fuselight", PROVIDER})
-"""A text without any of them compiles nothing, and has no directive, no ignore and no example inputs."""
 _MAIN = "__main__"
 """The name of a file's own block, which is no target of its text."""
+_WORDS_OF_TARGETS = frozenset({"compile", "fuselight", PROVIDER, _MAIN})
+"""A text without any of them compiles nothing, is no program, and has no directive, no ignore and no example inputs."""
 
 
 def _shifted(good: Reading, changes: Iterable[Change]) -> Reading:

@@ -42,6 +42,10 @@ class LocalImports:
 
         `folders`: where imports are looked for after the folder of the file itself.
         """
+        return {name: self._source(file).digest for name, file in self.files(path, folders).items()}
+
+    def files(self, path: str, folders: Sequence[str]) -> Mapping[str, str]:
+        """Dotted name of each module that the file imports, to its file; as in `digests`."""
         package, own = _package_of(Path(path))
         found: dict[str, str] = {}
         waiting = [package, *_absolute(self._source(path).names, package)]
@@ -55,7 +59,7 @@ class LocalImports:
                 if not file or file == path:
                     continue
                 source = self._source(file)
-                found[module] = source.digest
+                found[module] = file
                 inside = module if file.endswith(_INIT) else module.rpartition(".")[0]
                 waiting += _absolute(source.names, inside)
         return found

@@ -65,7 +65,7 @@ _IMPORTS = Query(_PYTHON, "[(import_statement) (import_from_statement)] @import"
 _COMMENTS = Query(_PYTHON, "(comment) @comment")
 _EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
 """Lines with a backslash alone. tree-sitter reads a run of them once for each line of it: long runs are blanked."""
-_COMPILE_KEYWORDS = frozenset(
+COMPILE_KEYWORDS = frozenset(
     {"fullgraph", "dynamic", "backend", "mode", "options", "disable", "name"}
     | {"recompile_limit", "isolate_recompiles", "shapes_spec", "dynamic_shapes"}
 )
@@ -292,7 +292,7 @@ def _takes_torch_keywords(arguments: Node | None) -> bool:
     """Whether a call could be `nn.Module.compile`: no value by position, no keyword but torch.compile's."""
     for child in arguments.named_children if arguments else ():
         name = child.child_by_field_name("name") if child.type == "keyword_argument" else None
-        if child.type == "comment" or (name is not None and text_of(name) in _COMPILE_KEYWORDS):
+        if child.type == "comment" or (name is not None and text_of(name) in COMPILE_KEYWORDS):
             continue
         return False
     return True

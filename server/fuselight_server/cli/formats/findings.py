@@ -139,9 +139,11 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
     if not outcome.reports and not outcome.findings and not outcome.problems:
-        yield (
-            "No targets: nothing here is compiled or has a `# fuselight:` directive. "
-            "Name a class or function with --target."
+        yield from outcome.uncalled or (
+            (
+                "No targets: nothing here is compiled or has a `# fuselight:` directive. "
+                "Name a class or function with --target."
+            ),
         )
         return
     if not outcome.findings:

@@ -1,0 +1,18 @@
+"""A program without a `__main__` block: its own statements make the calls."""
+
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+model.compile()
+
+
+@torch.compile
+def normalized(x):
+    return x / x.sum().item()  # warning: [GB0124] "graph break: `.item()` converts a tensor to a Python number"
+
+
+for size in (2, 3):
+    with torch.no_grad():
+        model(torch.ones(size, 4))
+normalized(torch.ones(2))

@@ -1,0 +1,94 @@
+"""Which frames that run in eager mode are findings, and what is said of a part of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import (
+    Compile,
+    Environment,
+    Frame,
+    Graph,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    is_pythons_own,
+)
+from fuselight_server.findings import findings
+from tests.support.reports import FILE, LIBRARY, at, broken, report
+
+FORWARD = at(30, function="forward")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/lib/python3.11/typing.py",
+        "/home/me/.pyenv/versions/3.11.7/lib/python3.11/contextlib.py",
+        r"C:\Python311\Lib\typing.py",
+        "<frozen _collections_abc>",
+    ],
+)
+def test_a_frame_of_pythons_own_is_no_finding(path: str) -> None:
+    assert is_pythons_own(path)
+    frame = NotCompiled(NotCompiledKind.GENERATOR, "Union.<genexpr>", at(7, path=path), "", caller=(FORWARD,))
+    assert findings(report(not_compiled=(frame,))) == ()
+
+
+@pytest.mark.parametrize("path", [FILE, LIBRARY, r"C:\Python311\Lib\site-packages\lib\layers.py"])
+def test_a_generator_of_the_user_or_of_a_library_that_user_code_compiles_is_one(path: str) -> None:
+    assert not is_pythons_own(path)
+    frame = NotCompiled(NotCompiledKind.GENERATOR, "batches", at(7, path=path), "", caller=(FORWARD,))
+    (one,) = findings(report(not_compiled=(frame,)))
+    assert one.code == "FL103"
+
+
+def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:
+    step = NotCompiled(NotCompiledKind.NO_TENSORS, "train.step", at(12, function="step"), "")
+    frames = (Frame("Adam.step", at(215, path=LIBRARY, function="step")),)
+    called = Compile("1/0", 0, Outcome.COMPILED, graph=Graph(4), caller=(at(13, function="step"),))
+    assert findings(report(not_compiled=(step,), frames=frames, compiles=(called,))) == ()
+    (alone,) = findings(report(not_compiled=(step,)))
+    assert alone.code == "FL106"
+
+
+def test_the_rest_of_a_function_that_cannot_be_resumed_is_named_by_its_first_line() -> None:
+    name, line = "Net.forward", at(30, function="forward")
+    rest = NotCompiled(
+        NotCompiledKind.SKIPPED, name, line, "it", stack=(at(35),), gb_id="GB0811", rest_from=34
+    )
+    compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(3))
+    found = findings(
+        report(
+            not_compiled=(rest,),
+            frames=(Frame(name, line),),
+            compiles=(compiled,),
+            breaks=(broken(at(35, function="forward"), gb="GB0811", rest_from=34),),
+        )
+    )
+    skipped, break_ = sorted(found, key=lambda one: one.code)
+    assert skipped.title.startswith("the rest of `Net.forward`, from line 34 on, is not compiled")
+    assert skipped.cost == (
+        "its graph ends there, after 3 operators",
+        "`Net.forward` runs in eager mode from line 34 on",
+    )
+    assert "from line 34 on, runs in eager mode" in break_.cost[0]
+    assert not any("this line runs in eager mode" in cost for cost in break_.cost)
+
+
+@pytest.mark.parametrize(("in_thread", "set_on_main"), [(True, True), (True, False), (False, True)])
+def test_a_setting_of_the_main_thread_is_not_advised_again_to_another(
+    *, in_thread: bool, set_on_main: bool
+) -> None:
+    limit = NotCompiled(
+        NotCompiledKind.RECOMPILE_LIMIT, "step", at(12), "torch._dynamo.config.recompile_limit (8)",
+        in_thread=in_thread,
+    )  # fmt: skip
+    config = {"recompile_limit": "64"} if set_on_main else {}
+    (one,) = findings(report(not_compiled=(limit,), environment=Environment(config=config)))
+    (hint,) = one.hints
+    if in_thread and set_on_main:
+        assert "recompile_limit = 64 was set on the main thread only" in hint
+        assert "initializer=" in hint
+    else:
+        assert hint.startswith("Raise torch._dynamo.config.recompile_limit")

@@ -144,7 +144,7 @@ def test_a_file_that_is_not_python_is_reported(tmp_path: Path, name: str) -> Non
 )
 def test_the_nearest_name_is_suggested(name: str, offered: str) -> None:
     outcome = CheckOutcome()
-    readings = readings_of({FILE: "from torch import nn\nclass Mixer(nn.Module): ...\n"})
+    readings = readings_of({FILE: "from torch import nn\nclass Mixer(nn.Module): ...\n"}, (name,))
     assert planned_jobs(readings, outcome, CommandOptions((), targets=(name,))) == []
     (problem,) = outcome.problems
     assert (problem.what, problem.why.endswith(f".py{offered}")) == (name, True)

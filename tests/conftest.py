@@ -7,6 +7,8 @@ pytest --update-cases     rewrites the expectations in tests/cases, those of ker
 from __future__ import annotations
 
 import importlib.util
+import os
+import tempfile
 from typing import TYPE_CHECKING
 
 from tests.support import golden
@@ -22,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     golden.updating = bool(config.getoption("--update-golden"))
+    state = tempfile.TemporaryDirectory(prefix="fuselight-state-")
+    os.environ["XDG_STATE_HOME"] = state.name  # the key of the person who runs the tests stays as it is
+    config.add_cleanup(state.cleanup)
     if importlib.util.find_spec("hypothesis") is not None:  # optional on a machine with a GPU
         without_deadlines()
 

@@ -169,7 +169,12 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
     call = [f"{'    ' * depth}{line}" for depth, line in enumerate(around)]
     if call:
         call.append(f"{'    ' * len(around)}...  # each call of {variable}")
-    return "\n".join([*comments, *imports, "", *before, *call]) + "\n"
+    return "\n".join([*map(_on_one_line, comments), *imports, "", *before, *call]) + "\n"
+
+
+def _on_one_line(comment: str) -> str:
+    """A comment without what would end its line: it has names that a tuned file or a stored search brings."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in comment)
 
 
 def _call(function: str, positional: list[str], arguments: dict[str, Any], *, indent: int = 0) -> str:

@@ -9,6 +9,7 @@ another process holds one for long, a file that has changed since it was read is
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib
 import json
@@ -21,12 +22,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight.foreign_files import check_folder, open_to_append, read_regular
 from fuselight.report.tuned import TunedResult
+from fuselight.tuned_rules import refused_values
 
 NAME = "fuselight-tuned.json"
 FORMAT = 1
 """Version of the format. Readers accept files whose number is not larger than theirs."""
 _TUNE = "tune again: `fuselight tune PATH`"
+_MOST_BYTES = 32 * 1024 * 1024
 _LOCK_SECONDS = 10.0
 """Longest wait for a process that writes; writing takes milliseconds."""
 _ATTEMPTS = 5
@@ -36,6 +40,10 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 _fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 _msvcrt: Any = importlib.import_module("msvcrt") if os.name == "nt" else None
+
+
+ARTIFACT_BYTES = 2**30
+"""The largest file of artifacts that is read."""
 
 
 class TunedFileError(Exception):
@@ -64,6 +72,11 @@ def key_of(result: TunedResult) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def artifacts_name(signature: str | None) -> str:
+    """The name of the file with artifacts of this signature (`foreign_files.signature`); empty without one."""
+    return f"fuselight-tuned-{signature}.artifacts" if signature else ""
+
+
 def parse(text: str, name: str = NAME) -> TunedFile:
     """Read the text of a tuned file; `name` is for messages. Raises TunedFileError."""
     try:
@@ -85,22 +98,44 @@ def parse(text: str, name: str = NAME) -> TunedFile:
             f"remove it and {_TUNE}"
         )
     try:
-        return decode(TunedFile, data)
+        file: TunedFile = decode(TunedFile, data)
     except DecodeError as error:
         raise _damaged(name, error) from None
     except RecursionError:
         raise _damaged(name, _DEEP) from None
+    _check_values(file, name)
+    return file
+
+
+def _check_values(file: TunedFile, name: str) -> None:
+    """Raise TunedFileError where a result has what no search writes: who wrote it may have other intentions."""
+    refused = next((text for result in file.results for text in refused_values(result)), None)
+    if refused is not None:
+        raise TunedFileError(
+            f"`{name}` has {refused}, so nothing in it is used. Remove the result that has it, or the file, and {_TUNE}"
+        )
 
 
 def _damaged(name: str, why: object) -> TunedFileError:
     return TunedFileError(f"`{name}` is damaged: {why}. Restore it, or remove it and {_TUNE}")
 
 
-def read(path: str | os.PathLike[str]) -> TunedFile | None:
-    """Read a tuned file; None if there is none. Raises TunedFileError."""
+def read(path: str | os.PathLike[str], *, is_named: bool = False) -> TunedFile | None:
+    """Read a tuned file; None if there is none. Raises TunedFileError.
+
+    `is_named`: the user has named this file, so that it may be a link, and another user's.
+    """
+    text = read_text(path, is_named=is_named)
+    return None if text is None else parse(text, os.fspath(path))
+
+
+def read_text(path: str | os.PathLike[str], *, is_named: bool = False) -> str | None:
+    """Read the text of a tuned file; see `read`. Raises TunedFileError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        data = read_regular(path, _MOST_BYTES, follow_link=is_named, is_own=not is_named)
+        if not is_named:
+            check_folder(os.path.dirname(os.path.abspath(path)))
+        return data.decode()
     except FileNotFoundError:
         return None
     except IsADirectoryError:
@@ -112,9 +147,20 @@ def read(path: str | os.PathLike[str]) -> TunedFile | None:
             f"`{os.fspath(path)}` cannot be read: it is not UTF-8. Remove it and {_TUNE}"
         ) from None
     except OSError as error:
-        why = error.strerror or error
-        raise TunedFileError(f"`{os.fspath(path)}` cannot be read: {why}. Make it readable") from None
-    return parse(text, os.fspath(path))
+        raise TunedFileError(
+            f"`{os.fspath(path)}` cannot be read: {error.strerror or error}. {_remedy(error)}"
+        ) from None
+
+
+def _remedy(error: OSError) -> str:
+    """What to do about a file that cannot be read."""
+    if error.errno == errno.EPERM:
+        return "If you trust it, name it: the option `file` of the backend, or the variable FUSELIGHT_TUNED"
+    return (
+        f"Remove it and {_TUNE}"
+        if error.errno in {errno.ELOOP, errno.EINVAL, errno.EFBIG}
+        else "Make it readable"
+    )
 
 
 def render(file: TunedFile) -> str:
@@ -131,6 +177,8 @@ def keep(path: str | os.PathLike[str], results: Sequence[TunedResult]) -> TunedF
     """
     folder = os.path.dirname(os.path.abspath(path))
     file = TunedFile()
+    if (refused := next((text for result in results for text in refused_values(result)), None)) is not None:
+        raise TunedFileError(f"`{os.fspath(path)}` cannot hold the result: it has {refused}")
     with _locked(folder):
         for attempt in range(_ATTEMPTS):
             state = _state(path)
@@ -174,7 +222,7 @@ def _locked(folder: str) -> Iterator[None]:
     """Within the block, no other process is in such a block for the same folder, unless locks do not work there."""
     handle = None
     with contextlib.suppress(OSError):  # a missing folder is reported where the file is written
-        handle = os.open(_to_lock(folder), os.O_RDONLY if _fcntl is not None else os.O_RDWR | os.O_CREAT)
+        handle = _open_lock(folder)
     try:
         if handle is not None:
             _wait_for_lock(handle)
@@ -184,14 +232,15 @@ def _locked(folder: str) -> Iterator[None]:
             os.close(handle)  # which unlocks it
 
 
-def _to_lock(folder: str) -> str:
-    """What processes lock for a folder: itself; a temporary file where folders cannot be locked."""
+def _open_lock(folder: str) -> int:
+    """Open what processes lock for a folder: itself; a temporary file where folders cannot be locked."""
     if _fcntl is not None:
-        return folder
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     name = hashlib.sha256(os.path.normcase(os.path.realpath(folder)).encode(errors="replace")).hexdigest()[
         :16
     ]
-    return os.path.join(tempfile.gettempdir(), f"fuselight-{name}.lock")
+    with open_to_append(os.path.join(tempfile.gettempdir(), f"fuselight-{name}.lock")) as file:
+        return os.dup(file.fileno())
 
 
 def _wait_for_lock(handle: int) -> None:

@@ -1,18 +1,18 @@
 """Files as an editor reads them: their text, their lines, and whether one lies within another.
 
-Invariant: only regular files of a bounded size are read, so that a pipe or a device cannot hang a process or fill its
+Invariant: files are read by `fuselight.foreign_files`, so that a pipe or a device cannot hang a process or fill its
 memory. The cache of lines has a bound.
 """
 
 from __future__ import annotations
 
 import collections
-import errno
 import os
 import re
-import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
+
+from fuselight.foreign_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,30 +20,9 @@ if TYPE_CHECKING:
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _DISK: collections.OrderedDict[str, tuple[tuple[int, int], list[str]]] = collections.OrderedDict()
 _DISK_FILES = 64
-SOURCE_BYTES = 64 * 1024 * 1024
-"""The largest source file that is read."""
 _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
 )  # and everything that starts with a dot
-
-
-def open_regular(path: str | Path, *, follow_link: bool = True) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError for anything else: a pipe, a device, a folder."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags | (0 if follow_link else getattr(os, "O_NOFOLLOW", 0)))
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return os.fdopen(handle, "rb")
-    os.close(handle)
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
-
-
-def read_regular(path: str | Path, limit: int = SOURCE_BYTES, *, follow_link: bool = True) -> bytes:
-    """Read a regular file of at most `limit` bytes. Raises OSError for any other."""
-    with open_regular(path, follow_link=follow_link) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
-    return data
 
 
 def disk_lines(path: str) -> list[str]:
@@ -91,6 +70,11 @@ def walk_sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
             and not (Path(parent) / name / "pyvenv.cfg").exists()
         )
         yield Path(parent), sorted(names)
+
+
+def leaves(file: Path, folder: Path) -> bool:
+    """Whether a file that was found in a folder is a link out of it: what the user named does not include that."""
+    return file.is_symlink() and not within(os.path.realpath(file), os.path.realpath(folder))
 
 
 def within(path: str, folder: str) -> bool:

@@ -13,34 +13,18 @@ import errno
 import gzip
 import json
 import os
-import tempfile
 import time
 from pathlib import Path
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight.foreign_files import LEFT, STORE, open_regular, project_root, read_regular, write_whole
 from fuselight.report import Report
-from fuselight_server.files import open_regular, read_regular
 
-FOLDER = ".fuselight"
+FOLDER = STORE
 REPORT = "last-run.json"
 _MAX_BYTES = 32 * 1024 * 1024
-_LEFT = ".new"
 _LEFT_SECONDS = 3600
 """Age from which a file that is being written is taken for one whose writer was killed."""
-_ROOT_MARKS = (FOLDER, ".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-
-
-def project_root(path: Path) -> Path:
-    """The nearest folder at or above `path` that looks like a project's; else the file's own folder."""
-    start = path if path.is_dir() else path.parent
-    start = start.resolve()
-    home = Path.home()
-    for folder in (start, *start.parents):
-        if folder == home and folder != start:
-            break
-        if any((folder / mark).exists() for mark in _ROOT_MARKS):
-            return folder
-    return start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +84,7 @@ class Store:
 
     def _left(self) -> list[Path]:
         """Files that are being written, or that writers which were killed have left."""
-        return [path for name in (REPORT, ".gitignore") for path in files_of(self.folder, f"{name}*{_LEFT}")]
+        return [path for name in (REPORT, ".gitignore") for path in files_of(self.folder, f"{name}*{LEFT}")]
 
 
 def read_report(path: Path) -> Report | None:
@@ -156,15 +140,3 @@ def _dump(report: Report) -> bytes:
     return json.dumps(encode(report), ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogateescape"
     )
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: a reader sees the old one or the new one. mkstemp makes it 0600."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=_LEFT)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

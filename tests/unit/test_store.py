@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.foreign_files import project_root
 from fuselight.report import Compile, Outcome, Problem, Recorded
 from fuselight_server import store as store_module
 from fuselight_server.cli import sources
@@ -18,7 +19,7 @@ from fuselight_server.files import disk_lines, disk_text
 from fuselight_server.measured import history
 from fuselight_server.results.target_result import keys_on_disk
 from fuselight_server.runs import kernel_cache
-from fuselight_server.store import Store, project_root, recorded_calls
+from fuselight_server.store import Store, recorded_calls
 from tests.support.reports import FILE, report
 
 

@@ -106,3 +106,32 @@ def test_without_a_folder_a_search_is_alone(tmp_path: Path) -> None:
             assert not Turns(folder).is_asked_to_wait()
         turns.make_way()
         assert turns.waited < 1.0
+
+
+@pytest.mark.parametrize("kind", ["link", "open to others", "another user's", "a file", "linked locks"])
+def test_a_folder_that_others_prepared_is_not_used(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search then runs as if it were alone: nobody else can hold its locks, and it writes nowhere else."""
+    folder, elsewhere = tmp_path / "turns", tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    if kind == "link":
+        folder.symlink_to(elsewhere)
+    elif kind == "a file":
+        folder.touch()
+    else:
+        folder.mkdir(mode=0o700)
+    if kind == "open to others":
+        folder.chmod(0o777)
+    elif kind == "another user's":
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    elif kind == "linked locks":
+        (folder / "running").symlink_to(elsewhere / "running")
+    before = time.monotonic()
+    turns = Turns(str(folder))
+    with turns.timing():
+        assert not turns.is_asked_to_wait()
+    turns.close()
+    assert time.monotonic() - before < 10
+    assert not list(elsewhere.iterdir())
+    assert folder.is_symlink() or folder.is_file() or kind == "linked locks" or not list(folder.iterdir())

@@ -156,7 +156,8 @@ def test_a_name_beyond_the_first_plane_is_kept() -> None:
             replace(RESULT, file="a\udcff/net.py"),
             ["a name in it is not UTF-8", "a\\udcff/net.py", "Rename it"],
         ),
-        (replace(RESULT, options={"a": {1j}}), ["not JSON serializable"]),
+        (replace(RESULT, fuselight=b""), ["not JSON serializable"]),  # type: ignore[arg-type]
+        (replace(RESULT, options={"post_grad_custom_post_pass": print}), ["`post_grad_custom_post_pass`"]),
     ],
 )
 def test_what_a_file_cannot_hold_leaves_it_as_it_is(

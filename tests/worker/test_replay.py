@@ -7,6 +7,7 @@ import importlib
 import json
 import logging
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -22,15 +23,19 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
+import fuselight
 from fuselight import tuned_file
 from fuselight.configurations import parse_configuration
 from fuselight.devices import find
+from fuselight.foreign_files import signature
 from fuselight.measure.artifacts import save_artifacts
 from fuselight.measure.compile_configuration import configured
 from fuselight.report import Numerics, Preparation, TunedResult, Work
 from fuselight.runtime import backend
+from fuselight.runtime.arguments import TunedOptionsError
 from fuselight.runtime.graph_key import tuned_graph
 from fuselight.runtime.preparation import prepared_inductor
+from fuselight.tuned_file import artifacts_name
 from tests.support.replays import (
     MODEL,
     NAME,
@@ -227,7 +232,7 @@ def test_a_result_that_holds_is_replayed(result: TunedResult, chosen: Chosen, tm
         ({"work": Work.INFERENCE}, "tuned for inference, this call records gradients"),
         ({"work": Work.TRAINING_STEP}, "tuned for training step, this call records no gradients"),
         ({"graphs": ()}, "the code or the shapes have changed"),
-        ({"options": {"no_such_option": 1}}, "Unexpected optimization option no_such_option"),
+        ({"options": {"b2b_gemm_pass": True}}, "Unexpected optimization option b2b_gemm_pass"),
         ({"preparation": Preparation(attention="quick")}, "no attention 'quick'"),
     ],
 )
@@ -245,21 +250,19 @@ def test_what_does_not_hold_compiles_as_the_default_and_says_so_once(
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        ({"cpu_backend": "nope"}, "KeyError: 'nope'"),
-        ({"cpp.cxx": ["nonexistent-compiler"], "freezing": True}, "No working C++ compiler found"),
-    ],
-)
 @pytest.mark.usefixtures("chosen")
 def test_what_cannot_be_compiled_here_compiles_as_the_default(
-    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    broken: tuple[dict[str, Any], str],
-) -> None:  # fmt: skip
-    options, words = broken
-    monkeypatch.setattr(backend, "prepared_inductor", prepared_inductor)
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("No working C++ compiler found\nin the image.")
+
+    def prepared(preparation: Preparation, mode: str | None, options: Any, **named: Any) -> Any:
+        return refuse if options else prepared_inductor(preparation, mode, options, **named)
+
+    monkeypatch.setattr(backend, "prepared_inductor", prepared)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    options = {"cpp_wrapper": True}
     path = kept(tmp_path, replace(result, options=options, configuration="default+a=1", optimizer=True))
     model, x = model_and_input()
     with torch.no_grad():
@@ -267,7 +270,7 @@ def test_what_cannot_be_compiled_here_compiles_as_the_default(
         torch.testing.assert_close(found, model(x))
     (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
     assert f"the configuration `default+a=1` of `{path}` (model.py Net) cannot be compiled here" in said
-    assert words in said
+    assert "RuntimeError: No working C++ compiler found" in said
     assert said.endswith("Tune again on this machine: `fuselight tune model.py --target Net`")
     assert "\n" not in said
 
@@ -341,6 +344,7 @@ def test_the_option_comes_before_the_variable_and_that_before_the_folders(
         (tmp_path / folder).mkdir()
         kept(tmp_path / folder, replace(result, options={"max_fusion_size": size}))
     (tmp_path / "below").mkdir()
+    (tmp_path / "pyproject.toml").touch()
     monkeypatch.chdir(tmp_path / "below")
     run()
     monkeypatch.setenv("FUSELIGHT_TUNED", str(tmp_path / "variable" / tuned_file.NAME))
@@ -475,6 +479,113 @@ def test_a_program_that_skips_guards_is_not_asked_to(
     assert chosen.calls[0][2] == OPTIONS
     run()
     assert "skip_guard_on_all_nn_modules_unsafe" in caplog.text
+
+
+class _Runs:
+    """What is unpickled runs."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.marker,))
+
+
+def test_artifacts_that_the_user_has_not_saved_run_nothing(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Also not under the name of artifacts of the user's that were replaced, or that another user has signed."""
+    loaded: list[bytes] = []
+    monkeypatch.setattr(torch.compiler, "load_cache_artifacts", loaded.append)
+    hostile = pickle.dumps(_Runs(tmp_path / "ran"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
+    names = ["cache.artifacts", artifacts_name(signature(hostile, create=True))]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    names.append(artifacts_name(signature(b"own", create=True)))
+    for name in names:
+        (tmp_path / name).write_bytes(hostile)
+        backend._state = backend.ReplayState()
+        caplog.clear()
+        kept(tmp_path, replace(result, artifacts=name))
+        run()
+        assert "because you did not save it" in caplog.text
+    (tmp_path / names[-1]).write_bytes(b"own")
+    backend._state = backend.ReplayState()
+    run()
+    assert loaded == [b"own"]
+    assert not (tmp_path / "ran").exists()
+    (tmp_path / names[-1]).unlink()
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        make(tmp_path / names[-1])
+        backend._state = backend.ReplayState()
+        run()
+        (tmp_path / names[-1]).unlink()
+    assert loaded == [b"own"]
+    assert {str(options) for _, _, options in chosen.calls} == {str(OPTIONS)}
+
+
+def _hostile(path: Path) -> str:
+    text = path.read_text(encoding="utf-8").replace('"max_fusion_size": 8', '"cpp.cxx": ["./program"]')
+    path.write_text(text, encoding="utf-8")
+    return text
+
+
+def test_a_tuned_file_runs_no_program(
+    result: TunedResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The backend and the plain arguments obey alike, with one line that names the option and the file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(backend, "_state", backend.ReplayState())
+    monkeypatch.delenv("FUSELIGHT_TUNED", raising=False)
+    (tmp_path / "program").write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n", encoding="utf-8")
+    (tmp_path / "program").chmod(0o755)
+    path = kept(tmp_path, replace(result, options={"max_fusion_size": 8}))
+    assert "cpp.cxx" in _hostile(path)
+    run()
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert f"`{path}` has the option `cpp.cxx`, which a search cannot set" in said
+    model, _ = model_and_input()
+    with pytest.raises(TunedOptionsError, match=r"has the option `cpp\.cxx`"):
+        fuselight.tuned_options(model)
+    with pytest.raises(TunedOptionsError, match=r"has the option `cpp\.cxx`"):
+        fuselight.tuned_options(model, file=str(path))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_only_files_of_the_project_and_the_user_are_taken(
+    result: TunedResult, chosen: Chosen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """A file above the project is not looked at; one that others could have put there is, if the user names it."""
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    kept(tmp_path, result)
+    monkeypatch.chdir(project / "src")
+    run()
+    assert "there is no fuselight-tuned.json" in caplog.text
+    path = project / tuned_file.NAME
+    kinds: tuple[tuple[Callable[[], None], str], ...] = (
+        (lambda: path.symlink_to(tmp_path / tuned_file.NAME), "it is a link"),
+        (lambda: os.mkfifo(path), "not a regular file"),
+        (lambda: path.symlink_to("/dev/zero"), "it is a link"),
+    )
+    for make, words in kinds:
+        make()
+        backend._state = backend.ReplayState()
+        caplog.clear()
+        run()
+        assert f"`{path}` cannot be read: {words}" in caplog.text
+        path.unlink()
+    kept(project, result)
+    project.chmod(0o777)
+    caplog.clear()
+    run()
+    assert "every user can write to its folder" in caplog.text
+    assert [options for _, _, options in chosen.calls] == [{}] * 5
+    run({"file": str(path)})
+    assert chosen.calls[-1][2] == OPTIONS
 
 
 def test_damaged_artifacts_cost_a_warning(

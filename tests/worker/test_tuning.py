@@ -192,6 +192,12 @@ def test_candidates_that_this_torch_does_not_know_are_refused_before_anything_ru
     assert report.tuned is None
 
 
+def test_candidates_that_a_tuned_file_may_not_have_are_refused(live: LiveWorker) -> None:
+    (failure,) = tune(live, candidates=("default+trace.enabled=True",)).failures
+    assert failure.kind == "configuration"
+    assert "the option `trace.enabled`, which a search cannot set" in failure.message
+
+
 @pytest.mark.parametrize("name", ["eager", "written", "backend:eager", "default+fixes"])
 def test_candidates_that_cannot_be_replayed_are_refused(live: LiveWorker, name: str) -> None:
     (failure,) = tune(live, candidates=(name,)).failures

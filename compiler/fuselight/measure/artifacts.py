@@ -1,24 +1,24 @@
 """Cache artifacts of a configuration, saved so that a program that replays it compiles nothing again.
 
 Invariant: they are of exactly the compile that the backend `fuselight` makes: what a benchmark adds to its own compile
-(records for the profiler) is part of the keys of torch's caches.
+(records for the profiler) is part of the keys of torch's caches. The file's name is the user's signature of its bytes:
+a replay loads no other file, because what is in it runs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from fuselight.foreign_files import signature, write_whole
 from fuselight.measure.compile_configuration import Compiled
 from fuselight.runtime.preparation import prepared_inductor
 from fuselight.torch_api import settings
 from fuselight.torch_api.kernel_choices import replaying
-
-_LENGTH = 12
+from fuselight.tuned_file import artifacts_name
 
 
 def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) -> str:
@@ -41,10 +41,9 @@ def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) 
     if found is None:
         return ""
     data = found[0]
-    name = f"fuselight-tuned-{hashlib.sha256(data).hexdigest()[:_LENGTH]}.artifacts"
     try:
-        with open(os.path.join(folder, name), "wb") as file:
-            file.write(data)
+        name = artifacts_name(signature(data, create=True))
+        write_whole(os.path.join(folder, name), data)
     except OSError:
         return ""  # it costs time at the first call, and nothing else
     return name

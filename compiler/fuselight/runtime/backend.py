@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fuselight.foreign_files import read_regular, signature
 from fuselight.report.tuned import ATTENTION, PRECISION, Numerics, Preparation, TunedGraph, TunedResult
 from fuselight.runtime.freezing import Backend, records_gradients
 from fuselight.runtime.graph_key import keys_by_gradients, tuned_graph
@@ -29,6 +30,7 @@ from fuselight.torch_api.captured_graphs import device_of, source_files
 from fuselight.torch_api.frames import has_guard_filter
 from fuselight.torch_api.kernel_choices import replaying
 from fuselight.tuned_code import GUARD_OPTION
+from fuselight.tuned_file import ARTIFACT_BYTES, artifacts_name
 
 _LOG = logging.getLogger("fuselight")
 _FILE = "file"
@@ -51,12 +53,20 @@ class ReplayState:
             _LOG.warning("fuselight: %s", text)
 
     def load_artifacts(self, path: str) -> None:
-        """Fill torch's caches from a file, once; without it everything works and takes longer."""
+        """Fill torch's caches from a file, once; without it everything works and takes longer.
+
+        What is in the file runs, so it is loaded only if this user saved it: its name is the signature of its bytes.
+        """
         if not _is_new(self._loaded, path):
             return
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = read_regular(path, ARTIFACT_BYTES, follow_link=False)
+            if artifacts_name(signature(data)) != os.path.basename(path):
+                self.say(
+                    f"`{path}` was not loaded, because you did not save it from this home folder: artifacts run code. "
+                    "The first call takes longer; `fuselight tune PATH --artifacts` saves your own"
+                )
+                return
             loaded = torch.compiler.load_cache_artifacts(data)
         except Exception as error:  # noqa: BLE001 - torch unpickles what is in the file: anything may be raised
             self.say(

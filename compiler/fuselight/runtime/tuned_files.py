@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fuselight import tuned_file
+from fuselight.foreign_files import folders_to_root
 from fuselight.report.tuned import TunedResult
 from fuselight.runtime.machine_key import MachineKey
 from fuselight.torch_api import job_store
@@ -45,34 +46,43 @@ class TunedSource:
         return os.path.dirname(self.path)
 
 
+@dataclass(frozen=True)
+class TunedPlace:
+    """Where a tuned file is."""
+
+    path: str
+    is_named: bool = False
+    """Whether the program or the user names it; else it was looked for, and must be the user's own."""
+
+
 @dataclass
 class TunedSources:
     """What was read, by the file that the program asked for."""
 
-    _read: dict[tuple[str, float, int], TunedSource] = field(default_factory=dict)
+    _read: dict[tuple[TunedPlace, float, int], TunedSource] = field(default_factory=dict)
     _agreed: dict[tuple[str, int], TunedSource] = field(default_factory=dict)
 
     def source(self, asked: str | None, machine: MachineKey) -> TunedSource:
         """The results for this process. `asked` is the file that the program names, None to look for one."""
         store = job_store.job_store()
         if store is None:
-            path, problem = find(asked)
-            return self._parsed(path) if path else TunedSource(problem=problem)
+            place, problem = find(asked)
+            return self._parsed(place) if place is not None else TunedSource(problem=problem)
         known = self._agreed.get((asked or "", id(store)))
         if known is None:
             _make_room(self._agreed)
             known = self._agreed[asked or "", id(store)] = agree(store, asked, machine)
         return known
 
-    def _parsed(self, path: str) -> TunedSource:
+    def _parsed(self, place: TunedPlace) -> TunedSource:
         try:
-            state = os.stat(path)
+            state = os.stat(place.path) if place.is_named else os.lstat(place.path)
         except OSError as error:
-            return TunedSource(problem=f"`{path}` cannot be read: {error.strerror}")
-        key = (path, state.st_mtime, state.st_size)
+            return TunedSource(problem=f"`{place.path}` cannot be read: {error.strerror}")
+        key = (place, state.st_mtime, state.st_size)
         if key not in self._read:
             _make_room(self._read)
-            self._read[key] = _source(path)
+            self._read[key] = _source(place)
         return self._read[key]
 
 
@@ -81,9 +91,10 @@ def _make_room(kept: dict[Any, TunedSource]) -> None:
         del kept[next(iter(kept))]
 
 
-def _source(path: str) -> TunedSource:
+def _source(place: TunedPlace) -> TunedSource:
+    path = place.path
     try:
-        file = tuned_file.read(path)
+        file = tuned_file.read(path, is_named=place.is_named)
     except tuned_file.TunedFileError as error:
         return TunedSource(path=path, problem=str(error))
     if file is None:
@@ -91,10 +102,11 @@ def _source(path: str) -> TunedSource:
     return TunedSource(file.results, path)
 
 
-def find(asked: str | None) -> tuple[str, str]:
-    """The path of the tuned file, else why there is none.
+def find(asked: str | None) -> tuple[TunedPlace | None, str]:
+    """Where the tuned file is, else why there is none.
 
-    `asked`, then the environment variable, then the working folder and those above, then the main script's.
+    `asked`, then the environment variable, then the working folder and those above, then the main script's, both up to
+    the project's root.
     """
     named = [(asked, "the option `file`"), (os.environ.get(VARIABLE), f"the variable {VARIABLE}")]
     for path, by in named:
@@ -103,15 +115,15 @@ def find(asked: str | None) -> tuple[str, str]:
             if os.path.isdir(found):
                 found = os.path.join(found, tuned_file.NAME)
             if os.path.exists(found):
-                return found, ""
-            return "", f"`{path}`, which {by} names, does not exist. Tune with `fuselight tune PATH`"
+                return TunedPlace(found, is_named=True), ""
+            return None, f"`{path}`, which {by} names, does not exist. Tune with `fuselight tune PATH`"
     for folder in _folders():
         found = os.path.join(folder, tuned_file.NAME)
-        if os.path.isfile(found):
-            return found, ""
-    return (
-        "",
-        f"there is no {tuned_file.NAME} in the working folder or above. Tune with `fuselight tune PATH`",
+        if os.path.lexists(found) and not os.path.isdir(found):
+            return TunedPlace(found), ""
+    return None, (
+        f"there is no {tuned_file.NAME} in the working folder or above, up to the project's root. Tune with "
+        "`fuselight tune PATH`"
     )
 
 
@@ -124,13 +136,7 @@ def _folders() -> Iterator[str]:
     if main:
         starts.append(os.path.dirname(os.path.abspath(main)))
     for start in starts:
-        folder = start
-        while True:
-            yield folder
-            above = os.path.dirname(folder)
-            if above == folder:
-                break
-            folder = above
+        yield from map(str, folders_to_root(start))
 
 
 def agree(store: job_store.JobStore, asked: str | None, machine: MachineKey) -> TunedSource:
@@ -144,14 +150,14 @@ def agree(store: job_store.JobStore, asked: str | None, machine: MachineKey) -> 
     if machines is None:
         decision: dict[str, Any] = {"problem": _late("another rank has not compiled anything").problem}
     else:
-        path, problem = find(asked)
+        place, problem = find(asked)
+        path = place.path if place is not None else ""
         decision = {"path": path, "problem": problem, "machines": [asdict(one) for one in machines]}
-        if path:
+        if place is not None:
             try:
-                with open(path, encoding="utf-8") as file:
-                    decision["text"] = file.read()
-            except (OSError, UnicodeDecodeError) as error:
-                decision["problem"] = f"`{path}` cannot be read by rank 0: {error}"
+                decision["text"] = tuned_file.read_text(path, is_named=place.is_named) or ""
+            except tuned_file.TunedFileError as error:
+                decision["problem"] = f"on rank 0, {error}"
     text = json.dumps(decision)
     store.set(f"{name}/decision", text)
     return _from_decision(text)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fuselight.foreign_files import linked, make_folders, read_regular, write_whole
 from fuselight.suites import hugging_face, timm_models, torchbench
 from fuselight.suites.models import SuiteModel
 
@@ -25,6 +27,10 @@ SUITES: dict[str, Callable[[], tuple[SuiteModel, ...]]] = {"pytorch-163": _intro
 
 class UnknownSuiteError(ValueError):
     """There is no such suite, size or model; the message says what there is."""
+
+
+_OURS = b"random weights (suite "
+"""What the first line of each file of a suite has."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +70,21 @@ def suite_rows(name: str, *, size: str = "tiny", training: bool = False) -> tupl
 
 
 def write_rows(rows: Iterable[SuiteRow], folder: str) -> dict[str, str]:
-    """Write the files of rows that are not absent; returns their paths by `SuiteRow.file`. Raises OSError."""
+    """Write the files of rows that are not absent; returns their paths by `SuiteRow.file`. Raises OSError.
+
+    No link is followed, and a file that no suite has written is not replaced.
+    """
+    if os.path.islink(folder):
+        raise linked(folder)
     paths = {}
     for row in rows:
         if row.absent:
             continue
         path = os.path.join(folder, *row.file.split("/"))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(row.text)
+        make_folders(folder, row.file.split("/")[:-1])
+        if os.path.lexists(path) and _OURS not in read_regular(path, follow_link=False):
+            raise FileExistsError(errno.EEXIST, "it is no file of a suite", path)
+        write_whole(path, row.text.encode(), mode=0o644)
         paths[row.file] = path
     return paths
 
@@ -84,7 +96,7 @@ def _row(suite: str, model: SuiteModel, size: str, training: bool) -> SuiteRow: 
     option = ", train=True" if training else ""
     about = f"{model.name}, {size}, {'training' if training else 'inference'}, batch {form.batch}"
     text = (
-        f'"""{about}: random weights (suite {suite}, {model.group}).\n\n'
+        f'"""{about}: {_OURS.decode()}{suite}, {model.group}).\n\n'
         f"Needs: pip install {' '.join(model.packages)}\n"
         f'"""\n\n{model.imports}\n\n\n'
         f"# fuselight: {TARGET}()({form.inputs}{option})\n"

@@ -473,7 +473,7 @@ def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:
 
 def _configuration(config: Any) -> dict[str, Any]:
     found = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int, str))}
+    return {name: value for name, value in found.items() if isinstance(value, (bool, int))}
 
 
 def _is_of(config: Any, choice: Mapping[str, Any]) -> bool:

@@ -2,8 +2,9 @@
 
 Two locks of the user's, on files that every search opens. A search holds `running` together with others while its
 processes run, and alone while it times; who wants to time takes `timing` first, which tells the others to make way.
+The folder must be this user's alone, and no link.
 Invariant: a search that ends in any way holds no lock afterwards, and no wait is longer than `PATIENCE`. Without such
-locks (Windows, no folder to write to) a search runs as if it were alone.
+locks (Windows, no folder of the user's own) a search runs as if it were alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
+
+from fuselight.foreign_files import make_private_folder, open_to_append
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
@@ -48,9 +51,9 @@ class Turns:
         if fcntl is None or not self.folder:
             return
         with contextlib.suppress(OSError):
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._running = open(os.path.join(self.folder, "running"), "ab")  # noqa: SIM115 - until `close`
-            self._timing = open(os.path.join(self.folder, "timing"), "ab")  # noqa: SIM115 - until `close`
+            make_private_folder(self.folder)  # whatever another user has put there is not ours
+            self._running = open_to_append(os.path.join(self.folder, "running"))
+            self._timing = open_to_append(os.path.join(self.folder, "timing"))
             os.register_at_fork(after_in_child=self.close)  # a fork's copy would keep the locks
             self._take(self._running, PATIENCE, alone=False)
 

@@ -40,6 +40,7 @@ from fuselight.tune.knobs import CPU, GPU
 from fuselight.tune.pool import DEFAULT
 from fuselight.tune.schedule import compiles_side_by_side
 from fuselight.tune.turns import Turns, shared_folder
+from fuselight.tuned_rules import refused_option
 from fuselight.worker import children
 from fuselight.worker.benchmark import ConfigurationProcess, libraries, merged_report
 from fuselight.worker.state import RunState, keep
@@ -254,6 +255,10 @@ def _check_options(configuration: Configuration, options: Mapping[str, Any]) -> 
         if expected := settings.refused_type(name, value):
             raise ConfigurationError(
                 f"Inductor's option {option!r} takes a value of the type {expected}, not {value!r}"
+            )
+        if refused := refused_option(option, value):
+            raise ConfigurationError(
+                f"a tuned file cannot have {refused}: it has only numbers and switches that are known to run nothing"
             )
 
 

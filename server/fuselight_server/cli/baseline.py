@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.foreign_files import read_regular
 from fuselight_server.cli.options import CommandError
-from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,10 +12,10 @@ from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.foreign_files import project_root
 from fuselight_server.cli.options import add_python_option
 from fuselight_server.cli.terminal import standard_output
 from fuselight_server.interpreters import choose
-from fuselight_server.store import project_root
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -9,12 +9,12 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.foreign_files import read_regular
 from fuselight.protocol import DecomposeRequest
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import report_problems
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import standard_output
-from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

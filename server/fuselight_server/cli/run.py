@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fuselight
+from fuselight.foreign_files import project_root
 from fuselight.owned_folders import owned_folder
 from fuselight_server.cli.options import CommandError, add_python_option
 from fuselight_server.cli.terminal import print_error, print_untested, standard_error
 from fuselight_server.interpreters import choose
 from fuselight_server.interrupts import INTERRUPTED
-from fuselight_server.store import Store, project_root, read_report
+from fuselight_server.store import Store, read_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

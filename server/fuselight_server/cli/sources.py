@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.foreign_files import read_regular
 from fuselight.report import Problem
-from fuselight_server.files import read_regular, split_text, walk_sources
+from fuselight_server.files import leaves, split_text, walk_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +35,8 @@ def python_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for parent, names in walk_sources(folder):
-        yield from (parent / name for name in names if name.endswith(".py"))
+        files = (parent / name for name in names if name.endswith(".py"))
+        yield from (file for file in files if not leaves(file, folder))
 
 
 def shown_path(path: str) -> str:

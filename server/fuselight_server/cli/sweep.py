@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight import tuned_file
 from fuselight.codec import encode
+from fuselight.foreign_files import project_root
 from fuselight.version import version
 from fuselight_server.cli.options import CommandError
 from fuselight_server.cli.sweep_options import add_sweep_options, sweep_options
 from fuselight_server.cli.terminal import print_error, progress_line, standard_output
 from fuselight_server.formatting import format_count
 from fuselight_server.interpreters import choose
-from fuselight_server.store import Store, project_root
+from fuselight_server.store import Store
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus
 from fuselight_server.sweep.page import as_page
@@ -288,7 +289,7 @@ def _engine(options: argparse.Namespace) -> Engine:
         from fuselight_server.sweep.ray_engine import RayEngine  # noqa: PLC0415 - Ray is optional
 
         return RayEngine.connected(
-            options.address, jobs=options.jobs, gpus=options.gpus, python=options.python
+            options.address, jobs=options.jobs, gpus=options.gpus, python=options.python, say=print_error
         )
     if options.address:
         raise CommandError("--address is the address of a Ray cluster: add --engine ray")

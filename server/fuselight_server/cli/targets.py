@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from fuselight.foreign_files import project_root
 from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure, Problem
 from fuselight_server.cli.options import command_options, suggestion
@@ -25,7 +26,7 @@ from fuselight_server.findings.failures import failure_report
 from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
 from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs, named_runs
-from fuselight_server.store import Store, project_root, recorded_calls
+from fuselight_server.store import Store, recorded_calls
 
 if TYPE_CHECKING:
     from argparse import Namespace

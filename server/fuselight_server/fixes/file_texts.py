@@ -1,7 +1,7 @@
 """The texts of files that fixes change, and how they are written back.
 
 Invariant: the encoding, the byte order mark, the line ends and the mode of a file stay. A file is replaced as a whole,
-and only while it has the bytes that were read.
+and only while it has the bytes that were read. A link out of its project is not followed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuselight_server.files import read_regular
+from fuselight.foreign_files import project_root, read_regular
+from fuselight_server.files import within
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class FileText:
         except OSError as error:
             return f"{type(error).__name__}: {error}"
         folder = Path(self.path).resolve().parent
+        if not within(str(folder), str(project_root(self.path))):
+            return (
+                f"the file is a link to {Path(self.path).resolve()}, outside of its project: name that file"
+            )
         if not mode & stat.S_IWUSR or not os.access(self.path, os.W_OK):
             return "the file is read-only"
         return "" if os.access(folder, os.W_OK) else f"the folder {folder} is read-only"

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from fuselight_server.files import read_regular, walk_sources
+from fuselight.foreign_files import read_regular
+from fuselight_server.files import walk_sources
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.site import chunks_of_text
 from fuselight_server.static.document import lines_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight_server.files import read_regular
+from fuselight.foreign_files import read_regular
 from fuselight_server.measured.history import BenchmarkRun
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight.foreign_files import open_regular, read_regular, write_whole
 from fuselight.report import Output, Report, data_key
-from fuselight_server.files import open_regular, read_regular
 from fuselight_server.formatting import format_ratio
 from fuselight_server.measured import words
 from fuselight_server.measured.profile import times_by_line
 from fuselight_server.measured.timing_stats import compiled_of, has_times, shown_of, speedup, wrong_results
-from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

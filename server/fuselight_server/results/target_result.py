@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from fuselight.foreign_files import read_regular
 from fuselight.report import data_key
-from fuselight_server.files import read_regular, within
+from fuselight_server.files import within
 from fuselight_server.finding import Span
 from fuselight_server.kernels.shares import LinePart
 

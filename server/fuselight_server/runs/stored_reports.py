@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight.foreign_files import read_regular, write_whole
 from fuselight.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.version import code_key
-from fuselight_server.files import read_regular
-from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

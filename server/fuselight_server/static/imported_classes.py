@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.files import read_regular
+from fuselight.foreign_files import read_regular
 from fuselight_server.static.chunks import Memory, cut
 from fuselight_server.static.names import ImportedClass, Names, collect
 from fuselight_server.static.syntax import read_chunk

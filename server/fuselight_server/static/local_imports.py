@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.foreign_files import read_regular
 from fuselight.report import is_user_file
-from fuselight_server.files import read_regular
 from fuselight_server.static.syntax import imported_names
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Invariant: only this module imports Ray, which is optional (the extra `ray`). Nothing waits without a limit: a cluster
 is asked in a process of its own before the driver connects, each task has a deadline, and a cluster that loses all its
-nodes ends the sweep. Code and files go to the nodes as the job's working folder, so that they need torch alone.
+nodes ends the sweep. Code and files go to the nodes as the job's working folder, so that they need torch alone; which
+files is said before they are sent (`uploads`).
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from fuselight_server.sweep.engines import (
     remote_run,
 )
 from fuselight_server.sweep.tasks import roots_of
+from fuselight_server.sweep.uploads import Upload, upload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fuselight_server.sweep.tasks import SweepTask
 
@@ -56,7 +58,6 @@ _LOOK_SECONDS = 5.0
 """Between looks at the cluster's resources."""
 _MOST_BYTES = 256 * 2**20
 """Of the files that travel to the nodes: Ray itself takes up to 512 MiB."""
-_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env", "artifacts"})
 _SUITE = "suite"
 
 _ASK = """\
@@ -90,7 +91,10 @@ class RayEngine:
         jobs: int | None,
         gpus: int | None,
         python: str | None,
+        say: Callable[[str], None],
     ) -> None:
+        """`say` gets a sentence on what is sent to other machines, before it is sent."""
+        self._say = say
         self._address = address
         self._nodes = tuple(nodes)
         self._jobs = jobs
@@ -104,7 +108,13 @@ class RayEngine:
 
     @classmethod
     def connected(
-        cls, address: str | None, *, jobs: int | None, gpus: int | None, python: str | None
+        cls,
+        address: str | None,
+        *,
+        jobs: int | None,
+        gpus: int | None,
+        python: str | None,
+        say: Callable[[str], None],
     ) -> RayEngine:
         """Ask the cluster what it has. Raises EngineError where there is no Ray, no cluster, or too little of it."""
         _import_ray()
@@ -113,7 +123,7 @@ class RayEngine:
             nodes: Sequence[NodeResources] = (here,)
         else:
             nodes = _ask(address)
-        engine = cls(address, nodes, jobs=jobs, gpus=gpus, python=python)
+        engine = cls(address, nodes, jobs=jobs, gpus=gpus, python=python, say=say)
         there = sum(node.gpus for node in nodes)
         if gpus is not None and gpus > there:
             raise EngineError(
@@ -161,8 +171,11 @@ class RayEngine:
     def prepare(self, tasks: Sequence[SweepTask]) -> None:
         """Connect, with the files of the tasks. Raises EngineError."""
         ray = _import_ray()
+        uploads = [_upload(root, tasks) for root in roots_of(tasks)]
+        for upload in uploads if self._address else ():
+            self._say(upload.sentence(self.description))
         self._stage = Path(new_folder("ray"))
-        self._moved = _stage_files(self._stage, list(roots_of(tasks)))
+        self._moved = _stage_files(self._stage, uploads)
         local = {} if self._address else {"num_cpus": self._nodes[0].cpus, "num_gpus": self._nodes[0].gpus}
         if not self._address:
             local["include_dashboard"] = False
@@ -315,54 +328,32 @@ def _nodes_of(resources: Sequence[dict[str, float]]) -> tuple[NodeResources, ...
     return tuple(NodeResources(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in resources)
 
 
-def _stage_files(stage: Path, roots: Sequence[str]) -> dict[str, str]:
+def _upload(root: str, tasks: Sequence[SweepTask]) -> Upload:
+    """What is sent of a project. Raises EngineError where it is too much."""
+    named = dict.fromkeys(task.row.path for task in tasks if root in task.request.roots)
+    upload = upload_of(root, named)
+    if upload.size > _MOST_BYTES:
+        raise EngineError(
+            f"{root} has more than {_MOST_BYTES // 2**20} MB of tracked files, which is too much to send to the nodes: "
+            "move the models to a folder with its own pyproject.toml, without data"
+        )
+    return upload
+
+
+def _stage_files(stage: Path, uploads: Sequence[Upload]) -> dict[str, str]:
     """Copy our package and the projects to `stage`, and return where each project is in it. Raises EngineError."""
     package = Path(fuselight.__file__).parent
     shutil.copytree(package, stage / package.name, ignore=shutil.ignore_patterns("__pycache__"))
-    left = _MOST_BYTES
     moved = {}
-    for number, root in enumerate(roots):
-        moved[root] = f"{_SUITE}/{number}"
+    for number, upload in enumerate(uploads):
+        moved[upload.root] = f"{_SUITE}/{number}"
         try:
-            left -= _copy(Path(root), stage / _SUITE / str(number), left)
+            upload.copy_to(stage / _SUITE / str(number))
         except OSError as error:
             raise EngineError(
-                f"{root} cannot be copied for the nodes: {error.strerror or error} ({error.filename})"
+                f"{upload.root} cannot be copied for the nodes: {error.strerror or error} ({error.filename})"
             ) from None
     return moved
-
-
-def _copy(source: Path, target: Path, most: int) -> int:
-    """Copy a project without hidden and installed files; returns the bytes. Raises EngineError above `most`."""
-    copied = 0
-    found: list[Path] = []
-    for path in _files(source):
-        copied += path.stat().st_size
-        if copied > most:
-            raise EngineError(
-                f"{source} has more than {_MOST_BYTES // 2**20} MB of files, which is too much to send to the nodes: "
-                "move the models to a folder with its own pyproject.toml, without data"
-            )
-        found.append(path)
-    for path in found:
-        there = target / path.relative_to(source)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, there)
-    target.mkdir(parents=True, exist_ok=True)
-    return copied
-
-
-def _files(source: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(source):
-        folders[:] = [
-            name
-            for name in folders
-            if name not in _SKIPPED
-            and not name.startswith(".")
-            and not (Path(parent) / name / "pyvenv.cfg").exists()
-        ]
-        paths = (Path(parent) / name for name in files if not name.startswith("."))
-        yield from (path for path in paths if path.is_file())
 
 
 def _one_line(error: object) -> str:

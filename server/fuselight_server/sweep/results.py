@@ -1,12 +1,14 @@
 """The folder of a sweep: its rows as JSON lines, and the lock that gives the folder to one sweep at a time.
 
 Invariant: a row is on disk before it counts as done. A line that an interrupted write left behind is cut off, and its
-task runs again. The newest row of a task counts. A damaged line never hides the others.
+task runs again. The newest row of a task counts. A damaged line never hides the others. No link is followed, and a file
+that no sweep has written is neither cut nor replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -17,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight_server.files import read_regular
-from fuselight_server.store import write_whole
+from fuselight.foreign_files import open_regular, open_to_append, read_regular, write_whole
+from fuselight_server.store import FOLDER, check_not_a_link, is_own
 from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from fuselight_server.sweep.engines import WorkerVersions
 
@@ -35,6 +37,25 @@ ROWS, ABOUT, PAGE, MODELS, LOCK, TUNED = (
     "fuselight-tuned.json",
 )
 _MOST_BYTES = 2**30
+_MARK_BYTES = 1 << 16
+"""Of a file's beginning, by which it is known as a sweep's."""
+_HOLDER = re.compile(rb"\d+ on .*", re.DOTALL)
+
+
+def _begins_with_row(data: bytes) -> bool:
+    """Whether this begins as rows do; an interrupted write may have left a part of the first one."""
+    line, _, _ = data.lstrip(b"\n").partition(b"\n")
+    return line.startswith(_ROW_START) or (bool(line) and _ROW_START.startswith(line))
+
+
+_ROW_START = b'{"id":'
+_MARKS: Mapping[str, Callable[[bytes], object]] = {
+    LOCK: _HOLDER.fullmatch,
+    ROWS: _begins_with_row,
+    ABOUT: lambda data: data.startswith(b"{") and b'"suite":' in data,
+    PAGE: lambda data: b"uselight" in data,
+}
+"""What tells that a file of the folder is a sweep's, by name."""
 
 
 class ResultsError(Exception):
@@ -68,9 +89,12 @@ class ResultsFolder:
     def take(self) -> None:
         """Take the folder, which is made if need be. Raises ResultsError where another sweep has it."""
         try:
+            if FOLDER in self.path.parts:
+                check_not_a_link(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / LOCK).open("a+b")
+            self._lock = open_to_append(self.path / LOCK)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._check_files()
             self._lock.truncate(0)
             self._lock.write(f"{os.getpid()} on {platform.node()}".encode())
             self._lock.flush()
@@ -84,6 +108,27 @@ class ResultsFolder:
         except OSError as error:
             self.close()
             raise self._unwritable(error) from None
+        except ResultsError:
+            self.close()
+            raise
+
+    def _check_files(self) -> None:
+        """Raise ResultsError where a file that is to be written is no sweep's."""
+        for name, is_ours in _MARKS.items():
+            path = self.path / name
+            try:
+                data = read_regular(path, _MARK_BYTES, follow_link=False)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno != errno.EFBIG:
+                    raise
+                with open_regular(path, follow_link=False) as file:
+                    data = file.read(_MARK_BYTES)
+            if data and not is_ours(data):
+                raise ResultsError(
+                    f"{path} is no file of a sweep: move it away, or choose another folder with --out"
+                )
 
     def close(self) -> None:
         """Release the folder."""
@@ -95,9 +140,8 @@ class ResultsFolder:
     def open_rows(self) -> tuple[SweepRow, ...]:
         """Return the newest row of each task of earlier runs, and get ready to append. Raises ResultsError."""
         try:
-            self._file = (self.path / ROWS).open("a+b")
-            self._file.seek(0)
-            data = self._file.read(_MOST_BYTES + 1)
+            self._file = open_to_append(self.path / ROWS)
+            data = read_regular(self.path / ROWS, _MOST_BYTES + 1, follow_link=False)
             if len(data) > _MOST_BYTES:
                 raise ResultsError(f"{self.path / ROWS} is larger than {_MOST_BYTES:,} bytes: move it away")
             whole = data[: data.rfind(b"\n") + 1]
@@ -128,8 +172,7 @@ class ResultsFolder:
         """Replace a file of the folder as a whole, and return its path. Raises ResultsError."""
         path = self.path / name
         try:
-            write_whole(path, text.encode("utf-8", "backslashreplace"))
-            path.chmod(0o644)
+            write_whole(path, text.encode("utf-8", "backslashreplace"), mode=0o644)
         except OSError as error:
             raise self._unwritable(error) from None
         return path
@@ -137,11 +180,11 @@ class ResultsFolder:
     def has_rows(self) -> bool:
         """Whether an earlier sweep left rows."""
         path = self.path / ROWS
-        return path.exists() and path.stat().st_size > 0
+        return os.path.lexists(path) and path.lstat().st_size > 0
 
     def _holder(self) -> str:
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = (self.path / LOCK).read_bytes()[:200].decode().strip()
+            text = read_regular(self.path / LOCK, _MARK_BYTES, follow_link=False)[:200].decode().strip()
             return f" (process {text})" if text else ""
         return ""
 
@@ -184,10 +227,11 @@ def newest(rows: Iterable[SweepRow]) -> tuple[SweepRow, ...]:
 def read_results(named: str) -> SweepResults:
     """Read the folder of a sweep, its JSON lines, or an export (`--format json`). Raises ResultsError."""
     path = Path(named)
-    if path.is_dir():
+    is_folder = path.is_dir()
+    if is_folder:
         path = path / ROWS
     try:
-        data = read_regular(path, _MOST_BYTES)
+        data = read_regular(path, _MOST_BYTES, follow_link=not is_folder)
     except OSError as error:
         raise ResultsError(
             f"{named} has no results of a sweep: {error.strerror or error}. Name the folder that `--out` named, its "
@@ -214,7 +258,7 @@ def _export(data: bytes, about: dict[str, Any]) -> tuple[list[SweepRow], dict[st
 
 def _about_of(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(read_regular(path))
+        value = json.loads(read_regular(path, follow_link=False))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -227,7 +271,8 @@ def earlier_sweep(sweeps: Path, suite: str, path: str) -> Path | None:
     """
     pattern = re.compile(rf"{re.escape(suite)}-\d{{8}}-\d{{6}}")
     with contextlib.suppress(OSError):
-        folders = [one for one in sweeps.iterdir() if pattern.fullmatch(one.name)]
+        check_not_a_link(sweeps)
+        folders = [one for one in sweeps.iterdir() if pattern.fullmatch(one.name) and is_own(one)]
         for folder in sorted(folders, reverse=True):
             if _is_sweep_of(_about_of(folder / ABOUT).get("path"), suite, path):
                 return folder

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuselight.foreign_files import read_regular
 from fuselight.suites import SUITES, suite_rows, write_rows
-from fuselight_server.files import read_regular
+from fuselight_server.files import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,8 @@ def _python_files(folder: Path) -> Iterator[Path]:
             and not name.startswith(".")
             and not (Path(parent) / name / "pyvenv.cfg").exists()
         )
-        yield from (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
+        found = (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
+        yield from (file for file in found if not leaves(file, folder))
 
 
 def _text(path: Path, named: str) -> str:

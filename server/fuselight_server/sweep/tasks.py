@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.devices import UnknownDevice, find
+from fuselight.foreign_files import project_root, read_regular
 from fuselight.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
-from fuselight_server.files import read_regular
 from fuselight_server.measured.planning import configurations, measure_request
 from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs
 from fuselight_server.static.document import read_source
 from fuselight_server.static.local_imports import LocalImports, import_folders
-from fuselight_server.store import Store, project_root, recorded_calls
+from fuselight_server.store import Store, recorded_calls
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
 from fuselight_server.sweep.suites import SuiteTarget, with_name
 from fuselight_server.tuned.planning import tune_request

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight import tuned_file
-from fuselight_server.store import project_root
+from fuselight.foreign_files import project_root
 from fuselight_server.tuned.measurements import DEFAULT
 from fuselight_server.tuned.words import gain_words
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import decode, encode
+from fuselight.foreign_files import write_whole
 from fuselight.report import Output, Report, data_key
 from fuselight_server.measured.history import UNREADABLE, relative
-from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

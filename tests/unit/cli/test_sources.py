@@ -20,6 +20,23 @@ def test_folders_are_walked_in_order_without_environments_and_caches(tmp_path: P
     assert found == ["a.py", "b.py", "sub/c.py"]
 
 
+def test_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for path in (folder / "a.py", tmp_path / "outside.py"):
+        path.touch()
+    for name, target in {
+        "in.py": "a.py",
+        "out.py": "../outside.py",
+        "zero.py": "/dev/zero",
+        "gone.py": "no",
+    }.items():
+        (folder / name).symlink_to(target)
+    (folder / "up").symlink_to(tmp_path)
+    assert [path.name for path in python_files([folder])] == ["a.py", "gone.py", "in.py"]
+    assert [path.name for path in python_files([folder / "out.py"])] == ["out.py"]
+
+
 def test_an_explicitly_named_file_is_always_used(tmp_path: Path) -> None:
     assert list(python_files([tmp_path / "script"])) == [tmp_path / "script"]
 

@@ -346,7 +346,7 @@ def test_counts_of_one_are_singular() -> None:
 
 @pytest.mark.usefixtures("models", "engine")
 def test_rows_that_were_written_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
     assert swept().exit_code == 0

@@ -29,7 +29,7 @@ class GuardSettings:
     """From where on guards are worth a warning, for each frame."""
 
     warn_count: int = 5000
-    warn_microseconds: float = 500.0
+    warn_microseconds: float = 0.0
 
 
 @dataclass(frozen=True)

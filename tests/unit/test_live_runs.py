@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,3 +261,29 @@ async def test_closing_the_session_ends_everything(model_folder: Path) -> None:
     await workspace.analysis.close()
     assert workspace.worker.live == {}
     assert not workspace.analysis.live._timers
+
+
+@pytest.mark.asyncio
+async def test_closing_the_session_waits_for_no_run_whose_worker_is_stuck(model_folder: Path) -> None:
+    """A stuck worker answers to no cancel: only its own end ends its runs."""
+    workspace = await ran(model_folder)
+    worker, closed = workspace.worker, asyncio.Event()
+    run_live, close = worker.run_live, worker.close
+
+    async def stuck(*given: Any) -> Any:
+        try:
+            return await run_live(*given)
+        except asyncio.CancelledError:
+            await closed.wait()
+            raise
+
+    async def end() -> None:
+        closed.set()
+        await close()
+
+    worker.run_live, worker.close = stuck, end  # type: ignore[method-assign]
+    workspace.edit("model.py", BROKEN)
+    await workspace.pause()
+    assert len(worker.live) == 1
+    await asyncio.wait_for(workspace.analysis.close(), 30)
+    assert closed.is_set()

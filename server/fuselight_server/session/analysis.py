@@ -266,10 +266,8 @@ class Analysis:
     async def close(self) -> None:
         """Cancel every run and end every worker."""
         self._throttle.close()
-        await self.fixes.close()
-        await self.live.close()
-        await self.runs.close()
-        await self.workers.close()
+        # Together: a run whose worker is gone or stuck would be waited for, and its worker ended only then.
+        await asyncio.gather(self.fixes.close(), self.live.close(), self.runs.close(), self.workers.close())
 
     # Requests
 

@@ -21,8 +21,8 @@ from fuselight.worker import wire
 from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.failures import failure_of_ours, not_ready, platform_problem
 
-CLOSE_LIMIT = 3.0
-"""Seconds that each step of an end may take."""
+CLOSE_LIMIT = 1.0
+"""Seconds that each step of an end may take: nothing lives longer than 2 s after its editor."""
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
 _STDERR_TAIL = 20_000

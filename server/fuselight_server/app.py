@@ -41,7 +41,7 @@ from fuselight_server.features import (
 )
 from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
-from fuselight_server.features.server import Server, register, register_command
+from fuselight_server.features.server import OneLine, Server, register, register_command
 from fuselight_server.interpreters import first
 from fuselight_server.interrupts import INTERRUPTED, STOPPED, raise_at_interrupts
 from fuselight_server.session.analysis import Analysis
@@ -63,6 +63,8 @@ LAST_WORDS = 2.0
 def main() -> None:
     """Serve one client on stdin and stdout until it leaves."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OneLine())
     raise_at_interrupts()
     stdin, stdout = own_pipes()
     server = make_server()

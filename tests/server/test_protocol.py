@@ -178,6 +178,52 @@ def test_an_unreadable_request_is_answered_and_ends_nothing(connect: Start, tmp_
     assert client.lenses(uri) == ["Run"]
 
 
+def test_a_request_before_the_handshake_is_an_error(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.notify("textDocument/didOpen", {"textDocument": {"uri": "file:///a.py"}})
+    for method in ("textDocument/hover", "shutdown", "fuselight/graphs", "no/such\u202emethod"):
+        early = client.answer(
+            client.ask(
+                method,
+                {
+                    "textDocument": {"uri": "file:///a.py"},
+                    "uri": "a",
+                    "position": {"line": 0, "character": 0},
+                },
+            )
+        )
+        assert early["error"]["code"] == -32002, early
+        assert early["error"]["message"].endswith("Send `initialize` first")
+    client.start(tmp_path)
+    assert client.lenses(client.open(write(tmp_path))) == ["Run"]
+
+
+def test_a_malformed_message_costs_one_line_of_log(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.idle(0)
+    uri = client.open(write(tmp_path))
+    client.lenses(uri)
+    mark, errors = client.mark(), len(client.stderr)
+    bodies = (
+        b"{", b"\xff", b"[]", b"7", b"null", b"{}", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "1.0", "method": "x"}',
+        b"[" * 100_000, b'{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": 7}',
+        b'{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"a": "' + b"\\u001b" * 100_000 + b'"}}',
+        b'{"jsonrpc": "2.0", "id": 90001, "method": "textDocument/hover", "params": {"textDocument": 1}}',
+        b'{"jsonrpc": "2.0", "id": [1], "result": 1}',
+    )  # fmt: skip
+    for body in bodies:
+        client.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    assert client.lenses(uri) == ["Run"]
+    said = [
+        one["params"]["message"] for one in client.messages[mark:] if one.get("method") == "window/logMessage"
+    ]
+    said += client.stderr[errors:].decode().splitlines()
+    assert len(said) <= len(bodies), said
+    assert sum("message not handled" in one for one in said) >= 8
+    assert not [one for one in said if len(one) > 500 or "\n" in one or "\x1b" in one]
+
+
 DAMAGED = ("file://[", "file:///a%00b", "file:", f"file:///{'a' * 5000}", "::", "", None, 5, ["a"], {"a": 1})
 
 

@@ -17,6 +17,8 @@ from fuselight.report import Break, Location, Mismatch, NotCompiled, NotCompiled
 from fuselight.report.failure import first_line, safe_text
 from fuselight.torch_api import errors, frames, settings, targets
 
+_MESSAGE = 200_000
+"""Characters of a message of Dynamo's that are read: it may quote the text of an exception of the user's."""
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"
 _EMPTY = "No ops traced for the FX graph"
@@ -33,7 +35,7 @@ def read_break(
     translator: Any, reason: str, error: Any, *, compile_id: str, above: Stack, call: int | None
 ) -> Break:
     """The Break for the arguments of Dynamo's `log_graph_break`. `above` is the Python stack above the frame."""
-    message = str(getattr(error, "msg", None) or error or reason)
+    message = safe_text(getattr(error, "msg", None) or error or reason, _MESSAGE)
     chain = torch_texts.read_reasons(message)
     code = frames.root_code(translator)
     # as torch: an exception without a stack broke where the trace is now, one with an empty stack at the start
@@ -113,7 +115,7 @@ def limit_reached(
 
 def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled:
     """A frame that continues in eager mode because of an exception."""
-    message = safe_text(getattr(error, "msg", None) or error, 200_000)
+    message = safe_text(getattr(error, "msg", None) or error, _MESSAGE)
     cause = torch_texts.read_reasons(message)[0]
     if not is_graph_break(error):
         kind = NotCompiledKind.COMPILER_ERROR

@@ -1,6 +1,7 @@
 """A failure that ended a run, or a part of it, its culprit, and the text of the exception.
 
-Invariant: the text of an exception is bounded and never raises, whatever user code does in `__str__`.
+Invariant: the text of an exception is bounded and never raises, whatever user code does in `__str__`; no character of
+it acts on a terminal or an editor.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuselight.report.place import Stack
+from fuselight.report.visible import visible
 
 LONGEST = 20_000
 """Maximum characters kept of an exception's text, and of a traceback."""
+_MOST_NOTES = 10
+"""Notes kept of an exception (`add_note`)."""
+_NOTE = 500
+"""Characters kept of each."""
 _str, _getitem = str, str.__getitem__  # bound before user code can replace them
 
 
@@ -54,7 +60,7 @@ def safe_text(value: Any, limit: int = LONGEST) -> str:
     """Return the start of `str(value)`, or a message if that raises."""
     try:
         text = _str(value)
-        return _getitem(text, slice(0, limit))  # a plain str, of a subclass too
+        return visible(_getitem(text, slice(0, limit)))[:limit]  # a plain str, of a subclass too
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         return f"<{type(value).__name__}.__str__ raised {type(error).__name__}>"
 
@@ -77,5 +83,12 @@ def traceback_text(error: BaseException) -> str:
         text = getattr(one, "_str", None)
         if isinstance(text, str) and len(text) > LONGEST // 2:
             one._str = f"{text[: LONGEST // 2]}..."  # noqa: SLF001 - before it formats all of it
+        notes = getattr(one, "__notes__", None)
+        if isinstance(notes, (list, tuple)):
+            one.__notes__ = [
+                f"{note[:_NOTE]}..." if len(note) > _NOTE else note
+                for note in notes[:_MOST_NOTES]
+                if isinstance(note, str)
+            ]
         chain += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
-    return "".join(made.format())[-LONGEST:]
+    return visible("".join(made.format())[-LONGEST:])[-LONGEST:]

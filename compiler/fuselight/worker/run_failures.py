@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from fuselight.inputs import UserCallError
 from fuselight.protocol import RunRequest, Target
 from fuselight.report import Call, Culprit, Failure, Location, Note, Stack, is_user_file
-from fuselight.report.failure import first_line, safe_text
+from fuselight.report.failure import LONGEST, first_line, safe_text
+from fuselight.report.visible import visible
 
 if TYPE_CHECKING:
     from fuselight.target.calls import PlannedCall
@@ -319,9 +320,9 @@ def internal_failure(text: str) -> Failure:
     return Failure(
         Culprit.FUSELIGHT,
         "internal",
-        last[:500],
+        visible(last[:500]),
         "report it with the command Fuselight: Report a Problem; the log has the details",
-        traceback=text,
+        traceback=visible(text[-LONGEST:]),
     )
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.foreign_files import read_regular
+from fuselight.foreign_files import read_regular, write_whole
 from fuselight_server.cli.options import CommandError
 
 if TYPE_CHECKING:
@@ -41,12 +41,28 @@ def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None
         fingerprint(place, sources, folder) for finding in findings for place in (finding, *finding.also_at)
     )
     data = {"schema": _SCHEMA, "findings": dict(sorted(counts.items()))}
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    write_whole(os.path.realpath(path), f"{json.dumps(data, indent=2)}\n".encode(), mode=0o644)
 
 
-def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> list[Finding]:
-    """The findings that the baseline does not know. Raises CommandError."""
-    known = _read(path)
+def check_writable(path: Path) -> None:
+    """Raise CommandError where no baseline can be written: said before the work, not after it."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        raise CommandError(
+            f"the baseline {path} cannot be written: it is not a regular file. Name another one."
+        )
+    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
+        raise CommandError(
+            f"the baseline {path} cannot be written: {place.parent} is no folder that you can write to. "
+            "Name another one."
+        )
+
+
+def new_findings(
+    path: Path, findings: Iterable[Finding], sources: SourceFiles, known: Counter[str] | None = None
+) -> list[Finding]:
+    """The findings that the baseline does not know; `known` where it has been read. Raises CommandError."""
+    known = read(path) if known is None else known
     folder = path.absolute().parent
     out = []
     for finding in findings:
@@ -58,11 +74,16 @@ def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) 
     return out
 
 
-def _read(path: Path) -> Counter[str]:
+def read(path: Path) -> Counter[str]:
+    """How often each fingerprint is accepted. Raises CommandError."""
     try:
         data = json.loads(read_regular(path))
     except FileNotFoundError:
         raise CommandError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
+    except RecursionError:
+        raise CommandError(
+            f"the baseline {path} cannot be read: it is nested too deeply. Write it again with --write-baseline {path}."
+        ) from None
     except (OSError, ValueError) as error:
         raise CommandError(f"the baseline {path} cannot be read: {error}") from error
     counts = data.get("findings") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None

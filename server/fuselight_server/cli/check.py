@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import functools
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -89,17 +90,22 @@ def execute(options: argparse.Namespace) -> int:
     """Check the targets and print the findings; returns the exit code. Raises CommandError."""
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
-    outcome = analyzed(options)
-    if options.write_baseline is not None or options.baseline is not None:
+    if options.write_baseline is None and options.baseline is None:
+        outcome = analyzed(options)
+    else:
         from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
 
+        known = baseline.read(options.baseline) if options.baseline is not None else Counter()
+        if options.write_baseline is not None:
+            baseline.check_writable(options.write_baseline)
+        outcome = analyzed(options)
         if options.write_baseline is not None:
             baseline.write(options.write_baseline, outcome.findings, outcome.sources)
             count = format_count(len(outcome.findings), "finding")
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
             return 2 if outcome.problems else 0
-        new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources)
+        new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
         outcome.known = len(outcome.findings) - len(new)
         outcome.findings = new
     _print(outcome, options)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import re
 import shutil
 import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
+from fuselight.report.visible import visible
 from fuselight_server.formatting import fit_encoding, format_count
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ Part = str | tuple[str, str]
 """Text, or text and its style: `bold`, `dim`, `bold red`."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-"""Control characters, but for tabs and line ends; marks that reorder or hide text; halves of characters."""
 
 
 class Color(str, enum.Enum):
@@ -132,8 +130,8 @@ def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def printable(text: str) -> str:
-    """`text` with a mark for each character that could act on a terminal, such as the start of an escape sequence."""
-    return _ACTS.sub("\N{REPLACEMENT CHARACTER}", text)
+    """`text` with an escape for each character that could act on a terminal."""
+    return visible(text)
 
 
 def cell_width(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.fix_actions import FIX_ALL, fix_actions, fix_all_action, run_actions
@@ -166,7 +167,7 @@ def _edit(
             types.TextEdit(range=place, new_text=one.new_text)
         )
     yield types.CodeAction(
-        title=title,
+        title=visible(title),
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[shown] if shown is not None else None,
         edit=types.WorkspaceEdit(changes=changes),

@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls import uris
 
 from fuselight.report import Tier
+from fuselight.report.visible import visible
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings.causes import same_cause
 
@@ -142,11 +143,11 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
         source="fuselight",
         code=finding.code,
         code_description=types.CodeDescription(href=page) if (page := address(finding)) else None,
-        message=(BEFORE_EDIT if edited else "") + message(finding),
+        message=visible((BEFORE_EDIT if edited else "") + message(finding)),
         related_information=[
             types.DiagnosticRelatedInformation(
                 location=types.Location(client.uri_of(related.span.path), range_(related.span, client)),
-                message=related.message,
+                message=visible(related.message),
             )
             for related in (*folded(finding.related, client.is_user_file), *same_cause(finding))
         ]

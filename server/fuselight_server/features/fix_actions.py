@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fuselight.report.verification import ONE_SIDE
+from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import RUN
 from fuselight_server.files import split_text
@@ -114,7 +115,9 @@ def _action(
     """An action that is resolved to an edit, or else a command that verifies and applies."""
     line = offer.finding.span.line - 1
     same = [one for one in diagnostics if one.code == offer.finding.code and one.range.start.line == line]
-    action = types.CodeAction(title=title, kind=types.CodeActionKind.QuickFix, diagnostics=same or None)
+    action = types.CodeAction(
+        title=visible(title), kind=types.CodeActionKind.QuickFix, diagnostics=same or None
+    )
     if resolves:
         action.data = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
     else:

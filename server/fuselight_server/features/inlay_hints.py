@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight.report import FactKind
+from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.traced_values import fact_text, source_line
 from fuselight_server.findings.fact_words import FactWords, holds_tensor
@@ -143,7 +144,7 @@ class _Hints:
             position=types.Position(
                 line=fact.end_line - 1, character=convert.units(line, fact.end_column, self._encoding)
             ),
-            label=label,
+            label=visible(label),
             kind=types.InlayHintKind.Type,
             tooltip=types.MarkupContent(
                 kind=types.MarkupKind.Markdown, value="\n\n---\n\n".join(dict.fromkeys(said))

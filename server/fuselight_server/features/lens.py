@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuselight.configurations import WRITTEN
 from fuselight.report import Tier
+from fuselight.report.visible import visible
 from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import (
     format_count,
@@ -68,7 +69,7 @@ def lens(
     """Make a lens; without a command it is text alone."""
     return {
         "range": place,
-        "command": {"title": title, "command": command, "arguments": [argument] if argument else []},
+        "command": {"title": visible(title), "command": command, "arguments": [argument] if argument else []},
     }
 
 

@@ -1,12 +1,15 @@
 """Text from sources, torch and reports, quoted inside the Markdown that the server writes.
 
-Invariant: the text is shown as it is. It opens no link, image, HTML or command, however it is written; the only
-markup that it may carry is code between single backticks, which our own texts use.
+Invariant: the text is shown as it is, but for characters that act on an editor (`visible`). It opens no link, image,
+HTML or command, however it is written; the only markup that it may carry is code between single backticks, which our
+own texts use.
 """
 
 from __future__ import annotations
 
 import re
+
+from fuselight.report.visible import visible
 
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
@@ -22,7 +25,7 @@ _TAIL = 12
 
 def plain(text: str) -> str:
     """Quote `text`, line ends included; text between single backticks is code."""
-    parts = _CODE.split(_LINE_END.sub("\n", text).strip())  # plain, code, plain, ...
+    parts = _CODE.split(_shown(text).strip())  # plain, code, plain, ...
     for index, part in enumerate(parts):
         parts[index] = code_span(part) if index % 2 else _escape(part)
     return "".join(parts)
@@ -30,7 +33,7 @@ def plain(text: str) -> str:
 
 def code_span(text: str) -> str:
     """Quote `text` as code within a line, whatever backticks it holds."""
-    text = _LINE_END.sub("\n", text).replace("\n", " ") or " "
+    text = _shown(text).replace("\n", " ") or " "
     fence = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
@@ -48,12 +51,16 @@ def name_cell(name: str) -> str:
 def code_block(text: str, language: str) -> str:
     """Quote `text` as a block of code, whatever backticks it holds."""
     fence = "`" * max(_longest_run(text) + 1, 3)
-    return f"{fence}{language}\n{_LINE_END.sub(chr(10), text)}\n{fence}"
+    return f"{fence}{language}\n{_shown(text)}\n{fence}"
 
 
 def link(text: str, address: str | None) -> str:
     """Link `text` to `address`, if there is one."""
     return f"[{plain(text)}](<{address}>)" if address else plain(text)
+
+
+def _shown(text: str) -> str:
+    return visible(_LINE_END.sub("\n", text))
 
 
 def _longest_run(text: str) -> int:

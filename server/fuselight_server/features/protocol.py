@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import attrs
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest
 from pygls.protocol import LanguageServerProtocol, lsp_method
+
+from fuselight.report.visible import visible
 
 STATUS = "fuselight/status"
 CONFIRM_RUN = "fuselight/confirmRun"
@@ -131,7 +134,7 @@ class TrustParams:
 
 def without_links(text: str) -> str:
     """Return text that a client shows as it is: VS Code makes links of `[words](command:...)` in its messages."""
-    return text.replace("](", "] (")
+    return visible(text).replace("](", "] (")
 
 
 class Encoded:
@@ -164,11 +167,24 @@ _PIECES = 4
 
 def written(value: Any, depth: int = _PIECES) -> str:
     """Return JSON of a large value, in ASCII, made piece by piece: for a thread."""
+    if isinstance(value, str):
+        return json.dumps(visible(value))
     if depth and isinstance(value, dict):
         return f"{{{', '.join(f'{json.dumps(key)}: {written(item, depth - 1)}' for key, item in value.items())}}}"
     if depth and isinstance(value, list):
         return f"[{', '.join(written(item, depth - 1) for item in value)}]"
-    return json.dumps(value)
+    return _ESCAPES.sub(_shown_escape, json.dumps(value))
+
+
+_ESCAPES = re.compile(
+    r"(?P<other>\\\\)|\\u(?P<code>00[01][0-9a-f]|007f|00[89][0-9a-f]|061c|20(?:0[b-f]|2[89a-e]|6[0-9a-f])|feff)"
+)
+"""In JSON in ASCII: a backslash, and the characters that `visible` shows by an escape."""
+
+
+def _shown_escape(match: re.Match[str]) -> str:
+    code = match["code"]
+    return match[0] if code is None else json.dumps(visible(chr(int(code, 16))))[1:-1]
 
 
 def _message(method: str, params: type[Any], *, answered: bool = True) -> type[Any]:
@@ -208,8 +224,16 @@ def _left_to_feature(method: str) -> Any:
     return lsp_method(method)(handle)
 
 
+_NOT_INITIALIZED = -32002
+"""The error code of LSP for a request before `initialize`."""
+_SHOWN = 100
+"""Characters of a method's name in an error."""
+
+
 class Protocol(LanguageServerProtocol):
     """pygls' protocol with typed custom methods, short errors, and documents left to our own state."""
+
+    _is_initialized = False
 
     def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]  # theirs is cached
         """Return the type of a message; responses stay with pygls."""
@@ -228,6 +252,19 @@ class Protocol(LanguageServerProtocol):
             if "id" in data and "method" in data:
                 self._send_response(data["id"], error=error.to_response_error())
             raise
+
+    def handle_message(self, message: Any) -> None:
+        """Answer a message; before `initialize`, a request gets an error and a notification nothing, but `exit`."""
+        method = getattr(message, "method", None)
+        if not hasattr(message, "jsonrpc"):
+            raise JsonRpcInvalidRequest(message="it is no message of JSON-RPC 2.0")
+        if method == types.INITIALIZE:
+            self._is_initialized = True
+        if method is None or self._is_initialized or method == types.EXIT:
+            super().handle_message(message)
+        elif hasattr(message, "id"):
+            text = f"`{str(method)[:_SHOWN]}` came before `initialize`. Send `initialize` first"
+            self._send_response(message.id, error=types.ResponseError(code=_NOT_INITIALIZED, message=text))
 
     def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
         """Send an answer; an error goes without pygls' traceback, which belongs in the log."""

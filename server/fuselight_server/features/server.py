@@ -21,6 +21,7 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInter
 from pygls.lsp.server import LanguageServer
 
 from fuselight.report import is_user_file
+from fuselight.report.visible import visible
 from fuselight.version import version
 from fuselight_server.features import convert
 from fuselight_server.features.protocol import Protocol as WireProtocol
@@ -35,6 +36,20 @@ if TYPE_CHECKING:
     from fuselight_server.session.state import Snapshot
 
 logger = logging.getLogger(__name__)
+_LOGGED = 300
+"""Characters of an error in the log."""
+
+
+class OneLine(logging.Filter):
+    """Has pygls log one short line for each message that it cannot handle, and none where we log one ourselves."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten a record of pygls; False: drop it."""
+        if not record.name.startswith("pygls"):
+            return True
+        words = visible(record.getMessage()[:_LOGGED].partition("\n")[0])
+        record.msg, record.args, record.exc_info, record.exc_text = words, (), None, None
+        return not words.startswith(("Unable to handle message", "Unable to deserialize message"))
 
 
 def installed(name: str) -> str | None:
@@ -157,7 +172,9 @@ class Server(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log a message that pygls could not handle; a request has been answered with an error."""
         if source is not FeatureRequestError:
-            self.state.log(f"message not handled: {error}")
+            cause = error.__cause__ or error
+            words = " ".join(f"{type(cause).__name__}: {cause}"[:_LOGGED].split())
+            self.state.log(f"message not handled: {words}")
 
 
 def register(

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report.visible import visible
 from fuselight_server.features import convert
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class NodeMaker:
         return {
             "label": label,
             "description": description,
-            "tooltip": (tooltip or label)[:LONGEST_TOOLTIP],
+            "tooltip": visible(tooltip or label)[:LONGEST_TOOLTIP],
             "accessibilityLabel": ", ".join(filter(None, [label, description])),
             "icon": icon,
             "uri": self.view.uri_of(where.path) if where else None,
@@ -108,6 +109,6 @@ def identified(node: Node, identity: str) -> Node:
 
 def _line(text: str) -> str:
     """Return `text` on one line that is not too long for a tree."""
-    line = " ".join(text[: 2 * LONGEST_LABEL].split())
+    line = visible(" ".join(text[: 2 * LONGEST_LABEL].split()))
     is_cut = len(text) > 2 * LONGEST_LABEL or len(line) > LONGEST_LABEL
     return f"{line[:LONGEST_LABEL]}\N{HORIZONTAL ELLIPSIS}" if is_cut else line

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight.report.visible import visible
 from fuselight_server.files import disk_lines, disk_text, within
 from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult, limit_facts
@@ -170,7 +171,7 @@ class State(ResultsByTier):
     def log(self, line: str) -> None:
         """Keep a line for a problem report and show it in the client's log."""
         self.log_lines.append(f"{time.strftime('%H:%M:%S')} {line}")
-        self.on_log(line)
+        self.on_log(visible(line))
 
     # Changes
 

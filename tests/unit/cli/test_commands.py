@@ -88,6 +88,45 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
     assert [one["code"] for one in json.loads(new.stdout)["findings"]] == ["GB0059"]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "there is no baseline base.json. Write one with --write-baseline"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"schema": 3, "findings": ' + '{"a":' * 50_000, "cannot be read"),
+        ("{", "cannot be read"),
+        ("\xff", "cannot be read"),
+        ("[1]", "is not a baseline"),
+        ('{"schema": 3, "findings": {"a": "b"}}', "is not a baseline"),
+        ("folder", "it is a folder"),
+        ("pipe", "not a regular file"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_an_error_before_any_work(
+    project: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, words: str
+) -> None:
+    def found(_request: Any) -> Report:
+        raise AssertionError("something ran")
+
+    serve(monkeypatch, found)
+    if text == "folder":
+        (project / "base.json").mkdir()
+    elif text == "pipe":
+        os.mkfifo(project / "base.json")
+    elif text is not None:
+        (project / "base.json").write_bytes(text.encode("latin-1"))
+    refused = run_cli("check", "model.py", "--baseline", "base.json")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    if text in {"folder", "pipe"}:
+        unwritten = run_cli("check", "model.py", "--write-baseline", "base.json")
+        assert (unwritten.exit_code, unwritten.stdout) == (2, "")
+        assert "it is not a regular file" in unwritten.stderr
+        missing = run_cli("check", "model.py", "--write-baseline", "no/base.json")
+        assert "is no folder that you can write to" in missing.stderr
+
+
 def test_a_failed_analysis_is_exit_code_2_with_the_reason_on_stderr(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ def test_styles_show_on_a_terminal_unless_they_are_not_wanted(monkeypatch: pytes
 
 
 def test_control_characters_are_replaced() -> None:
-    assert printable("a\x1b[2J\x07\r\u202eb\udc80\tc\n") == "a\ufffd[2J\ufffd\ufffd\ufffdb\ufffd\tc\n"
+    assert printable("a\x1b[2J\x07\r\u202eb\udc80\tc\n") == "a\\x1b[2J\\x07\\r\\u202eb\\udc80\tc\n"
     assert printable("é 深 \U0001f600\u00a0") == "é 深 \U0001f600\u00a0"
 
 
@@ -44,7 +44,7 @@ def test_data_is_escaped_only_for_a_terminal() -> None:
     file, screen = io.StringIO(), Screen()
     for stream in (file, screen):
         Terminal(stream).write_data("a\x1b,\n")
-    assert (file.getvalue(), screen.getvalue()) == ("a\x1b,\n", "a\ufffd,\n")
+    assert (file.getvalue(), screen.getvalue()) == ("a\x1b,\n", "a\\x1b,\n")
 
 
 @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "38 µs ± 1% 2×\n"), ("ascii", "38 us +- 1% 2x\n")])
@@ -70,7 +70,7 @@ def test_progress_is_one_line_that_is_gone_in_the_end(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stderr", screen)
     with progress_line() as show:
         show("1/2 \x1bmodel.py")
-    assert screen.getvalue() == "\r\x1b[2K1/2 \ufffdmodel.py\r\x1b[2K"
+    assert screen.getvalue() == "\r\x1b[2K1/2 \\x1bmodel.py\r\x1b[2K"
     quiet = Screen()
     monkeypatch.setattr(sys, "stderr", quiet)
     with progress_line(is_quiet=True) as show:

@@ -1,0 +1,47 @@
+"""Commands whose standard streams the shell has closed, as in `fuselight check m.py >&-`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.cli.command_line import COMMANDS
+
+SOURCE = "import torch\n\n\ndef f(x):\n    return x\n"
+CLOSED = ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")
+
+
+def _ended(folder: Path, command: str, *arguments: str, closed: str) -> subprocess.CompletedProcess[str]:
+    line = " ".join(['exec "$0" -m fuselight_server', command, *arguments, closed])
+    return subprocess.run(
+        ["sh", "-c", line, sys.executable], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_a_command_works_without_a_standard_stream(tmp_path: Path, closed: str) -> None:
+    """What is opened next must not get the number of the closed stream, and what is printed not go there."""
+    (tmp_path / "m.py").write_text(SOURCE, encoding="utf-8")
+    commands: tuple[tuple[str, str, int], ...] = (("check", "m.py", 0), ("check", "gone.py", 2))
+    if closed == CLOSED[-1]:
+        commands += (("--version", "", 0), ("sweep", "no-suite", 2), ("server", "</dev/null", 0))
+    for command, argument, code in commands:
+        done = _ended(tmp_path, command, argument, closed=closed)
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+        assert done.returncode == code, (command, done)
+    assert {one.name for one in tmp_path.iterdir()} <= {"m.py", ".fuselight"}
+    assert (tmp_path / "m.py").read_text(encoding="utf-8") == SOURCE
+
+
+def test_every_subcommand_has_its_help_without_streams(tmp_path: Path) -> None:
+    line = "; ".join(f'"$0" -m fuselight_server {name} --help <&- >&- 2>&- || exit 9' for name in COMMANDS)
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0

@@ -105,7 +105,9 @@ LAYERS = (
         ("torch",),
     ),
     Layer(
-        ("fuselight.triton_api",), ("fuselight.codec", "fuselight.report", "fuselight.torch_api"), ("torch",)
+        ("fuselight.triton_api",),
+        ("fuselight.codec", "fuselight.foreign_files", "fuselight.report", "fuselight.torch_api"),
+        ("torch",),
     ),
     Layer(
         ("fuselight.dynamo",),

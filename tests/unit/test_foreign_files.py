@@ -20,6 +20,7 @@ from fuselight.foreign_files import (
     signature,
     write_whole,
 )
+from fuselight.worker.children import read_file
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and links of Unix")
 NOBODY = 65534
@@ -61,6 +62,12 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
             read_regular(tmp_path / name)
     with pytest.raises(OSError, match="not a regular file"):
         open_to_append(tmp_path / "pipe")
+
+
+def test_a_run_cannot_have_its_host_wait_for_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "report")
+    (tmp_path / "outcome").symlink_to("/dev/zero")
+    assert [read_file(str(tmp_path / name)) for name in ("report", "outcome", "missing")] == [None] * 3
 
 
 def test_no_link_is_followed_where_none_is_allowed(tmp_path: Path) -> None:

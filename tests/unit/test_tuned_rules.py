@@ -79,10 +79,10 @@ def test_the_results_of_the_published_searches_can_be_kept() -> None:
 def test_an_option_that_no_search_sets_is_refused_by_name(name: str, value: Any) -> None:
     text = render(TunedFile((RESULT, replace(RESULT, target="Other", options={name: value}))))
     with pytest.raises(TunedFileError) as raised:
-        parse(text, "/work/fuselight-tuned.json")
+        parse(text, "/srv/fuselight-tuned.json")
     message = str(raised.value)
     assert f"the option `{name}`" in message
-    assert message.startswith("`/work/fuselight-tuned.json` has ")
+    assert message.startswith("`/srv/fuselight-tuned.json` has ")
     assert "\n" not in message
 
 

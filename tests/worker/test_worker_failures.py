@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from fuselight.codec import encode
 from fuselight.report import Culprit
 from fuselight_server.worker_client import process
 from tests.support.live_worker import GOOD, LiveWorker, body, replace
@@ -31,6 +33,22 @@ def test_exit_at_import(live: LiveWorker) -> None:
 def test_facts_from_before_an_exit_count(live: LiveWorker) -> None:
     report = live.analyse(body("os._exit(0)"))
     assert report.breaks[0].stack[-1].line == 4
+
+
+def test_a_huge_text_of_an_exception_is_cut_where_it_is_raised(live: LiveWorker) -> None:
+    """It is raised while torch traces, which quotes it; what acts on a terminal is shown."""
+    for source in (
+        body(r"raise ValueError('a\x1b[31m\u202e\n' * 5_000_000)"),
+        "import torch\n\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    y = x + 1\n"
+        r"    raise ValueError('a\x1b[31m\u202e\n' * 5_000_000)" + "\n",
+    ):
+        report = live.analyse(source)
+        (failure,) = report.failures
+        assert failure.culprit is Culprit.USER
+        assert failure.message == r"ValueError: a\x1b[31m\u202e"
+        text = json.dumps(encode(report))
+        assert len(text) < 1_000_000
+        assert "\\u001b" not in text
 
 
 def test_a_segfault_names_signal_and_line(live: LiveWorker) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import uuid
 import zlib
 from collections import OrderedDict
 from pathlib import Path
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight.foreign_files import read_regular, write_whole
 from fuselight.report import Assembled
 
 BYTES_ON_DISK = 64 << 20
@@ -36,7 +36,7 @@ def find(key: str, folder: str | None) -> tuple[Assembled | None, str | None]:
         return None, None
     path = Path(folder, f"{key}{_SUFFIX}")
     try:
-        packed = path.read_bytes()
+        packed = read_regular(path, _LARGEST, follow_link=False)
     except FileNotFoundError:
         return None, None
     except OSError as error:
@@ -61,14 +61,9 @@ def keep(key: str, assembled: Assembled, folder: str | None) -> str | None:
         return None
     data = zlib.compress(json.dumps(encode(assembled)).encode("utf-8", "surrogatepass"), 6)
     path = Path(folder, f"{key}{_SUFFIX}")
-    temporary = path.with_name(f".{key}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, data)
         _bound(path.parent)
     except OSError as error:
         return f"the cache in {folder} cannot be written ({error.strerror}): kernels are kept until this run ends"

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight import owned_folders
+from fuselight.foreign_files import read_regular
 from fuselight.protocol import Progress, RunRequest, to_json
 from fuselight.report import Location, Output, Stack, innermost_user_frame
 from fuselight.worker import fork_rules, process, wire
@@ -43,6 +44,8 @@ _GRACE = 1.0
 """Seconds that a run has to end by itself at a limit."""
 RETRACE_GRACE = 2.0
 """Seconds past the time limit of a retrace after which the live run itself is held to be stuck."""
+_LARGEST = 2**31
+"""Bytes of a file that a run writes for the host."""
 _HARD_MEMORY = 1.25
 """Beyond this part of the memory limit a run is killed at once."""
 
@@ -67,10 +70,9 @@ class HostFolder:
 
 
 def read_file(path: str) -> bytes | None:
-    """Read a file that a run may have written; None if it has not."""
+    """Read a file that a run may have written; None if it has not, or put something else there."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path, _LARGEST)
     except OSError:
         return None
 

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fuselight.foreign_files import read_regular
 from fuselight.protocol import RunRequest
 from fuselight.worker import fork_rules, process
 from fuselight.worker.children import HostFolder, read_file
@@ -74,10 +75,9 @@ class Preload:
     def want(self, path: str, kind: type[RunRequest]) -> None:
         """Add what a run of type `kind` wrote at `path`: modules that it imported, files that Dynamo listed."""
         try:
-            with open(path, "rb") as file:
-                ahead = json.load(file)
+            ahead = json.loads(read_regular(path))
             names, files = list(ahead["modules"]), list(ahead["files"])  # user code was in that process
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return
         for file_name in files:
             if len(self._files) >= _MOST:

@@ -45,7 +45,7 @@ function list(folder: string): readonly string[] {
 }
 
 function read(file: string): string {
-  return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "";
+  return fs.existsSync(file) && fs.statSync(file).isFile() ? fs.readFileSync(file, "utf8") : "";
 }
 
 /** The interpreter at a path that the user typed: an executable, or the folder of an environment. */

@@ -18,6 +18,7 @@ PARTS = (
     "capture",
     "facts",
     "forecast",
+    "reads",
     "kernels",
     "device",
     "resources",
@@ -76,6 +77,7 @@ is the one after the last character. Unknown values are null.
 | `graphs`, `breaks`, `operators`, `recompilations` | the counts of the lens: a recompiled graph counts once |
 | `python`, `torch` | the versions of the interpreter that ran it |
 | `seconds` | seconds by phase |
+| `unchanged_since` | when the report was made, if nothing has changed since (ISO 8601, UTC); else null |
 | `facts` | with `--facts`: the values of expressions, one entry for each file |
 
 | in `facts` | |

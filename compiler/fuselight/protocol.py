@@ -194,6 +194,8 @@ class RunRequest:
     """Further calls: the last one again with each change, of which it then has no forecast."""
     preload: bool = True
     """Whether the host may import third-party modules that the file imports, for later runs."""
+    records_reads: bool = False
+    """Whether the report says what the run read (`Report.reads`)."""
 
     def of_kind(self, kind: type[R], **job: Any) -> R:
         """Return a request for another kind of job on the same target; `job` has the fields of that kind."""

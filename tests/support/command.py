@@ -69,4 +69,4 @@ class AnsweringWorker:
     @staticmethod
     def hello_of(report: Report) -> Any:
         """The handshake of a worker with the report's versions."""
-        return SimpleNamespace(versions=report.versions)
+        return SimpleNamespace(versions=report.versions, packages=())

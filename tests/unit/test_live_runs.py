@@ -281,7 +281,7 @@ async def test_closing_the_session_waits_for_no_run_whose_worker_is_stuck(model_
         closed.set()
         await close()
 
-    worker.run_live, worker.close = stuck, end  # type: ignore[method-assign]
+    worker.run_live, worker.close = stuck, end  # type: ignore[method-assign,assignment]
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
     assert len(worker.live) == 1

@@ -72,6 +72,7 @@ from fuselight.report.place import Stack as Stack
 from fuselight.report.place import innermost_user_frame as innermost_user_frame
 from fuselight.report.place import is_pythons_own as is_pythons_own
 from fuselight.report.place import is_user_file as is_user_file
+from fuselight.report.reads import Reads as Reads
 from fuselight.report.resources import Assembled as Assembled
 from fuselight.report.resources import LaunchConfig as LaunchConfig
 from fuselight.report.resources import Listing as Listing
@@ -292,3 +293,5 @@ class Report:
     """Tier tuned: the search for the fastest configuration."""
     verification: Verification | None = None
     """The comparison with the text before a change, if requested."""
+    reads: Reads | None = None
+    """What the run read besides `files`, if requested."""

@@ -26,6 +26,7 @@ from fuselight.report import Culprit, Failure, is_user_file
 from fuselight.target import importing
 from fuselight.torch_api import devices, frames
 from fuselight.worker import process, run_failures, wire
+from fuselight.worker.reads import ReadRecorder
 from fuselight.worker.state import (
     ChildJob,
     Loaded,
@@ -114,6 +115,9 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
         progress_identity=identity(job.progress),
         loaded=job.loaded or Loaded(),
     )
+    if request.records_reads:
+        state.reads = ReadRecorder(own=(job.directory,))
+        state.reads.start()
     state.originals.save("os", "_exit")  # our own
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]

@@ -47,6 +47,7 @@ from fuselight.target import importing
 from fuselight.target.calls import Prepared, asked_notes, compiled_form
 from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
+from fuselight.worker.reads import ReadRecorder, loaded_outside
 
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
@@ -148,6 +149,12 @@ class Loaded:
         self.last = next(reversed(sys.modules))
         """Name of the module that was imported last."""
         self.originals = Originals()
+        self.outside = loaded_outside()
+        self.torch_files = tuple(
+            path
+            for name in ("torch", "torch.version")
+            if (path := getattr(sys.modules.get(name), "__file__", None))
+        )
 
     @property
     def is_current(self) -> bool:
@@ -247,6 +254,8 @@ class RunState:
     """Installed modules that other processes of this run have imported."""
     environment: Environment | None = None
     """As of the first partial report: to read it takes as long as all else of one."""
+    reads: ReadRecorder | None = None
+    """Records what the run reads, if requested."""
     recorder: dynamo.Recorder = field(init=False)
 
     @property
@@ -407,7 +416,11 @@ def identity(descriptor: int) -> tuple[int, int] | None:
 def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
-    data = state.json.dump(replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts))
+    whole = replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts)
+    if state.reads is not None:
+        further = (*state.loaded.outside, *state.loaded.torch_files)
+        whole = replace(whole, reads=state.reads.result(further, state.sources.files))
+    data = state.json.dump(whole)
     put_ahead(state)
     put(os.path.join(state.job.directory, "answer.json"), data)
 

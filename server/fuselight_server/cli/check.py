@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the value of each traced expression: its shape, dtype and device (text and json)",
     )
     parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="run every target, also those of which nothing has changed since an earlier check",
+    )
+    parser.add_argument(
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
     )
     parser.add_argument(
@@ -91,14 +96,14 @@ def execute(options: argparse.Namespace) -> int:
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     if options.write_baseline is None and options.baseline is None:
-        outcome = analyzed(options)
+        outcome = analyzed(options, uses_kept=not options.no_cache)
     else:
         from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
 
         known = baseline.read(options.baseline) if options.baseline is not None else Counter()
         if options.write_baseline is not None:
             baseline.check_writable(options.write_baseline)
-        outcome = analyzed(options)
+        outcome = analyzed(options, uses_kept=not options.no_cache)
         if options.write_baseline is not None:
             baseline.write(options.write_baseline, outcome.findings, outcome.sources)
             count = format_count(len(outcome.findings), "finding")
@@ -112,11 +117,20 @@ def execute(options: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def analyzed(options: argparse.Namespace, report_of: ReportOf = _report_of) -> CheckOutcome:
+def analyzed(
+    options: argparse.Namespace, report_of: ReportOf = _report_of, *, uses_kept: bool = False
+) -> CheckOutcome:
     """Run the targets with the options of `add_analysis_options`; `report_of` makes the report of each."""
     thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
     sizes = dict(options.size or ())
-    return complete(options, analyze, thresholds=thresholds, default_sizes=sizes, report_of=report_of)
+    return complete(
+        options,
+        analyze,
+        thresholds=thresholds,
+        default_sizes=sizes,
+        report_of=report_of,
+        uses_kept=uses_kept,
+    )
 
 
 async def analyze(
@@ -126,9 +140,10 @@ async def analyze(
     thresholds: Thresholds = _NO_THRESHOLDS,
     default_sizes: dict[str, int] | None = None,
     report_of: ReportOf = _report_of,
+    uses_kept: bool = False,
 ) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings."""
-    outcome = await report_each(options, show, report_of, default_sizes=default_sizes)
+    outcome = await report_each(options, show, report_of, default_sizes=default_sizes, uses_kept=uses_kept)
     shared_findings(outcome, thresholds)
     return outcome
 

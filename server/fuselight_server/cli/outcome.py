@@ -17,6 +17,8 @@ from fuselight_server.finding import Finding, Severity
 from fuselight_server.findings import apply_ignores, findings_of_kernels, findings_of_measured
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fuselight.report import Problem, Report
     from fuselight_server.measured.history import BenchmarkRun
     from fuselight_server.static.reading import Reading
@@ -44,8 +46,19 @@ class CheckOutcome:
     """Findings that the baseline knows, left out of `findings`."""
     readings: dict[str, Reading] = field(default_factory=dict)
     """The files that were read, for their ignore comments."""
+    unchanged: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """Path and name of each target that was not run, and when its report was made."""
     uncalled: list[str] = field(default_factory=list)
     """If there was no target: where the files compile without a call that can be run."""
+
+    def take_unchanged(self, report: Report, made: datetime) -> None:
+        """Add the report of a target of which nothing has changed since then."""
+        self.reports.append(report)
+        self.unchanged[report.target.path, report.target.name] = made
+
+    def unchanged_since(self, report: Report) -> datetime | None:
+        """When the report was made, if its target was not run."""
+        return self.unchanged.get((report.target.path, report.target.name))
 
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""

@@ -8,6 +8,7 @@ problem, and the other targets run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import threading
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from fuselight.protocol import Refused, RunRequest
     from fuselight.report import Report
+    from fuselight_server.cli.kept_captures import KeptCaptures
     from fuselight_server.cli.options import CommandOptions
     from fuselight_server.cli.programs import Programs
     from fuselight_server.settings import Interpreter
@@ -52,9 +54,10 @@ class StartedWorker:
         """Raises NoInterpreterError."""
         from fuselight_server.worker_client.client import Worker  # noqa: PLC0415 - not for --help
 
-        self.choice = choose(options.python, project_root(options.paths[0]), os.environ)
-        log = standard_error().print if options.is_verbose else lambda _line: None
-        self._worker = Worker(self.choice, cwd=str(Path.cwd()), log=log, sample_after=sample_after)
+        self.choice = chosen_interpreter(options)
+        self._worker = Worker(
+            self.choice, cwd=str(Path.cwd()), log=log_of(options), sample_after=sample_after
+        )
         self._start = asyncio.create_task(self._worker.start())
 
     async def ready(self) -> Worker:
@@ -72,6 +75,16 @@ class StartedWorker:
         self._start.cancel()
         await asyncio.gather(self._start, return_exceptions=True)
         await self._worker.close()
+
+
+def chosen_interpreter(options: CommandOptions) -> Interpreter:
+    """The interpreter of the command. Raises NoInterpreterError."""
+    return choose(options.python, project_root(options.paths[0]), os.environ)
+
+
+def log_of(options: CommandOptions) -> Callable[[str], None]:
+    """Where the command's log goes."""
+    return standard_error().print if options.is_verbose else lambda _line: None
 
 
 Job = tuple[PlannedRun, RunOptions]
@@ -145,20 +158,22 @@ async def report_each(
     sample_after: float = 5.0,
     default_sizes: dict[str, int] | None = None,
     after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
+    uses_kept: bool = False,
 ) -> CheckOutcome:
     """Make a report of each target of the paths, in one worker, which is closed at the end.
 
-    `after_all` is called before that: it may run targets again, and replace the reports.
+    `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
+    nothing has changed is not run.
     """
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
-    worker, problem = None, None
-    if options.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
+    kept = _kept_captures(options) if uses_kept else None
+    runs = CommandRuns(options, sample_after, kept)
+    may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
+    if may_run and not (kept is not None and kept.may_answer(texts)):
         # The worker imports torch while the sources are read: nothing else in a run takes as long.
-        try:
-            worker = StartedWorker(options, sample_after=sample_after)
-        except NoInterpreterError as error:  # which matters only if there is something to run
-            problem = error
+        with contextlib.suppress(NoInterpreterError):  # which matters only if there is something to run
+            runs.start()
     is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
         outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
@@ -166,36 +181,93 @@ async def report_each(
 
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
-        if jobs and problem is not None:
-            raise problem
-        if jobs and worker is None:  # what is compiled is in a file that these import
-            worker = StartedWorker(options, sample_after=sample_after)
-        if jobs and worker is not None:
-            show(f"starting {worker.choice.executable} ({worker.choice.why})")
-            for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
-                report = await report_of(target_run, outcome)
-                outcome.reports.append(report)
-                if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
-                    break  # no other run can do better in this interpreter
-            if after_all is not None:
-                await after_all(outcome)
+        await runs.make_reports(numbered_requests(jobs), outcome, show, report_of)
+        if jobs and after_all is not None:
+            await after_all(outcome)
     finally:
         is_over.set()
-        if worker is not None:
-            await worker.close()
+        await runs.close()
     return outcome
 
 
-def target_runs(
-    jobs: list[Job], worker: Worker, choice: Interpreter, show: Callable[[str], None]
-) -> Iterator[TargetRun]:
-    """A run for each job, in order."""
+class CommandRuns:
+    """The runs of one command: in one worker, which starts when it is needed, or known from an earlier check."""
+
+    def __init__(self, options: CommandOptions, sample_after: float, kept: KeptCaptures | None) -> None:
+        self._options = options
+        self._sample_after = sample_after
+        self._kept = kept
+        self._worker: StartedWorker | None = None
+        self._ready: Worker | None = None
+
+    def start(self) -> StartedWorker:
+        """The worker, which starts now if it has not. Raises NoInterpreterError."""
+        if self._worker is None:
+            self._worker = StartedWorker(self._options, sample_after=self._sample_after)
+        return self._worker
+
+    async def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            await self._worker.close()
+
+    async def make_reports(
+        self,
+        requests: Iterable[tuple[RunRequest, str]],
+        outcome: CheckOutcome,
+        show: Callable[[str], None],
+        report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
+    ) -> None:
+        """Add a report of each request to the outcome. Raises NoInterpreterError."""
+        for request, words in requests:
+            if self._kept is not None and (known := self._kept.answer(request)) is not None:
+                outcome.take_unchanged(*known)
+                continue
+            report = await self._run(request, words, show, lambda run: report_of(run, outcome))
+            outcome.reports.append(report)
+            if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
+                break  # no other run can do better in this interpreter
+        if outcome.reports and self._worker is None:
+            print_untested(outcome.reports[0].versions.torch)
+
+    async def _run(
+        self,
+        request: RunRequest,
+        words: str,
+        show: Callable[[str], None],
+        report_of: Callable[[TargetRun], Awaitable[Report]],
+    ) -> Report:
+        started = self.start()
+        if self._ready is None:
+            show(f"starting {started.choice.executable} ({started.choice.why})")
+            self._ready = await started.ready()
+        asked = request if self._kept is None else self._kept.recording(request)
+        target_run = TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
+        report = await report_of(target_run)
+        hello = target_run.worker.hello
+        if self._kept is not None and hello is not None:
+            self._kept.keep(request, report, hello.packages)
+        return report
+
+
+def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
+    """The captures of earlier checks; None without an interpreter, which is said where something has to run."""
+    from fuselight_server.cli.kept_captures import KeptCaptures  # noqa: PLC0415 - for `check` alone
+
+    try:
+        return KeptCaptures(chosen_interpreter(options), log_of(options))
+    except NoInterpreterError:
+        return None
+
+
+def numbered_requests(jobs: list[Job]) -> Iterator[tuple[RunRequest, str]]:
+    """The request of each job, in order, and how its progress begins."""
     for number, (planned, run_options) in enumerate(jobs, 1):
         request = planned.request(number, number, run_options)
         if number == len(jobs):  # there is no later run to import anything for
             request = dataclasses.replace(request, preload=False)
-        head = f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
-        yield TargetRun(request, worker, choice, lambda text, head=head: show(f"{head}: {text}"))  # type: ignore[misc] # mypy infers no default
+        name = request.target.name or "__main__"
+        yield request, f"{number}/{len(jobs)} {shown_path(request.target.path)}: {name}"
 
 
 def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:

@@ -48,10 +48,13 @@ class NewArray:
 
 def new_array(site: Site, function: cst.FunctionDef, node: cst.BaseExpression | None) -> NewArray | None:
     """The new array that an expression is; None where that is not certain."""
-    if isinstance(node, cst.Name):
+    followed: set[str] = set()
+    while isinstance(node, cst.Name):
         values = site.assigned(function, node.value)
-        is_kept = len(values) == 1 and not _reshapes(function, node.value)
-        return new_array(site, function, values[0]) if is_kept else None
+        if node.value in followed or len(values) != 1 or _reshapes(function, node.value):
+            return None
+        followed.add(node.value)
+        node = values[0]
     is_method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
     if not isinstance(node, cst.Call) or not is_method or any(one.star for one in node.args):
         return None

@@ -3,13 +3,15 @@
 Among them the last capture of each target: a new session shows its findings without a run. Invariant: the number and
 size of the files are bounded, the oldest go first; a damaged file is removed and counts as missing. No link is
 followed. A capture is returned only where every file that ran has the text that ran, by its hash, and the same code of
-Fuselight's own made it. What the program printed is not kept.
+Fuselight's own made it. It answers `fuselight check` only if this user's Fuselight signed it and the run would be the
+same (repeated_runs.py). What the program printed is not kept.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import hmac
 import json
 import time
 import zlib
@@ -19,21 +21,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.foreign_files import read_regular, write_whole
+from fuselight.foreign_files import read_regular, signature, write_whole
 from fuselight.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.version import code_key
+from fuselight_server.runs.repeated_runs import RunRecord
 from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
 """What reading a damaged report raises."""
 
 
-_MOST = 64
+_MOST = 256
 """Captures that are kept."""
-_MOST_BYTES = 16 * 1024 * 1024
+_MOST_BYTES = 32 * 1024 * 1024
 _MOST_SECONDS = 30 * 24 * 3600.0
 
 
@@ -44,6 +48,10 @@ class StoredReport:
     report: Report
     libraries: dict[str, tuple[int, int]]
     """Installed files that code came from: size and time of writing, nanoseconds."""
+    run: RunRecord | None = None
+    """What a run must have in common with this one to give the same report; None if that is not known."""
+    signed: str = ""
+    """The signature of the report and of `run`."""
 
     def changed_file(self, texts: Mapping[str, str]) -> str | None:
         """Return the first file that is not as it ran: by its hash, or by its stamp for an installed file.
@@ -82,9 +90,15 @@ class StoredReports:
         return self.folder / f"{name}.json.gz"
 
     def read(self, path: Path) -> StoredReport:
-        """Read a file, and remove it if it is damaged. Raises one of UNREADABLE."""
+        """Read a file, and remove it if it is damaged. One without a valid signature has no `run`.
+
+        Raises one of UNREADABLE.
+        """
         try:
-            stored: StoredReport = decode(StoredReport, json.loads(read_gzip(path, self.most_bytes)))
+            data = json.loads(read_gzip(path, self.most_bytes))
+            stored: StoredReport = decode(StoredReport, data)
+            if stored.run is not None and not _is_signed(data):
+                stored = replace(stored, run=None)
             if any(not 0 <= one.frame < len(stored.report.frames) for one in stored.report.compiles):
                 raise ValueError("a compile of no frame")
         except FileNotFoundError:
@@ -95,11 +109,13 @@ class StoredReports:
             raise
         return stored
 
-    def keep(self, name: str, report: Report) -> None:
+    def keep(self, name: str, report: Report, run: RunRecord | None = None) -> None:
         """Replace the report of this name. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_not_a_link(self.folder)
-        stored = encode(StoredReport(report, _libraries(report)))
+        stored = encode(StoredReport(report, _libraries(report), run))
+        if run is not None:
+            stored["signed"] = signature(_signed_part(stored), create=True)
         data = json.dumps(stored, separators=(",", ":")).encode("utf-8", "surrogateescape")
         write_whole(self.path(name), gzip.compress(data, compresslevel=1))
         for path in self._sorted()[1]:
@@ -129,6 +145,20 @@ class StoredReports:
         return kept, others
 
 
+def _signed_part(stored: Mapping[str, Any]) -> bytes:
+    """What a signature covers."""
+    part = {name: stored.get(name) for name in ("report", "libraries", "run")}
+    return json.dumps(part, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _is_signed(stored: Mapping[str, Any]) -> bool:
+    try:
+        expected = signature(_signed_part(stored))
+    except OSError:
+        return False
+    return expected is not None and hmac.compare_digest(str(stored.get("signed")).encode(), expected.encode())
+
+
 def _libraries(report: Report) -> dict[str, tuple[int, int]]:
     """Return the state of the installed files whose lines were compiled: an upgrade rewrites them."""
     paths = {frame.location.path for frame in report.frames}
@@ -156,12 +186,35 @@ def stored_captures(store: Store) -> StoredReports:
     return StoredReports(store.folder / "captures", _MOST, _MOST_BYTES, _MOST_SECONDS)
 
 
-def keep_capture(store: Store, report: Report) -> None:
+def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> None:
     """Keep a capture in place of the last one of its target. Raises OSError."""
     if report.files:
         store.prepare()
-        light = replace(report, output=Output(), texts={})
-        stored_captures(store).keep(_name(report.target), light)
+        light = replace(report, output=Output(), texts={}, reads=None)
+        stored_captures(store).keep(_name(report.target), light, run)
+
+
+def has_captures(store: Store) -> bool:
+    """Whether any capture is kept."""
+    return bool(stored_captures(store).files())
+
+
+def repeated_capture(store: Store, target: TargetRef, identity: str) -> tuple[Report, datetime] | None:
+    """The report that a run of this identity would give again, and when it was made; None if a run is needed."""
+    captures = stored_captures(store)
+    path = captures.path(_name(target))
+    try:
+        stored = captures.read(path)
+        made = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    except UNREADABLE:
+        return None
+    run = stored.run
+    if run is None or run.identity != identity or stored.report.target != target:
+        return None
+    if time.time() - made.timestamp() > _MOST_SECONDS or not stored.report.files:
+        return None
+    is_same = stored.changed_file({}) is None and run.is_current()
+    return (stored.report, made) if is_same else None
 
 
 def unchanged_captures(store: Store) -> Iterator[tuple[Report, str]]:

@@ -19,6 +19,7 @@ from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
@@ -135,7 +136,7 @@ def _ran(finding: Finding) -> str:
 
 def _summary(outcome: CheckOutcome) -> Iterator[Part]:
     for report in outcome.reports:
-        yield _target_line(report), "dim"
+        yield _target_line(report, outcome.unchanged_since(report)), "dim"
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
     if not outcome.reports and not outcome.findings and not outcome.problems:
@@ -158,8 +159,8 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
     yield f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(totals)}.", "bold"
 
 
-def _target_line(report: Report) -> str:
-    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`."""
+def _target_line(report: Report, unchanged_since: datetime | None) -> str:
+    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`, and whether it was not run."""
     parts = [str(counts(report))]
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
         parts.append(format_count(len(report.inputs.calls), "call"))
@@ -169,4 +170,6 @@ def _target_line(report: Report) -> str:
     if not report.compiles and not report.breaks and report.failures:
         known = any(code_of(failure) != "FL502" for failure in report.failures)
         parts = ["failed" if known else "not run: no example inputs"]
+    if unchanged_since is not None:
+        parts.append(f"unchanged since {unchanged_since.astimezone():%Y-%m-%d %H:%M}")
     return f"{report.target.name or '__main__'} ({shown_path(report.target.path)}): {', '.join(parts)}"

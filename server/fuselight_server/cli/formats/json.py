@@ -13,6 +13,8 @@ from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.findings.counts import counts
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.sources import SourceFiles
@@ -23,7 +25,7 @@ SCHEMA = 1
 
 def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
     """The outcome as JSON text. `with_facts`: each target with the values of its expressions."""
-    targets = [_target(report) for report in outcome.reports]
+    targets = [_target(report, outcome.unchanged_since(report)) for report in outcome.reports]
     if with_facts:
         from fuselight_server.cli.formats.facts import facts_as_json  # noqa: PLC0415 - only if asked for
 
@@ -89,7 +91,7 @@ def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
     }
 
 
-def _target(report: Report) -> dict[str, Any]:
+def _target(report: Report, unchanged_since: datetime | None) -> dict[str, Any]:
     numbers = counts(report)
     graphs = {  # the first of each, as a graph counts once however often it is compiled
         item.frame: item.graph
@@ -111,4 +113,5 @@ def _target(report: Report) -> dict[str, Any]:
         "python": report.versions.python,
         "torch": report.versions.torch,
         "seconds": report.phases,
+        "unchanged_since": None if unchanged_since is None else unchanged_since.isoformat(timespec="seconds"),
     }

@@ -1,0 +1,342 @@
+"""`fuselight check` runs only what has changed since an earlier check, and otherwise prints what that one printed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fuselight.codec import encode
+from fuselight.report import Culprit, Failure, Reads, Report, TargetRef, data_key
+from fuselight_server.runs.stored_reports import stored_captures
+from fuselight_server.settings import Interpreter
+from fuselight_server.store import Store
+from tests.support.command import AnsweringWorker, run_cli
+from tests.support.reports import at, broken, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODEL = """\
+import torch
+import helper
+
+
+# fuselight: first(f32[4])
+@torch.compile
+def first(x):
+    return helper.scale(x)
+
+
+# fuselight: second(f32[4])
+@torch.compile
+def second(x):
+    return x
+"""
+HELPER = "def scale(x):\n    print(x)\n    return x\n"
+
+
+class Project:
+    """Files, an interpreter with a torch, and a worker that notes which targets run."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.change: Callable[[Report], Report] = lambda one: one
+        self.ran: list[str] = []
+        for name, text in {
+            "model.py": MODEL,
+            "helper.py": HELPER,
+            "pyproject.toml": "",
+            "data.json": "{}",
+        }.items():
+            (folder / name).write_text(text)
+        (folder / "images").mkdir()
+        self.packages = folder / "environment" / "site-packages"
+        (self.packages / "torch").mkdir(parents=True)
+        (self.packages / "torch" / "version.py").write_text("2.13.0")
+        self.python = folder / "environment" / "python"
+        self.python.write_text("3.11")
+        interpreter = Interpreter(str(self.python), why="the test")
+        monkeypatch.setattr("fuselight_server.cli.targets.choose", lambda *_: interpreter)
+        self.worker = AnsweringWorker(self._answer)
+        self.worker.put_in_place(monkeypatch)
+
+    def _answer(self, request: Any) -> Report:
+        self.ran.append(request.target.name)
+        target = request.target
+        files = [self.folder / "model.py", *([self.folder / "helper.py"] if target.name == "first" else [])]
+        made = report(breaks=(broken(at(2, path=str(self.folder / "helper.py"))),))
+        made = replace(
+            made if target.name == "first" else report(),
+            target=TargetRef(target.path, target.name, target.line, target.kind),
+            roots=request.roots,
+            files={str(path): data_key(path.read_bytes()) for path in files if path.exists()},
+            reads=Reads(
+                files={str(path): state(path) for path in self._data()},
+                folders={str(self.folder / "images"): (self.folder / "images").stat().st_mtime_ns},
+                import_folders=(str(self.folder),),
+            ),
+        )
+        made = self.change(made)
+        self.worker.hello = type(
+            "Hello", (), {"versions": made.versions, "packages": (str(self.packages),)}
+        )()
+        return made
+
+    def _data(self) -> tuple[Path, ...]:
+        return (self.folder / "data.json", self.folder / "absent.txt", self.packages / "torch" / "version.py")
+
+    def check(self, *options: str) -> tuple[list[str], Any]:
+        """What runs, and what the command did."""
+        self.ran.clear()
+        done = run_cli("check", "model.py", *options)
+        return list(self.ran), done
+
+
+def state(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return (-1, 0)
+    return (status.st_size, status.st_mtime_ns)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("USER_VARIABLE", "1")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return Project(folder, monkeypatch)
+
+
+BOTH = ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--facts",), ("--format", "json"), ("--format", "sarif"), ("--format", "github")]
+)
+def test_the_second_check_runs_nothing_and_prints_the_same(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    ran, first = project.check(*options)
+    assert ran == BOTH
+    ran, second = project.check(*options)
+    assert ran == []
+    assert second.exit_code == first.exit_code == 1
+    assert second.stderr == first.stderr
+    if options[-1:] == ("json",):
+        targets = json.loads(second.stdout)["targets"]
+        assert all(one.pop("unchanged_since").endswith("+00:00") for one in targets)
+        before = json.loads(first.stdout)
+        assert [one.pop("unchanged_since") for one in before["targets"]] == [None, None]
+        assert targets == before["targets"]
+    elif not options or options == ("--facts",):
+        lines = [line.partition(", unchanged since 20")[0] for line in second.stdout.splitlines()]
+        assert lines == first.stdout.splitlines()
+        assert second.stdout.count("unchanged since") == 2
+    else:
+        assert second.stdout == first.stdout
+
+
+def test_no_cache_runs_everything_and_keeps_it(project: Project) -> None:
+    project.check()
+    assert project.check("--no-cache")[0] == BOTH
+    assert "unchanged" not in project.check("--no-cache")[1].stdout
+
+
+def test_a_baseline_is_applied_to_what_is_kept(project: Project) -> None:
+    project.check("--write-baseline", "accepted.json")
+    ran, done = project.check("--baseline", "accepted.json")
+    assert ran == []
+    assert (done.exit_code, "1 finding in the baseline not shown" in done.stdout) == (0, True)
+
+
+def touched(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(project.folder / "model.py", (1, 1))
+    os.utime(project.folder / "data.json", (1, 1))
+
+
+def other_terminal(_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM_SESSION_ID", "w0t1")
+    monkeypatch.setenv("SHLVL", "7")
+
+
+def bytecode(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "__pycache__").mkdir()
+
+
+def notes(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "notes.txt").write_text("a")
+
+
+def data_edited(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "data.json").write_text("[]")
+
+
+def data_deleted(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "data.json").unlink()
+
+
+def absent_file_appears(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "absent.txt").touch()
+
+
+def image_added(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "images" / "a.png").touch()
+
+
+def module_added(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "numpy.py").touch()
+
+
+def directive_edited(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder / "model.py").write_text(MODEL.replace("first(f32[4])", "first(f32[8])"))
+
+
+def variable_set(_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER_VARIABLE", "2")
+
+
+def torch_variable_set(_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+
+
+def torch_upgraded(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.packages / "torch" / "version.py").write_text("2.14.0")
+
+
+def package_installed(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.packages / "einops").mkdir()
+
+
+def python_replaced(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    project.python.write_text("3.12 ")
+
+
+def environment_made_again(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.python.parent / "pyvenv.cfg").write_text("home = /usr/bin")
+
+
+def report_changed(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a repository brings: it says that there are no findings."""
+    for kept in captures(project):
+        stored = stored_captures(Store.at(project.folder)).read(kept)
+        stored_captures(Store.at(project.folder)).keep(
+            kept.name.removesuffix(".json.gz"), replace(stored.report, breaks=()), None
+        )
+        assert stored.run is not None
+        forged(kept, {"run": encode(stored.run), "signed": "0" * 64})
+
+
+def store_damaged(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in captures(project):
+        path.write_bytes(path.read_bytes()[:-20])
+
+
+def store_replaced_by_links(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in captures(project):
+        moved = path.rename(project.folder / path.name)
+        path.symlink_to(moved)
+
+
+def key_lost(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.folder.parent / "state" / "fuselight" / "key").unlink()
+
+
+def captures(project: Project) -> list[Path]:
+    found = sorted((project.folder / ".fuselight" / "captures").iterdir())
+    assert found
+    return found
+
+
+def forged(path: Path, change: dict[str, Any]) -> None:
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    path.write_bytes(gzip.compress(json.dumps({**data, **change}).encode()))
+
+
+@pytest.mark.parametrize("change", [touched, other_terminal, bytecode, notes], ids=lambda one: one.__name__)
+def test_what_changes_nothing_runs_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
+) -> None:
+    project.check()
+    change(project, monkeypatch)
+    assert project.check()[0] == []
+
+
+def test_an_edit_runs_the_targets_that_import_the_file(project: Project) -> None:
+    project.check()
+    (project.folder / "helper.py").write_text(HELPER.replace("print(x)", "x = x"))
+    ran, done = project.check()
+    assert ran == ["first"]
+    (line,) = [one for one in done.stdout.splitlines() if "unchanged since" in one]
+    assert line.startswith("second (")
+
+
+def test_a_deleted_file_runs_the_targets_that_imported_it(project: Project) -> None:
+    project.check()
+    (project.folder / "helper.py").rename(project.folder / "notes.txt")
+    assert "first" in project.check()[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(data_edited, data_deleted, absent_file_appears, image_added, module_added, variable_set),
+        *(torch_variable_set, torch_upgraded, package_installed, python_replaced, environment_made_again),
+        *(report_changed, store_damaged, store_replaced_by_links, key_lost),
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_what_a_run_may_depend_on_runs_both_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
+) -> None:
+    _, first = project.check()
+    change(project, monkeypatch)
+    ran, again = project.check()
+    assert ran == BOTH
+    assert (again.exit_code, again.stdout) == (first.exit_code, first.stdout)
+
+
+def test_a_directive_and_an_option_count(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.check()
+    assert project.check("--time-limit", "7")[0] == BOTH
+    assert project.check("--time-limit", "7", "--target", "first")[0] == []
+    directive_edited(project, monkeypatch)
+    assert project.check("--time-limit", "7")[0] == BOTH, "both are of this file"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda made: replace(made, reads=None),
+        lambda made: replace(made, reads=replace(made.reads, others=("the network",))),
+        lambda made: replace(made, failures=(Failure(Culprit.USER, "timeout", "killed after 1 s", "wait"),)),
+        lambda made: replace(made, reads=replace(made.reads, files={"/nowhere/data": (3, 5)})),
+        lambda made: replace(made, files={}),
+    ],
+    ids=["unrecorded", "network", "time limit", "changed meanwhile", "no files"],
+)
+def test_a_run_that_may_end_otherwise_is_not_kept(project: Project, change: Callable[[Any], Report]) -> None:
+    project.change = change
+    project.check()
+    assert project.check()[0] == BOTH
+
+
+def test_why_a_target_runs_again_is_in_the_log(project: Project) -> None:
+    project.change = lambda made: replace(made, reads=replace(made.reads or Reads(), others=("the network",)))
+    assert "the next check runs first" in project.check("--verbose")[1].stderr
+    assert "it uses the network" in project.check("--verbose")[1].stderr
+
+
+def test_a_store_that_cannot_be_written_costs_a_run_alone(project: Project) -> None:
+    (project.folder / ".fuselight").write_text("a file")
+    assert project.check()[0] == BOTH
+    ran, done = project.check()
+    assert (ran, done.exit_code) == (BOTH, 1)

@@ -87,6 +87,8 @@ def _named(root: str, named: Iterable[str]) -> Iterator[str]:
         for file in (path, *imports.files(path, folders).values()):
             if within(file, root):
                 yield os.path.relpath(file, root)
+            elif within(os.path.realpath(file), os.path.realpath(root)):  # named by way of a link
+                yield os.path.relpath(os.path.realpath(file), os.path.realpath(root))
 
 
 def _tracked(root: str) -> list[str]:

@@ -47,6 +47,12 @@ def test_without_version_control_what_the_suite_names_is_sent_with_its_imports(p
     assert sent(project) == NAMED
 
 
+def test_a_suite_may_be_named_by_way_of_a_link(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(project)
+    upload = upload_of(str(project), [str(tmp_path / "link" / "models" / "net.py")])
+    assert {name for name, _ in upload.files} == NAMED
+
+
 def test_what_version_control_tracks_is_sent(project: Path) -> None:
     git(project, "init", "-q")
     git(project, "add", "unused.py", "data.csv", "models", ".env", "venv")

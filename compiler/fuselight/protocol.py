@@ -59,6 +59,9 @@ class InputsPlan:
     """Line of the file's `if __name__ == "__main__":`; None if there is none, or it must not run."""
     is_script: bool = False
     """Whether `main_line` is that of a statement of the file itself, which has no `__main__` block: it runs whole."""
+    program: str = ""
+    """Another file whose first call of the target gives the inputs: a script, tests or a notebook, which run up to that
+    call. Empty if the user has chosen none."""
 
 
 @dataclass(frozen=True)
@@ -382,6 +385,7 @@ _RUNNING = "running"
 _DOING = {
     "import": "importing",
     "build": "building",
+    "program": "running",
     "trace": "tracing",
     "kernels": "generating kernels in",
     "report": "reporting",

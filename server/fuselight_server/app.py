@@ -30,6 +30,7 @@ from fuselight_server.features import (
     graphs,
     hover,
     inlay_hints,
+    inputs,
     kernel_documents,
     lifecycle,
     protocol,
@@ -175,6 +176,7 @@ _COMMANDS = {
     **bench.COMMANDS,
     **tune.COMMANDS,
     **fix_actions.COMMANDS,
+    **inputs.COMMANDS,
     **forecast_actions.COMMANDS,
 }
 

@@ -29,7 +29,7 @@ CAPABILITIES: Json = {
         "synchronization": {"willSave": True},
         "codeAction": {"resolveSupport": {"properties": ["edit", "command"]}},
     },
-    "window": {"workDoneProgress": True},
+    "window": {"workDoneProgress": True, "showDocument": {"support": True}},
     "workspace": {
         "configuration": True,
         "workspaceFolders": True,
@@ -349,6 +349,8 @@ class Client:
             result = {"applied": self.applies}
             if self.applies:
                 self.apply(message["params"]["edit"])
+        elif message["method"] == "window/showDocument":
+            result = {"success": True}
         elif message["method"] == "fuselight/confirmRun":
             result = {"answer": self.confirm}
         elif message["method"] == "window/showMessageRequest":

@@ -419,4 +419,8 @@ def no_process(error: OSError) -> Failure:
 
 def _is_hopeless(failure: Failure | None) -> bool:
     """Whether every other process would fail the same way: the file or the inputs are not available."""
-    return failure is not None and failure.phase in {"import", "build", "main"} and failure.kind != "memory"
+    return (
+        failure is not None
+        and failure.phase in {"import", "build", "main", "program"}
+        and failure.kind != "memory"
+    )

@@ -159,6 +159,8 @@ class Rung(str, enum.Enum):
     """The file's own statements made the calls, outside of any function or `__main__` block."""
     PROGRAM = "program"
     """The program made the calls itself: `fuselight run`."""
+    CALLER = "caller"
+    """Another file of the workspace, `Inputs.path`, which was run up to its first call of the target."""
 
 
 @dataclass(frozen=True)

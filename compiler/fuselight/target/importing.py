@@ -209,12 +209,12 @@ def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
     return sys.modules.get(name, module)
 
 
-def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> None:
-    """Run the file as `python path *argv` would. Raises what it raises."""
+def run_as_main(path: str, sources: Sources, argv: Sequence[str], *, text: bytes | None = None) -> None:
+    """Run the file, or `text` as if it were in the file, as `python path *argv` would. Raises what it raises."""
     sys.argv = [path, *argv]
     module = types.ModuleType("__main__")
     loader = _Loader("__main__", path, sources)
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __loader__=loader, __spec__=None)
     sys.modules["__main__"] = module
-    code = compile_source(loader.get_data(path), path, sources)
+    code = compile_source(loader.get_data(path) if text is None else text, path, sources)
     exec(code, module.__dict__)  # noqa: S102 - running the user's file is what was asked for

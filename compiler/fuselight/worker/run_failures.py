@@ -333,6 +333,7 @@ def _during(phase: str | None) -> str:
         "call": " in the call",
         "trace": " in the call",
         "main": " in the __main__ block",
+        "program": " in the program that gives the inputs",
     }
     return words.get(phase or "", "")
 

@@ -211,6 +211,8 @@ class RunState:
     phases: dict[str, float] = field(default_factory=dict)
     rung: Rung | None = None
     inputs_line: int | None = None
+    inputs_path: str = ""
+    """The program that gave the inputs; empty where they come from the target's file."""
     calls: list[Call] = field(default_factory=list)
     grad: bool | None = None
     training: bool | None = None
@@ -349,7 +351,7 @@ class RunState:
         if self.rung is not None:
             inputs = Inputs(
                 self.rung,
-                request.target.path,
+                self.inputs_path or request.target.path,
                 self.inputs_line,
                 tuple(self.calls),
                 grad=self.grad,

@@ -26,6 +26,7 @@ from fuselight.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
 from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
 from fuselight.target.changed_calls import with_changes
+from fuselight.target.programs import run_program
 from fuselight.target.random_fill import quick_random
 from fuselight.target.refused_calls import attempt
 from fuselight.target.rungs import Answered
@@ -168,7 +169,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
         with state.step("import", os.path.basename(path), Location(path, request.target.line)):
             module = importing.import_file(path, name, state.sources)
         check_descriptors(state)
-        names = vars(module)
+        names: Mapping[str, Any] = vars(module)
         with state.step("build", request.target.name, Location(path, request.target.line)):
             if not strategy.runs_main:
                 set_seeds()  # as before each further time: the file may have drawn numbers of its own
@@ -192,15 +193,11 @@ def _use_inputs(state: RunState, strategy: RunStrategy, climbed: _Climbed) -> No
     """Pass the inputs to the job: those of the ladder, else those of the file's program."""
     request, answered, names = state.job.request, climbed.answered, climbed.names
     climb: Climb = functools.partial(_climb_again, climbed.ladder)
-    if answered is None and request.inputs.main_line is not None:
-        if strategy.runs_main:
+    if answered is None:
+        if strategy.runs_main and request.inputs.main_line is not None and not request.inputs.program:
             _run_main(state)
             return
-        climb = functools.partial(_first_call_of_main, state)
-        try:
-            answered, names = climb(), vars(sys.modules["__main__"])
-        except rungs.Silent as why:
-            climbed.reasons.append(str(why))
+        climb, answered, names = _first_call(state, climb, names, climbed.reasons)
     if answered is not None:
         state.rung, state.inputs_line = answered.rung, answered.line
         changed = functools.partial(with_changes, changes=request.changes, names=names)
@@ -224,6 +221,32 @@ def _guarded_writes(state: RunState) -> Iterator[None]:
             yield
         finally:
             state.notes.extend(guard.notes())
+
+
+def _first_call(
+    state: RunState, climb: Climb, names: Mapping[str, Any], reasons: list[str]
+) -> tuple[Climb, Answered | None, Mapping[str, Any]]:
+    """Find inputs in the program that the user has chosen, else in the `__main__` block; `reasons` get why not.
+
+    Returns how to find them again, the answer if there is one, and the names of the file that was run.
+    """
+    inputs = state.job.request.inputs
+    if inputs.program:
+        of_program: Climb = functools.partial(_first_call_of_program, state, names)
+        try:
+            answered = of_program()
+        except rungs.Silent as why:
+            reasons.append(str(why))
+        else:
+            state.inputs_path = inputs.program
+            return of_program, answered, names
+    if inputs.main_line is not None:
+        of_main: Climb = functools.partial(_first_call_of_main, state)
+        try:
+            return of_main, of_main(), vars(sys.modules["__main__"])
+        except rungs.Silent as why:
+            reasons.append(str(why))
+    return climb, None, names
 
 
 def _climb_again(ladder: rungs.Ladder) -> Answered:
@@ -254,13 +277,32 @@ def run_main_again(state: RunState) -> None:
 def _first_call_of_main(state: RunState) -> Answered:
     """Run the `__main__` block up to its first call of the target."""
     request = state.job.request
+    program = main_calls.Program(
+        "the `__main__` block",
+        request.target.path,
+        run=lambda _: importing.run_as_main(request.target.path, state.sources, request.argv),
+        names=lambda: vars(sys.modules["__main__"]),
+        line=request.inputs.main_line,
+    )
     set_seeds()
     with _main_step(state):
-        return main_calls.first_call(
-            request.target,
-            request.inputs.main_line,
-            lambda: importing.run_as_main(request.target.path, state.sources, request.argv),
-        )
+        return main_calls.first_call(request.target, program)
+
+
+def _first_call_of_program(state: RunState, names: Mapping[str, Any]) -> Answered:
+    """Run the program that the user has chosen up to its first call of the target."""
+    request, path = state.job.request, state.job.request.inputs.program
+    file = os.path.basename(path)
+    program = main_calls.Program(
+        file,
+        path,
+        run=lambda stop: run_program(path, state.sources, stop),
+        names=lambda: names,
+        rung=Rung.CALLER,
+    )
+    set_seeds()
+    with state.step("program", file, Location(path, 1)):
+        return main_calls.first_call(request.target, program)
 
 
 def _main_step(state: RunState) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.fix_actions import FIX_ALL, fix_actions, fix_all_action, run_actions
+from fuselight_server.features.inputs import input_actions
 from fuselight_server.formatting import format_count
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
@@ -72,8 +73,7 @@ def _actions(
     if "insert_inputs" in finding.fixes:
         target = next((one for one in document.reading().targets if one.name == data.get("target")), None)
         if target is not None:
-            title = f"Insert a line with inputs for {target.name}"
-            yield from _edit(server, title, edits.insert_inputs_stub(text, target), shown, preferred=True)
+            yield from input_actions(server, document, target, shown)
     if "mark_dynamic" in finding.fixes:
         values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
         sizes = list(zip(values[::2], values[1::2], strict=False))  # the parameter and the dimension of each

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import os
 from typing import TYPE_CHECKING
 
 from fuselight.report import Rung, Tier
 from fuselight_server.features import convert
 from fuselight_server.features.lens import (
+    ADD_INPUTS,
     ASK_BENCHMARK,
     ASK_TUNE,
     BENCH,
@@ -25,6 +27,7 @@ from fuselight_server.features.lens import (
     SHOW_BENCHMARK,
     SHOW_TUNING,
     TUNE,
+    USE_INPUTS,
     Info,
     age,
     benchmark_info,
@@ -39,6 +42,7 @@ from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.findings.counts import counts
+from fuselight_server.findings.failures import lacks_inputs
 from fuselight_server.findings.forecasts import lens_text
 from fuselight_server.formatting import format_lines
 from fuselight_server.results.changes import first_of
@@ -161,7 +165,7 @@ class TargetLenses:
 
     def _lens(self, info: Info) -> Lens:
         text = with_state(shorten(info.text, LONGEST - len(info.state)), info.state)
-        if info.command not in self.snapshot.client.commands:
+        if info.command not in {*self.snapshot.client.commands, USE_INPUTS, ADD_INPUTS}:
             return lens(self.place, text)
         return lens(self.place, text, info.command, self._named(info))
 
@@ -214,7 +218,7 @@ class TargetLenses:
             tiers = [info for info in tiers if info.state != STILL_RUNNING]
         result = snapshot.captures.get(Key(snapshot.path, self.name))
         if result is not None:
-            yield result_info(result)
+            yield from self._of_capture(result)
         yield from (Info(text) for one in snapshot.predictions if (text := self._edit(one)))
         yield from tiers[:1]
         if result is not None and result.changes:
@@ -223,6 +227,18 @@ class TargetLenses:
             yield Info(expected, age(result), DETAILS)
         if result is not None and result.report.inputs is not None:
             yield Info(inputs_words(result.report.inputs), "", DETAILS)
+
+    def _of_capture(self, result: CaptureResult) -> Iterator[Info]:
+        """Yield what a capture found; for a target without inputs, what gives it some."""
+        if result.has_data or not lacks_inputs(result.report):
+            yield result_info(result)
+            return
+        if self.snapshot.can_run and result.input_programs:
+            yield Info(f"Use the inputs of {result.input_programs[0].name}", "", USE_INPUTS)
+        failure = result.report.failures[0]
+        if failure.phase == "program":
+            yield Info(f"failed: {failure.message}")
+        yield Info("needs inputs: add a line", "", ADD_INPUTS)
 
     def _edit(self, one: Prediction) -> str:
         """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""
@@ -318,6 +334,7 @@ def inputs_words(inputs: Inputs) -> str:
         Rung.MAIN: "inputs from the __main__ block",
         Rung.SCRIPT: "inputs from the file itself",
         Rung.PROGRAM: "inputs from fuselight run",
+        Rung.CALLER: f"inputs from {os.path.basename(inputs.path)}",  # noqa: PTH119 - paths stay text
     }[inputs.rung]
     if words == "inputs":
         lines = {call.location.line for call in inputs.calls if call.location is not None}

@@ -241,6 +241,9 @@ def fused(rows: Sequence[KernelRow | MeasuredRow], longest: int | None = None) -
     )
 
 
+USE_INPUTS = "fuselight.server.useInputs"
+ADD_INPUTS = "fuselight.server.addInputs"
+
 KERNELS = "fuselight.server.kernels"
 SHOW_KERNEL = "fuselight.showKernel"
 """The client's command that opens the source of a kernel."""

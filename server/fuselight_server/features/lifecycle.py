@@ -60,6 +60,7 @@ def client_features(capabilities: types.ClientCapabilities, options: dict[str, A
         change_annotations=bool(
             get_capability(capabilities, "workspace.workspace_edit.change_annotation_support")
         ),
+        show_document=bool(get_capability(capabilities, "window.show_document.support")),
         commands=frozenset(commands if isinstance(commands, (list, tuple)) else ()),
     )
 

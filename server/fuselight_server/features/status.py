@@ -116,6 +116,7 @@ def describe(run: Running) -> str:
     words = {
         "import": "importing",
         "build": "building",
+        "program": "running",
         "call": "calling",
         "trace": "tracing",
         "report": "reporting",

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.report import Culprit, Location, Report, Rung, TargetRef, Versions
-from fuselight_server.finding import Related
+from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.text import place, plain
@@ -64,6 +64,8 @@ _NEXT = {
     "FL502": "Write an example call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
+_CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.CALLER})
+"""Rungs whose calls are the user's own."""
 _NEEDS_GRADIENTS = "does not require grad"
 _ASK_FOR_GRADIENTS = (
     "Add no_grad=False to the call in the `# fuselight:` comment: Fuselight turns gradients off by default"
@@ -79,6 +81,11 @@ def failure_findings(context: Context) -> Iterator[Finding]:
         groups.setdefault(key, []).append(one)
     for group in groups.values():
         yield _finding(context, group)
+
+
+def lacks_inputs(report: Report) -> bool:
+    """Whether a target was not run because nobody gives it inputs, or because the program that should do it failed."""
+    return any(one.phase == "program" or code_of(one) == "FL502" for one in report.failures)
 
 
 def code_of(failure: Failure) -> str:
@@ -112,6 +119,8 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         call=failure.call,
         hints=(*steps, _next_step(context, code, failure)),
         related=tuple(related),
+        # Editors list no hints, and the user has asked for this run.
+        severity=Severity.INFORMATION if code == "FL502" else None,
         count=len(group),
         gb_ids=(failure.gb_id,) if failure.gb_id and code != "FL501" else (),
         fixes=("insert_inputs",) if code == "FL502" else (),
@@ -135,7 +144,7 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
 def _without_gradients(context: Context, failure: Failure) -> bool:
     """Whether Fuselight made the call as inference, which is what it does where nobody asks for more."""
     inputs = context.report.inputs
-    if inputs is None or inputs.rung in {Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM}:
+    if inputs is None or inputs.rung in _CALLED_BY_CODE:
         return False
     made = next((one.text for one in inputs.calls if one.index == failure.call), "")
     return not any(option in made for option in ("train=True", "no_grad=False"))
@@ -197,6 +206,7 @@ _REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$
 _PHASES = {
     "import": "importing the file",
     "main": "running the `__main__` block",
+    "program": "running the program that gives the inputs",
     "build": "building the object",
     "call": "calling it",
     "trace": "tracing",

@@ -93,14 +93,14 @@ def inputs_line(inputs: Inputs | None, call: int | None = None) -> str:
         (one for one in inputs.calls if one.index == call), inputs.calls[0] if inputs.calls else None
     )
     line = chosen.location.line if chosen and chosen.location else inputs.line
-    rung = _rung(inputs.rung, line)
+    rung = _rung(inputs, line)
     if chosen is None or not chosen.text:
         return rung
     text = chosen.text if len(chosen.text) <= _LONGEST_INPUTS else chosen.text[: _LONGEST_INPUTS - 3] + "..."
     return f"{rung}: {text}"
 
 
-def _rung(rung: Rung, line: int | None) -> str:
+def _rung(inputs: Inputs, line: int | None) -> str:
     words = {
         Rung.DIRECTIVE: "directive",
         Rung.PROVIDER: "provider function",
@@ -110,6 +110,7 @@ def _rung(rung: Rung, line: int | None) -> str:
         Rung.MAIN: "__main__ block",
         Rung.SCRIPT: "calls of the file itself",
         Rung.PROGRAM: "fuselight run",
-    }[rung]
-    dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS}
-    return f"{words} on line {line}" if line is not None and rung in dated else words
+        Rung.CALLER: f"call in {PurePath(inputs.path).name}",
+    }[inputs.rung]
+    dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS, Rung.CALLER}
+    return f"{words} on line {line}" if line is not None and inputs.rung in dated else words

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.facts import TrackedFile
     from fuselight_server.runs.keys import Key
+    from fuselight_server.static.input_programs import InputProgram
     from fuselight_server.static.text_changes import Change
 
 
@@ -44,6 +45,8 @@ class CaptureResult(TargetResult):
     """What each expression was while it was traced."""
     tried: dict[ExpectedChange, tuple[str, ...]] = field(default_factory=dict)
     """What came of the remedies that were tried for a change, one line each; no entry for one that was not tried."""
+    input_programs: tuple[InputProgram, ...] = ()
+    """Where the target has no inputs: programs of the workspace that may give it some, the best first."""
     broken_lines: dict[tuple[str, int], str] = field(default_factory=dict)
     """The lines with graph breaks as they ran, by file and number: they name what a break carries over."""
 

@@ -34,6 +34,8 @@ class RunOptions:
     overlays: dict[str, str] = field(default_factory=dict)
     recorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Target name to the calls that the last `fuselight run` recorded for it in this file."""
+    programs: dict[str, str] = field(default_factory=dict)
+    """Target name to the other file whose first call of it gives the inputs, where the user has chosen one."""
     argv: tuple[str, ...] = ()
 
 
@@ -45,10 +47,13 @@ class PlannedRun:
     inputs: InputsPlan
 
     @property
-    def runs_program(self) -> bool:
-        """Whether the file's `__main__` block gives the inputs, as far as the source shows."""
-        better = self.inputs.directives or self.inputs.provider or self.inputs.recorded
-        return self.inputs.main_line is not None and not better
+    def program(self) -> str | None:
+        """The file whose program gives the inputs, as far as the source shows; None where none needs to run."""
+        if self.inputs.directives or self.inputs.provider or self.inputs.recorded:
+            return None
+        if self.inputs.program:
+            return self.inputs.program
+        return self.target.path if self.inputs.main_line is not None else None
 
     def request(self, identity: int, generation: int, options: RunOptions) -> CaptureRequest:
         """The message that starts the run."""
@@ -165,6 +170,7 @@ def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
         roots=request.roots,
         default_sizes=inputs.default_sizes,
         recorded={target.name: inputs.recorded} if inputs.recorded else {},
+        programs={target.name: inputs.program} if inputs.program else {},
     )
     planned = named_runs(read_source(path, texts[path]), [target.name or MAIN], options)
     same = next((one for one in planned if one.target.name == target.name), None)
@@ -178,6 +184,7 @@ def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
 def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> PlannedRun:
     recorded = options.recorded.get(target.name, ())
     plan = reading.plan(target, recorded=recorded, default_sizes=dict(options.default_sizes))
+    plan = replace(plan, program=options.programs.get(target.name, ""))
     # Where the file compiles an object of a class, the class is compiled as a whole, whatever else it compiles of it.
     # A function that compiles something itself is called as it is: to compile that function is not what it asks for.
     by_source = target.compiled or any(

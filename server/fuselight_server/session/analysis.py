@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.protocol import Answer, MeasurePlan, Refused, RunRequest, TunePlan
 from fuselight.report import Culprit, Tier
 from fuselight_server.files import disk_text, within
+from fuselight_server.findings.failures import lacks_inputs
 from fuselight_server.measured.planning import measure_request
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
@@ -178,6 +179,12 @@ class Analysis:
         else:
             self.consent.reopen(folder, path)
             self._request(keys, ASKED, plan)
+
+    def use_program(self, path: str, target: str, program: str) -> None:
+        """Get the inputs of a target from another file's program from now on, and run the target."""
+        self._state.choose_program(path, target, program)
+        self.consent.reopen(self._state.folder_of(path), program)
+        self.command(path, target)
 
     def compile(self, key: Key) -> None:
         """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
@@ -396,30 +403,35 @@ class Analysis:
         plan: TimedPlan | None,
     ) -> list[Key]:
         """Return the runs that the user has agreed to; ask about those that the user has not been asked about."""
-        path = keys[0].path
-        programs = tuple(key for key in keys if self._runs_program(key))
-        code = tuple(key for key in keys if key not in programs)
-        agreed = self.consent.for_program(path, automatic=trigger.automatic)
-        for unknown, wanted, question_of in (
-            (folder.consent == "unknown", code, folder_question),
-            (agreed is None, programs, program_question),
-        ):
-            if unknown and wanted:
-                question = question_of(folder, wanted, executable, explicit=trigger.explicit)
-                again = functools.partial(self._request, wanted, trigger, plan)
-                asking = self.consent.wait(question, wanted, again)
+        by_program: dict[str | None, list[Key]] = {}
+        for key in keys:
+            by_program.setdefault(self._program_of(key), []).append(key)
+        allowed: set[Key] = set()
+        for program, wanted in by_program.items():
+            mine = tuple(wanted)
+            if program is None:
+                agreed = None if folder.consent == "unknown" else folder.consent == RUN
+                question = folder_question(folder, mine, executable, explicit=trigger.explicit)
+            else:
+                agreed = self.consent.for_program(program, automatic=trigger.automatic)
+                question = program_question(folder, mine, executable, program, explicit=trigger.explicit)
+            if agreed:
+                allowed.update(mine)
+            elif agreed is None:
+                again = functools.partial(self._request, mine, trigger, plan)
+                asking = self.consent.wait(question, mine, again)
                 if asking is not None:
                     self._spawn(asking, "asking about a run")
-        if programs and agreed is False:
-            self._state.log(f"no run of the __main__ block of {path}: {trigger.cause}")
-        return [key for key in keys if (agreed if key in programs else folder.consent == "run")]
+            elif program is not None:
+                self._state.log(f"no run of the program in {program}: {trigger.cause}")
+        return [key for key in keys if key in allowed]
 
-    def _runs_program(self, key: Key) -> bool:
-        """Whether a run of `key` would run the `__main__` block; a timed one does, up to the call that it measures."""
+    def _program_of(self, key: Key) -> str | None:
+        """The file whose program a run of `key` would run; a timed one does, up to the call that it measures."""
         if key.kernel or (key.is_timed and not key.name):
-            return False
+            return None
         found = self._run_of(key)
-        return found is not None and found[0].runs_program
+        return found[0].program if found is not None else None
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""
@@ -463,11 +475,16 @@ class Analysis:
         planned, options = found
         self._identity += 1
         request = planned.request(self._identity, generation, options)
-        request = dataclasses.replace(request, automatic=automatic)
-        if not self.consent.for_program(key.path, automatic=automatic):
-            # The worker must not fall back to the `__main__` block where the better inputs give nothing.
-            request = dataclasses.replace(request, inputs=dataclasses.replace(request.inputs, main_line=None))
-        return request
+        return self._without_programs(dataclasses.replace(request, automatic=automatic), automatic=automatic)
+
+    def _without_programs(self, request: RunRequest, *, automatic: bool) -> RunRequest:
+        """The same run without the programs that may not run: the worker must not fall back to them either."""
+        inputs = request.inputs
+        if not self.consent.for_program(request.target.path, automatic=automatic):
+            inputs = dataclasses.replace(inputs, main_line=None)
+        if not self.consent.for_program(inputs.program, automatic=automatic):
+            inputs = dataclasses.replace(inputs, program="")
+        return dataclasses.replace(request, inputs=inputs)
 
     def _prepare_verification(self, key: Key, automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         """Prepare runs that verify a fix: they start no sooner than the user has agreed to runs of the target."""
@@ -475,7 +492,8 @@ class Analysis:
         interpreter = self.workers.interpreter(folder)
         if not self._state.trusted or folder.consent != RUN or interpreter is None:
             return None
-        if self._runs_program(key) and not self.consent.for_program(key.path, automatic=automatic):
+        program = self._program_of(key)
+        if program is not None and not self.consent.for_program(program, automatic=automatic):
             return None
         request = self._current_request(key, folder, self.runs.generation, automatic=True)
         lane = worker_key(folder, interpreter)
@@ -522,17 +540,16 @@ class Analysis:
             options = self.outcomes.options_for(key.path)
             runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
             request = runs[0].request(0, 0, options) if runs else None
-        if request is None or self.consent.for_program(key.path, automatic=True):
-            return request
-        return dataclasses.replace(request, inputs=dataclasses.replace(request.inputs, main_line=None))
+        return self._without_programs(request, automatic=True) if request is not None else None
 
     def _may_run_live(self, key: Key) -> bool:
         """Whether a save would run a target now, without a question."""
         folder = self._state.folder_of(key.path)
         if not self._state.trusted or folder.settings.run != "save":
             return False
-        if self._runs_program(key):
-            return self.consent.for_program(key.path, automatic=True) is True
+        program = self._program_of(key)
+        if program is not None:
+            return self.consent.for_program(program, automatic=True) is True
         return folder.consent == RUN
 
     # Answers
@@ -574,6 +591,8 @@ class Analysis:
             if job.key.tier is Tier.CAPTURE:
                 self.live.accepted(job.key, request)
             if result is not None and result.report is report:
+                if lacks_inputs(report):
+                    self._spawn(self.outcomes.look_for_programs(result), "looking for programs with inputs")
                 await self.stored.keep(result)
             self._run_again(job.key)
 

@@ -150,12 +150,23 @@ def folder_question(folder: Folder, keys: tuple[Key, ...], executable: str, *, e
     )
 
 
-def program_question(folder: Folder, keys: tuple[Key, ...], executable: str, *, explicit: bool) -> Question:
-    """Ask whether the `__main__` block of a file may run."""
-    path = keys[0].path
+def program_question(
+    folder: Folder, keys: tuple[Key, ...], executable: str, path: str, *, explicit: bool
+) -> Question:
+    """Ask whether the program in `path` may run: the file of the targets, or another one that calls them."""
     names = [key.name for key in keys if key.name]
     why = f" to get the inputs of {', '.join(dict.fromkeys(names))}" if names else ""
     on_save = {"Run on Each Save": RUN} if folder.settings.run == "save" else {}
+    if path != keys[0].path:
+        return Question(
+            folder,
+            f"Run {os.path.basename(path)}{why}?",  # noqa: PTH119 - paths stay text
+            f"It runs up to its first call, with {executable}, and may write files. "
+            "A run on save keeps files of the workspace as they are.",
+            {**on_save, "Only When I Ask": ON_REQUEST, "Later": LATER},
+            program=path,
+            explicit=explicit,
+        )
     return Question(
         folder,
         f"Run the __main__ block of {os.path.basename(path)} under torch.compile?",  # noqa: PTH119 - paths stay text

@@ -25,6 +25,7 @@ from fuselight_server.results.target_result import compare_with_disk, keys_of, m
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import RunOptions, sizes
 from fuselight_server.session.target_device import choose
+from fuselight_server.static.input_programs import find_programs
 from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from fuselight_server.static.text_changes import Change
     from fuselight_server.store import Store
 
+_OFFERED = 3
+"""Programs that are offered for the inputs of a target."""
 PROGRAM = "fuselight run"
 """Target name of the result of the last `fuselight run`."""
 
@@ -174,6 +177,20 @@ class ResultIntake:
         for text in result.changes:
             self._state.log(f"{result.key.words}: {text}")
 
+    async def look_for_programs(self, result: CaptureResult) -> None:
+        """Find programs of the workspace that give inputs to a target without any, off the event loop."""
+        target = result.report.target
+        folder = self._state.folder_of(target.path)
+        folders = [folder.path, *(one.path for one in self._state.folders.values() if one.uri)]
+        is_function = target.kind in {"function", "variable"}
+        find = functools.partial(find_programs, target.path, target.name, folders, is_function=is_function)
+        found = await asyncio.to_thread(find)
+        tried = self._state.input_programs.get((target.path, target.name))
+        # One that was run and gave no inputs is not offered again.
+        result.input_programs = tuple(one for one in found if one.path != tried)[:_OFFERED]
+        if self._state.captures.get(result.key) is result:
+            self._state.mark_results([target.path])
+
     def _accept_kernel(self, key: Key, report: Report) -> None:
         """Store what one kernel was compiled to with the report that has its source."""
         self._changes.pop(key, None)
@@ -211,6 +228,7 @@ class ResultIntake:
             environment=settings.environment,
             overlays=self._state.overlays(roots, path) if with_buffers else {},
             recorded=recorded_calls(self.program(path), path),
+            programs=self._state.programs_of(path),
         )
 
     def request_for(self, key: Key, request: RunRequest) -> RunRequest | None:

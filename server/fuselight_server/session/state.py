@@ -36,6 +36,10 @@ LOG_LINES = 500
 """Lines of our own log that a problem report can show."""
 
 
+INPUT_PROGRAMS = 200
+"""Targets whose chosen programs are kept."""
+
+
 @dataclass
 class Document:
     """One open document."""
@@ -92,6 +96,8 @@ class ClientFeatures:
     """Whether an edit may say of which version of a file it is."""
     change_annotations: bool = False
     """Whether an edit may ask for a preview."""
+    show_document: bool = False
+    """Whether it can show a document with a selection."""
     commands: frozenset[str] = frozenset()
 
 
@@ -164,6 +170,8 @@ class State(ResultsByTier):
         """Called whenever there is something new for `take_changes` to return."""
         self.predictions: dict[tuple[Key, str], Prediction] = {}
         """By the target, and the edited file."""
+        self.input_programs: collections.OrderedDict[tuple[str, str], str] = collections.OrderedDict()
+        """By a target's file and name: the other file that the user has chosen to get its inputs from."""
         self._by_path: dict[str, Document] = {}
         self._findings: set[str] = set()
         self._reports: set[str] = set()
@@ -295,6 +303,17 @@ class State(ResultsByTier):
     def _drop_predictions(self, keys: set[Key]) -> None:
         for key, path in [one for one in self.predictions if one[0] in keys]:
             self.drop_prediction(key, path)
+
+    def choose_program(self, path: str, target: str, program: str) -> None:
+        """Get the inputs of a target from the program in another file from now on."""
+        self.input_programs[path, target] = program
+        self.input_programs.move_to_end((path, target))
+        while len(self.input_programs) > INPUT_PROGRAMS:
+            self.input_programs.popitem(last=False)
+
+    def programs_of(self, path: str) -> dict[str, str]:
+        """Return the programs that were chosen for the targets of a file, by target name."""
+        return {target: program for (file, target), program in self.input_programs.items() if file == path}
 
     def folder_of(self, path: str) -> Folder:
         """Return the innermost workspace folder of `path`; outside any, the file's own folder."""

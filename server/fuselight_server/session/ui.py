@@ -23,7 +23,7 @@ class Question:
     detail: str
     answers: dict[str, str]
     program: str | None = None
-    """The file whose `__main__` block would run; None for a question about the folder."""
+    """The file whose program would run; None for a question about the folder."""
     explicit: bool = False
     """Whether the user has just asked for the run: the question must not hide by itself."""
 

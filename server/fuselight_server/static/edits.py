@@ -8,8 +8,9 @@ actions, never for a keystroke.
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,11 +19,19 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from fuselight_server.finding import Span
 from fuselight_server.static.document import lines_of, read_source
 from fuselight_server.static.file_reader import ReadingCache, chunks_of
+from fuselight_server.static.first_layers import (
+    FileSource,
+    Object,
+    Reader,
+    configurations,
+    file_source,
+    inputs_of,
+)
 from fuselight_server.static.names import collect
 from fuselight_server.static.syntax import inside_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from libcst.metadata import CodePosition
 
@@ -149,29 +158,69 @@ _PLAIN = {
 }
 
 
-_Sizes = dict[str, int]
-"""Sizes given to named dimensions, the same name getting the same size."""
+@dataclass
+class _KnownValues:
+    """What is known of the values of one call."""
+
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Parameters whose values are known, as texts."""
+    dimensions: dict[str, int] = field(default_factory=dict)
+    """Sizes given to named dimensions, the same name getting the same size."""
 
 
 def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
-    """The text after `# fuselight: `. `chunks` are the top-level statements of the file."""
+    """The text after `# fuselight: `. `chunks` are the top-level statements of the file.
+
+    Inputs are what the first layers that take them need; what no layer decides comes from annotations and names.
+    """
+    chunks = tuple(chunks)
     definitions = _definitions(target, chunks)
-    sizes: _Sizes = {}
+    file = file_source(target.span.path, chunks)
     name = target.name.rpartition("<locals>.")[2]
     owner, _, last = name.rpartition(".")
     if target.kind == "module":
+        made = f"{name}({_constructor(file, definitions, name)})"
+        sizes = _KnownValues(_needs(file, made, "forward"))
         call = definitions.get(f"{name}.forward")
-        return f"{name}({_constructor(definitions, name)})({_arguments(call, target.parameters, sizes, method=True)})"
+        return f"{made}({_arguments(call, target.parameters, sizes, method=True)})"
     if f"{owner}.__class__" in definitions:  # a method, or an attribute that __init__ compiles
-        made = f"{owner}({_constructor(definitions, owner)})"
+        made = f"{owner}({_constructor(file, definitions, owner)})"
+        sizes = _KnownValues(_needs(file, made, last))
         return f"{made}.{last}({_arguments(definitions.get(name), target.parameters, sizes, method=True)})"
     wraps = target.wraps or ""
     if (
         made := wraps.partition("(")[0]
     ) != wraps and f"{made}.forward" in definitions:  # x = torch.compile(Net())
+        sizes = _KnownValues(_needs(file, wraps, "forward"))
         return f"{name}({_arguments(definitions[f'{made}.forward'], target.parameters, sizes, method=True)})"
     wrapped = definitions.get(wraps) or definitions.get(name)
-    return f"{name}({_arguments(wrapped, target.parameters, sizes, method=False)})"
+    return f"{name}({_arguments(wrapped, target.parameters, _KnownValues(), method=False)})"
+
+
+def _needs(file: FileSource, made: str, method: str) -> dict[str, str]:
+    """What the first layers need of the parameters of an object's method; `made` constructs the object."""
+    try:
+        value = Reader(file, {}).value(ast.parse(made, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return inputs_of(value, method) if isinstance(value, Object) else {}
+
+
+_SHAPE = re.compile(r"\b[a-z]+\d*\[([^\]]*)\]")
+
+
+def shape_columns(line: str) -> tuple[int, int] | None:
+    """The byte columns of the first shape in a directive's line, without its brackets; else of its last arguments."""
+    start = line.find("# fuselight:")
+    found = _SHAPE.search(line, start) if start >= 0 else None
+    if found is not None:
+        ends = found.span(1)
+    elif start >= 0 and line.rstrip().endswith(")"):
+        ends = line.rindex("(") + 1, len(line.rstrip()) - 1
+    else:
+        return None
+    first, last = (len(line[:end].encode("utf-8", "surrogatepass")) for end in ends)
+    return first, last
 
 
 def _definitions(target: StaticTarget, chunks: Iterable[str]) -> dict[str, cst.FunctionDef | None]:
@@ -209,14 +258,26 @@ class _Signatures(cst.CSTVisitor):
             self._path.pop()
 
 
-def _constructor(definitions: dict[str, cst.FunctionDef | None], name: str) -> str:
+def _constructor(file: FileSource, definitions: dict[str, cst.FunctionDef | None], name: str) -> str:
     function = definitions.get(f"{name}.__init__")
-    return "" if function is None else _call(function.params, {}, tensors=False, skip=1)
+    known = configurations(file, name, _plain_value)
+    return "" if function is None else _call(function.params, _KnownValues(known), tensors=False, skip=1)
 
 
-def _arguments(function: cst.FunctionDef | None, names: Sequence[str], sizes: _Sizes, *, method: bool) -> str:
+def _plain_value(name: str, annotation: str) -> str:
+    """A value for a field of a configuration."""
+    try:
+        value = _by_annotation(cst.parse_expression(annotation), _KnownValues()) if annotation else None
+    except cst.ParserSyntaxError:
+        value = None
+    return value or _by_name(name, tensors=False)
+
+
+def _arguments(
+    function: cst.FunctionDef | None, names: Sequence[str], sizes: _KnownValues, *, method: bool
+) -> str:
     if function is None:
-        return ", ".join(_by_name(name, tensors=True) for name in names)
+        return ", ".join(sizes.known.get(name) or _by_name(name, tensors=True) for name in names)
     static = any(
         isinstance(item.decorator, cst.Name) and item.decorator.value == "staticmethod"
         for item in function.decorators
@@ -224,7 +285,7 @@ def _arguments(function: cst.FunctionDef | None, names: Sequence[str], sizes: _S
     return _call(function.params, sizes, tensors=True, skip=1 if method and not static else 0)
 
 
-def _call(parameters: cst.Parameters, sizes: _Sizes, *, tensors: bool, skip: int) -> str:
+def _call(parameters: cst.Parameters, sizes: _KnownValues, *, tensors: bool, skip: int) -> str:
     positional = [*parameters.posonly_params, *parameters.params][skip:]
     given = [_value(item, sizes, tensors=tensors) for item in positional if item.default is None]
     given += [
@@ -235,7 +296,9 @@ def _call(parameters: cst.Parameters, sizes: _Sizes, *, tensors: bool, skip: int
     return ", ".join(given)
 
 
-def _value(parameter: cst.Param, sizes: _Sizes, *, tensors: bool) -> str:
+def _value(parameter: cst.Param, sizes: _KnownValues, *, tensors: bool) -> str:
+    if parameter.name.value in sizes.known:
+        return sizes.known[parameter.name.value]
     if parameter.annotation is not None:
         value = _by_annotation(parameter.annotation.annotation, sizes)
         if value is not None:
@@ -252,7 +315,7 @@ def _by_name(name: str, *, tensors: bool) -> str:
     return "0.1" if _RATIO.match(name) else "8"
 
 
-def _by_annotation(node: cst.BaseExpression, sizes: _Sizes) -> str | None:
+def _by_annotation(node: cst.BaseExpression, sizes: _KnownValues) -> str | None:
     """A value of the annotated type, None when the annotation says too little."""
     if isinstance(node, cst.SimpleString):
         try:
@@ -269,7 +332,7 @@ def _by_annotation(node: cst.BaseExpression, sizes: _Sizes) -> str | None:
     return known
 
 
-def _by_subscript(name: str, slices: list[cst.BaseSlice], sizes: _Sizes) -> str | None:
+def _by_subscript(name: str, slices: list[cst.BaseSlice], sizes: _KnownValues) -> str | None:
     inner = [
         item.value
         for item in slices
@@ -291,14 +354,15 @@ def _by_subscript(name: str, slices: list[cst.BaseSlice], sizes: _Sizes) -> str 
     )
 
 
-def _shape(written: str, sizes: _Sizes) -> str:
+def _shape(written: str, sizes: _KnownValues) -> str:
     dimensions = []
     for word in written.split():
         name = word.lstrip("*#?_").partition("=")[2] or word.lstrip("*#?_")
         if name.isdecimal():
             dimensions.append(int(name))
         elif name != "..." and not word.startswith(("*", "...")):
-            dimensions.append(sizes.setdefault(name, _SIZES[min(len(sizes), len(_SIZES) - 1)]))
+            given = sizes.dimensions
+            dimensions.append(given.setdefault(name, _SIZES[min(len(given), len(_SIZES) - 1)]))
     return ", ".join(map(str, dimensions))
 
 

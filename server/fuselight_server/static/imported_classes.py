@@ -53,7 +53,7 @@ def _find(importer: Path, full: str, hops: int) -> ImportedClass | None:
     module, _, name = full.rpartition(".")
     if hops == 0 or not name or module.partition(".")[0] in _INSTALLED:
         return None
-    for file in _files(importer, module):
+    for file in module_files(importer, module):
         names = _names_in(file)
         if names is None:
             continue
@@ -67,7 +67,7 @@ def _find(importer: Path, full: str, hops: int) -> ImportedClass | None:
     return None
 
 
-def _files(importer: Path, module: str) -> Iterator[Path]:
+def module_files(importer: Path, module: str) -> Iterator[Path]:
     """Files that the dotted `module` may name, as seen from the importing file."""
     dots = len(module) - len(module.lstrip("."))
     parts = [part for part in module.split(".") if part]

@@ -57,6 +57,8 @@ class InputsPlan:
     """Calls in directive notation, recorded by the last `fuselight run`."""
     main_line: int | None = None
     """Line of the file's `if __name__ == "__main__":`; None if there is none, or it must not run."""
+    main_path: str = ""
+    """For a target of kind `call`: absolute path of the program whose calls are repeated."""
     is_script: bool = False
     """Whether `main_line` is that of a statement of the file itself, which has no `__main__` block: it runs whole."""
     program: str = ""
@@ -76,7 +78,7 @@ class Target:
     """
     kind: str
     """`function`, `method`, `module` (an nn.Module subclass), `variable` (assigned from
-    torch.compile(...)), `main`.
+    torch.compile(...)), `main`, `call` (what a program compiles, by its name or the line that compiles it).
     """
     line: int
     compiled: bool

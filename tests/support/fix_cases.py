@@ -190,5 +190,5 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
             fixer.forget_results()
             return report
 
-        await report_each(options, lambda _text: None, report_of)
+        await report_each(options, lambda _text: None, report_of, splits_programs=True)
     return attempts

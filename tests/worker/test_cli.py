@@ -138,7 +138,7 @@ def test_a_program_runs_as_under_python_its_findings_come_after_it_and_its_input
     run_cli("check", "program.py")
     (request,) = worker.requests
     assert request.target.name == "step"
-    assert request.inputs.recorded == ("step(f32[4])", "step(f32[7])")
+    assert request.inputs.recorded == ("step(f32[4], no_grad=False)", "step(f32[7], no_grad=False)")
 
 
 @pytest.fixture(scope="module")

@@ -166,10 +166,10 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     assert report.inputs.rung is Rung.PROGRAM
     texts = {(one.target, one.text) for one in report.recorded}
     assert texts == {
-        ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0)"),
-        ("Net", "Net(dim=4, act='relu')(f32[5, 4], 1.0)"),
-        ("step", "step(f32[2], 3)"),
-        ("step", "step(f32[2], 4)"),
+        ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0, train=True)"),
+        ("Net", "Net(dim=4, act='relu')(f32[5, 4], 1.0, train=True)"),
+        ("step", "step(f32[2], 3, no_grad=False)"),
+        ("step", "step(f32[2], 4, no_grad=False)"),
     }
     for one in report.recorded:
         parse_directive(one.text)

@@ -82,6 +82,8 @@ class Options:
     """Training mode, gradients on, and `.backward()` of the outputs."""
     no_grad: bool | None = None
     """None: gradients follow `train`."""
+    training: bool | None = None
+    """Training mode of the module, without `.backward()`. None: it follows `train`."""
     device: str | None = None
     fake: bool = False
     """Build and capture on fake tensors: shapes without data."""
@@ -92,6 +94,7 @@ class Options:
 OPTIONS: dict[str, tuple[type, ...]] = {
     "train": (bool,),
     "no_grad": (bool,),
+    "training": (bool,),
     "device": (str,),
     "fake": (bool,),
     "dynamic": (bool, type(None)),

@@ -106,4 +106,14 @@ def call_text(
         made = constructors.text(owner) or f"<{kind}>"
         callee = made if code.co_name == "forward" else f"{made}.{code.co_name}"
     args, kwargs = arguments_of(code, f_locals, bound=owner is not None)
-    return target, describe_call(callee, args, kwargs, limit=2000)
+    options = [one for one in _modes(owner) if one.partition("=")[0] not in code.co_varnames]
+    return target, describe_call(callee, args, kwargs, limit=2000, exact=True, options=options)
+
+
+def _modes(owner: Any) -> list[str]:
+    """The modes of a call that is being compiled, as run options: those of a call without options are left out."""
+    has_gradients = bool(importlib.import_module("torch").is_grad_enabled())
+    trains = bool(getattr(owner, "training", False))
+    if has_gradients and trains:
+        return ["train=True"]
+    return [*(["training=True"] if trains else []), *(["no_grad=False"] if has_gradients else [])]

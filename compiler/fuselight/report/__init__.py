@@ -243,6 +243,8 @@ class Recorded:
     """1-based `def` line."""
     text: str
     """The call in directive notation."""
+    compiled_at: Location | None = None
+    """The line on which the program gives it to torch.compile; None for what is compiled as a part of something."""
 
 
 @dataclass(frozen=True)

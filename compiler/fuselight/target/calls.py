@@ -34,6 +34,8 @@ class Prepared:
     options: Options = Options()  # noqa: RUF009 - frozen
     during: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     """What is in force during the call: a changed attribute or mode."""
+    is_live: bool = False
+    """Whether it is a call of the user's program, with its objects: `during` has all modes, and none is changed."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,13 @@ def module_of(function: Any) -> torch.nn.Module | None:
 @contextlib.contextmanager
 def call_mode(prepared: Prepared) -> Iterator[None]:
     """Set train or eval mode, and gradients, for one call."""
+    if prepared.is_live:
+        with prepared.during():
+            yield
+        return
     options, module = prepared.options, module_of(prepared.function)
     if module is not None:
-        module.train(options.train)
+        module.train(options.train if options.training is None else options.training)
     grad = options.train if options.no_grad is None else not options.no_grad
     with torch.set_grad_enabled(grad), prepared.during():
         yield
@@ -149,7 +155,7 @@ def call_outputs(
     if trained is None:
         module = module_of(prepared.function)
         trained = module is not None and any(p.requires_grad for p in module.parameters())
-    if not trained:  # a function without parameters is trained through its inputs
+    if not trained and not prepared.is_live:  # a function without parameters is trained through its inputs
         for tensor in tensors_in([prepared.args, prepared.kwargs]):
             if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
                 tensor.requires_grad_()
@@ -160,6 +166,8 @@ def call_outputs(
         if output.requires_grad
     ]
     if not losses:
+        if prepared.is_live:
+            return outputs, []
         note = Note("no_backward", "train=True, but no output needs gradients: backward was left out")
         return outputs, [note]
     loss: Any = losses[0] if len(losses) == 1 else torch.stack(losses).sum()

@@ -130,7 +130,8 @@ class Ladder:
         def tensor(spec: TensorSpec) -> torch.Tensor:
             return make_tensor(spec, options.device)
 
-        evaluator = Evaluator(directive, self.names, tensor)
+        names = {"torch": torch, **self.names}  # for torch.nn.Parameter in recorded calls
+        evaluator = Evaluator(directive, names, tensor)
         try:
             if directive.callee_key not in objects:
                 objects[directive.callee_key] = evaluator.value(directive.callee)

@@ -158,6 +158,26 @@ def _callables_of(target: object) -> Iterable[object]:
     return seen
 
 
+_heard: list[Callable[[Any, Any], None]] = []
+"""Called with what each torch.compile inside `replaced_compile` was given, and what it returned."""
+
+
+@contextlib.contextmanager
+def heard_compile(heard: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Inside, `heard(model, compiled)` is called after each torch.compile that `replaced_compile` replaces."""
+    _heard.append(heard)
+    try:
+        yield
+    finally:
+        _heard.remove(heard)
+
+
+def _told(model: Any, compiled: Any) -> Any:
+    for heard in _heard:
+        heard(model, compiled)
+    return compiled
+
+
 @contextlib.contextmanager
 def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]) -> Iterator[None]:
     """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` is `optimize_(real, wanted)`.
@@ -173,7 +193,11 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
         unknown = next((name for name in kwargs if name not in parameters), None)
         if unknown is not None and not takes_any:
             raise UnknownArgumentError(unknown, parameters)
-        return compile_(real, *args, **kwargs)
+        made = compile_(real, *args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        if model is None:  # a decorator
+            return lambda function: _told(function, made(function))
+        return _told(model, made)
 
     def optimize(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         wanted = args[0] if args else kwargs.pop("backend", None)

@@ -208,6 +208,40 @@ _PLAIN_BASES = (object, dict)
 
 
 @dataclass
+class ArgumentCopier:
+    """Keeps the arguments of calls as they are when the calls begin, within `KEPT_BYTES` over all of them."""
+
+    _bytes: int = 0
+    _storages: set[int] = field(default_factory=set)
+
+    def keep(self, values: Any) -> Any:
+        """Copy containers and plain objects; tensors lose the graph that computed them."""
+        return _Copier(self._kept).copy(values)
+
+    @staticmethod
+    def fresh(values: Any) -> Any:
+        """Return what was kept, with containers of its own, and zeros where values were not kept."""
+        return _Copier(lambda tensor: tensor.make() if isinstance(tensor, _Unkept) else tensor).copy(values)
+
+    def _kept(self, tensor: torch.Tensor) -> Any:
+        """Return the tensor without the graph that computed it, or without its values if there are too many bytes."""
+        if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+            return tensor
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        if address not in self._storages:
+            if self._bytes + size > KEPT_BYTES:
+                return _Unkept(
+                    tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad
+                )
+            self._bytes += size
+            self._storages.add(address)
+        if tensor.grad_fn is None:
+            return tensor
+        return _as_intermediate(tensor.detach().requires_grad_())
+
+
+@dataclass
 class ArgumentRecorder:
     """Records calls of the functions in `wanted` while `listening`."""
 
@@ -219,8 +253,7 @@ class ArgumentRecorder:
     """Index of the call of the target that is being made."""
     done: Callable[[], BaseException] | None = None
     """Makes what ends the program once each function was called; None: it goes on."""
-    _bytes: int = 0
-    _storages: set[int] = field(default_factory=set)
+    _copier: ArgumentCopier = field(default_factory=ArgumentCopier)
     _seen: dict[FunctionKey, set[Any]] = field(default_factory=dict)
     _looked: dict[FunctionKey, int] = field(default_factory=dict)
 
@@ -269,33 +302,15 @@ class ArgumentRecorder:
         if shapes in seen or len(made) >= MOST_CALLS:
             return
         first = f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        copier = _Copier(self._kept)
-        values = {name: copier.copy(value) for name, value in f_locals.items()}
+        values = self._copier.keep(f_locals)
         training = first.training if isinstance(first, torch.nn.Module) else None
         seen.add(shapes)
         call = RecordedCall(code, frame.f_globals, values, current_modes(), training, self.index)
         self.calls.setdefault(key, []).append(call)
         self.unkept.pop(key, None)
 
-    def _kept(self, tensor: torch.Tensor) -> Any:
-        """Return the tensor without the graph that computed it, or without its values if there are too many bytes."""
-        if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
-            return tensor
-        storage = tensor.untyped_storage()
-        address, size = storage.data_ptr(), storage.nbytes()
-        if address not in self._storages:
-            if self._bytes + size > KEPT_BYTES:
-                return _Unkept(
-                    tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad
-                )
-            self._bytes += size
-            self._storages.add(address)
-        if tensor.grad_fn is None:
-            return tensor
-        return _as_intermediate(tensor.detach().requires_grad_())
-
 
 def fresh_values(call: RecordedCall) -> dict[str, Any]:
     """The variables of a call, with containers of their own, and zeros where values were not kept."""
-    copier = _Copier(lambda tensor: tensor.make() if isinstance(tensor, _Unkept) else tensor)
-    return {name: copier.copy(value) for name, value in call.values.items()}
+    values: dict[str, Any] = ArgumentCopier.fresh(dict(call.values))
+    return values

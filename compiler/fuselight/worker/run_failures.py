@@ -246,6 +246,18 @@ def whole_program(target: Target) -> Failure:
     )
 
 
+def no_program_calls(target: Target, why: str) -> Failure:
+    """Describe a target of which the program has no call that can be repeated."""
+    return Failure(
+        Culprit.USER,
+        "inputs",
+        why,
+        "write a call as a `# fuselight:` comment above it, or name another target",
+        stack=(Location(target.path, target.line),),
+        phase="main",
+    )
+
+
 def descriptors_failure(request: RunRequest, phase: str, call: int | None, calls: Sequence[Call]) -> Failure:
     """Describe a run whose code closed descriptors that it had not opened, on the line of the current call.
 

@@ -47,6 +47,7 @@ from fuselight.target import importing
 from fuselight.target.calls import Prepared, asked_notes, compiled_form
 from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
+from fuselight.worker.compiled_roots import CompiledRoots
 from fuselight.worker.reads import ReadRecorder, loaded_outside
 
 if TYPE_CHECKING:
@@ -248,6 +249,8 @@ class RunState:
     """Calls that the `__main__` block made, for runs that need inputs without it."""
     constructors: ConstructorCalls | None = None
     """While the `__main__` block runs: how its modules were made."""
+    roots: CompiledRoots = field(default_factory=CompiledRoots)
+    """What the user's code has given to torch.compile."""
     stopped: bool = False
     """Whether a limit was reached: every later exception is a consequence of that."""
     loaded: Loaded = field(default_factory=Loaded)
@@ -299,9 +302,22 @@ class RunState:
         """Record a call of the `__main__` block that Dynamo begins to compile."""
         if self.constructors is None or len(self.recorded) >= MOST_CALLS or getpid() != self.pid:
             return
-        if is_user_file(code.co_filename, self.job.request.roots) and not is_resumed(code):
-            target, text = call_text(code, f_locals, self.constructors)
-            self.recorded.setdefault(Recorded(code.co_filename, target, code.co_firstlineno, text))
+        if is_resumed(code):
+            return
+        root = self.roots.of_frame(code, f_locals)
+        if root is None and not is_user_file(code.co_filename, self.job.request.roots):
+            return
+        target, text = call_text(code, f_locals, self.constructors)
+        path, line, at = code.co_filename, code.co_firstlineno, root.location if root else None
+        if root is not None and at is not None:
+            target = root.name
+            if not is_user_file(path, self.job.request.roots):
+                path, line, text = (
+                    at.path,
+                    at.line,
+                    f"<{target}>()",
+                )  # which is no notation: it is not rebuilt
+        self.recorded.setdefault(Recorded(path, target, line, text, at))
 
     def frame_started(self, count: int, path: str, line: int) -> None:
         """Report that Dynamo has started a frame; at most ten times a second."""

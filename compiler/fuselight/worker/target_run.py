@@ -22,6 +22,7 @@ import torch
 from fuselight import dynamo
 from fuselight.inputs import UserCallError
 from fuselight.inputs.records import ConstructorCalls
+from fuselight.protocol import MeasureRequest, RunRequest, TuneRequest
 from fuselight.report import Call, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
 from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
@@ -32,8 +33,9 @@ from fuselight.target.refused_calls import attempt
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.target.write_guard import WriteGuard
-from fuselight.torch_api import settings
+from fuselight.torch_api import settings, targets
 from fuselight.worker import child, run_failures
+from fuselight.worker.program_calls import MOST_LOOKED, ProgramCalls
 from fuselight.worker.state import RunState, exit_now, getpid, identity
 
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -113,7 +115,8 @@ def run_target(state: RunState, strategy: RunStrategy) -> None:
     """Import the target, find its inputs and use them as the strategy says."""
 
     def work() -> None:
-        with strategy.compiling(state) as state.asked, state.recorder:
+        heard = targets.heard_compile(state.roots.add)
+        with strategy.compiling(state) as state.asked, heard, state.recorder:
             _steps(state, strategy)
 
     guarded(state, work)
@@ -157,12 +160,15 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
         state.failures.append(run_failures.whole_program(request.target))
         return
     importing.install(state.sources)
-    path = request.target.path
+    path = request.inputs.main_path or request.target.path
     with _fake_tensors(state, state.job.fake), _guarded_writes(state):
         name = importing.prepare_path(path, request.roots, state.job.started_with)
         set_seeds()
         if is_main:
             _run_main(state)
+            return
+        if request.target.kind == "call":
+            _repeat_calls(state, strategy)
             return
         sys.modules["__main__"] = types.ModuleType("__main__")
         sys.argv = [path, *request.argv]
@@ -177,6 +183,40 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             ladder = rungs.Ladder(request.target, request.inputs, names, device)
             answered, reasons = ladder.climb()
         _use_inputs(state, strategy, _Climbed(ladder, answered, reasons, names))
+
+
+def _repeat_calls(state: RunState, strategy: RunStrategy) -> None:
+    """Pass calls of the program to the job. For further calls the program runs again."""
+    request = state.job.request
+    climb = functools.partial(_program_calls, state)
+    try:
+        answered = climb()
+    except rungs.Silent as why:
+        state.failures.append(run_failures.no_program_calls(request.target, str(why)))
+        return
+    state.rung, state.inputs_line = answered.rung, answered.line
+    names = vars(sys.modules["__main__"])
+    changed = functools.partial(with_changes, changes=request.changes, names=names)
+    strategy.use(state, changed(answered), lambda: changed(climb()), names)
+
+
+def _program_calls(state: RunState) -> Answered:
+    """Run the program up to the calls of what it compiles. Raises Silent."""
+    request = state.job.request
+    set_seeds()
+    is_timed = isinstance(request, (MeasureRequest, TuneRequest))
+    calls = ProgramCalls(
+        request.target, state.roots, request.roots, most_looked=1 if is_timed else MOST_LOOKED
+    )
+    rung = Rung.SCRIPT if request.inputs.is_script else Rung.MAIN
+    with _main_step(state):
+        run = functools.partial(importing.run_as_main, _program(request), state.sources, request.argv)
+        return calls.collect(run, rung, request.inputs.main_line)
+
+
+def _program(request: RunRequest) -> str:
+    """Path of the file that runs as the program."""
+    return request.inputs.main_path or request.target.path
 
 
 @dataclass(frozen=True)
@@ -277,6 +317,9 @@ def run_main_again(state: RunState) -> None:
 def _first_call_of_main(state: RunState) -> Answered:
     """Run the `__main__` block up to its first call of the target."""
     request = state.job.request
+    if "." in request.target.name:  # of an object or inside a function: no name of the file stands for it
+        with contextlib.suppress(rungs.Silent):
+            return _program_calls(state)
     program = main_calls.Program(
         "the `__main__` block",
         request.target.path,
@@ -307,7 +350,7 @@ def _first_call_of_program(state: RunState, names: Mapping[str, Any]) -> Answere
 
 def _main_step(state: RunState) -> AbstractContextManager[None]:
     request = state.job.request
-    path = request.target.path
+    path = _program(request)
     location = Location(path, request.inputs.main_line or 1)
     return state.step("main", f"__main__ of {os.path.basename(path)}", location)
 

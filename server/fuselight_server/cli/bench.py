@@ -152,7 +152,7 @@ async def measure(
         return report
 
     # Sampling a process stops it, which would falsify its times.
-    outcome = await report_each(options, show, report_of, sample_after=0.0)
+    outcome = await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
     return outcome, benchmarks
 
 

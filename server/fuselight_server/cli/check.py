@@ -155,6 +155,8 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOL
         finding
         for report in outcome.reports
         for finding in findings(report, thresholds=thresholds, read_line=outcome.sources.line)
+        if finding.code != "FL502"
+        or report.target.kind != "call"  # a problem of the command: a name it does not know
     ]
     for reading in readings.values():
         known = {(one.span.path, one.span.line, one.code) for one in found}

@@ -18,7 +18,7 @@ from fuselight_server.cli.options import CommandOptions, add_command_options
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, readings_of, report_each
-from fuselight_server.cli.terminal import standard_output
+from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.files import split_text
 from fuselight_server.fixes import FixClass
 from fuselight_server.fixes.file_texts import FileText
@@ -122,7 +122,8 @@ class FixedFiles:
         self._writes = writes
         self._files: dict[str, FileText | None] = {}
         self._readings: dict[str, Reading] = {}
-        self._runs: list[TargetRun] = []
+        self._targets: list[tuple[TargetRun, list[tuple[TargetRun, Report]]]] = []
+        """Each target, with the runs of its calls: of itself, or of what its program compiles."""
         self.fixer = Fixer(
             read=self._text,
             obstacle=self._obstacle,
@@ -144,22 +145,40 @@ class FixedFiles:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
         first = await target_run.report()
-        self.fixer.add(target_run, first)
-        self._runs.append(target_run)
+        calls = target_run.calls(first, self._names_of(target_run))
+        parts = [(one, await one.report()) for one in calls] or [(target_run, first)]
+        for one, report in parts:
+            self.fixer.add(one, report)
+            if calls and report.failures and report.inputs is None:
+                print_error(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
+        self._targets.append((target_run, parts))
         return first
+
+    def _names_of(self, target_run: TargetRun) -> tuple[str, ...]:
+        """What of a program to fix, as in `call_runs`: the target that the user named, or all."""
+        target = target_run.request.target
+        return () if target.kind == "main" else (target.name, f"{target.path}:{target.line}")
 
     async def fix_all(self, outcome: CheckOutcome) -> None:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
-        fixer = self.fixer
-        for number, (target_run, first) in enumerate(zip(self._runs, list(outcome.reports), strict=True)):
-            is_changed = bool(fixer.texts.keys() & first.files.keys())
-            now = await target_run.report(fixer.request(target_run)) if is_changed else first
-            last = await fixer.fix(target_run, now, self._asked)
-            self.unsolved += sum(
-                self._asked.takes(one) and not fixer.candidates(one, last) for one in fixer.findings(last)
-            )
+        for number, (target_run, parts) in enumerate(self._targets):
+            last = [await self._fixed(part, first) for part, first in parts][-1]
+            is_part = parts[0][0] is not target_run
+            if self._writes and is_part:
+                last = await target_run.report(self.fixer.request(target_run))
             if self._writes:
                 outcome.reports[number] = last
+
+    async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
+        """Fix the findings of one target; returns its report of the last text."""
+        fixer = self.fixer
+        is_changed = bool(fixer.texts.keys() & first.files.keys())
+        now = await target_run.report(fixer.request(target_run)) if is_changed else first
+        last = await fixer.fix(target_run, now, self._asked)
+        self.unsolved += sum(
+            self._asked.takes(one) and not fixer.candidates(one, last) for one in fixer.findings(last)
+        )
+        return last
 
     # Files
 

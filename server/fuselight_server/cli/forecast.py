@@ -5,9 +5,10 @@ Invariant: the same run, findings and exit codes as `fuselight check`; only the 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight.owned_folders import owned_folder
 from fuselight_server.cli.check import add_analysis_options, analyzed
@@ -22,11 +23,15 @@ from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Awaitable, Callable
 
     from fuselight.report import Report
     from fuselight_server.cli.formats.forecast import Trials
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.targets import TargetRun
+
+
+Forecast: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -46,23 +51,40 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
     trials: Trials = {}
+    asked: list[Report] = []
     if options.verify:
         with owned_folder("forecast") as folder:
-            outcome = analyzed(options, functools.partial(_tried, trials, folder))
+            tried = functools.partial(_tried, trials, folder)
+            outcome = analyzed(options, functools.partial(_asked, asked, tried))
     else:
-        outcome = analyzed(options)
+        outcome = analyzed(options, functools.partial(_asked, asked, _reported))
+    shown = dataclasses.replace(outcome, reports=asked)
     from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
     if options.format == "json":
-        terminal.write_data(as_json(outcome, trials) + "\n")
+        terminal.write_data(as_json(shown, trials) + "\n")
         return outcome.exit_code
-    print_forecasts(outcome, terminal, trials if options.verify else None, is_full=options.is_full)
+    print_forecasts(shown, terminal, trials if options.verify else None, is_full=options.is_full)
     report_problems(outcome, "analyze", is_empty=not outcome.reports)
     warnings = sum(one.severity >= Severity.WARNING for one in outcome.findings)
     if warnings:
         print_error(f"`fuselight check` shows {format_count(warnings, 'finding')} in these targets")
     return outcome.exit_code
+
+
+async def _asked(
+    asked: list[Report], forecast: Forecast, target_run: TargetRun, outcome: CheckOutcome
+) -> Report:
+    """Report one target; `asked` gets what has a forecast: the target, or each thing that its program compiles."""
+    report = await forecast(target_run, outcome)
+    parts = [await forecast(one, outcome) for one in target_run.calls(report)]
+    asked += parts or [report]
+    return report
+
+
+async def _reported(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
+    return await target_run.report()
 
 
 async def _tried(trials: Trials, folder: str, target_run: TargetRun, outcome: CheckOutcome) -> Report:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fuselight.foreign_files import project_root
 from fuselight.protocol import Answer
-from fuselight.report import Culprit, Failure, Problem
+from fuselight.report import Culprit, Failure, Problem, Rung
 from fuselight_server.cli.options import command_options, suggestion
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
@@ -26,7 +26,15 @@ from fuselight_server.cli.terminal import print_untested, progress_line, standar
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
-from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs, named_runs
+from fuselight_server.runs.planning import (
+    MAIN,
+    PlannedRun,
+    RunOptions,
+    call_run,
+    call_runs,
+    default_runs,
+    named_runs,
+)
 from fuselight_server.store import Store, recorded_calls
 
 if TYPE_CHECKING:
@@ -125,6 +133,16 @@ class TargetRun:
             return dataclasses.replace(measured[0], failures=(failure,))
         return failure_report(asked, failure, self.worker.hello.versions if self.worker.hello else None)
 
+    def calls(self, report: Report, names: Iterable[str] = ()) -> list[TargetRun]:
+        """The runs that repeat the calls of the program of which `report` is; as in `call_runs`."""
+        if report.inputs is None or report.inputs.rung not in {Rung.MAIN, Rung.SCRIPT}:
+            return []
+        return [self._of_call(request) for request in call_runs(self.request, report, names)]
+
+    def _of_call(self, request: RunRequest) -> TargetRun:
+        name = request.target.name
+        return dataclasses.replace(self, request=request, show=lambda text: self.show(f"{name}: {text}"))
+
     def _failure(self, answer: Refused) -> Failure:
         failure = answer.failure
         if failure is None:
@@ -157,18 +175,20 @@ async def report_each(
     *,
     sample_after: float = 5.0,
     default_sizes: dict[str, int] | None = None,
+    splits_programs: bool = False,
     after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
     uses_kept: bool = False,
 ) -> CheckOutcome:
     """Make a report of each target of the paths, in one worker, which is closed at the end.
 
+    `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
     nothing has changed is not run.
     """
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
     kept = _kept_captures(options) if uses_kept else None
-    runs = CommandRuns(options, sample_after, kept)
+    runs = CommandRuns(options, sample_after, kept, splits_programs=splits_programs)
     may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
     if may_run and not (kept is not None and kept.may_answer(texts)):
         # The worker imports torch while the sources are read: nothing else in a run takes as long.
@@ -193,8 +213,16 @@ async def report_each(
 class CommandRuns:
     """The runs of one command: in one worker, which starts when it is needed, or known from an earlier check."""
 
-    def __init__(self, options: CommandOptions, sample_after: float, kept: KeptCaptures | None) -> None:
+    def __init__(
+        self,
+        options: CommandOptions,
+        sample_after: float,
+        kept: KeptCaptures | None,
+        *,
+        splits_programs: bool = False,
+    ) -> None:
         self._options = options
+        self._splits_programs = splits_programs
         self._sample_after = sample_after
         self._kept = kept
         self._worker: StartedWorker | None = None
@@ -223,31 +251,50 @@ class CommandRuns:
             if self._kept is not None and (known := self._kept.answer(request)) is not None:
                 outcome.take_unchanged(*known)
                 continue
-            report = await self._run(request, words, show, lambda run: report_of(run, outcome))
-            outcome.reports.append(report)
-            if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
-                break  # no other run can do better in this interpreter
+            target_run = await self._target_run(request, words, show)
+            for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
+                report = await report_of(one, outcome)
+                outcome.reports.append(report)
+                _note_unknown_name(one, report, outcome)
+                self._keep(request, report, one)
+                if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
+                    return  # no other run can do better in this interpreter
         if outcome.reports and self._worker is None:
             print_untested(outcome.reports[0].versions.torch)
 
-    async def _run(
-        self,
-        request: RunRequest,
-        words: str,
-        show: Callable[[str], None],
-        report_of: Callable[[TargetRun], Awaitable[Report]],
-    ) -> Report:
+    async def _target_run(self, request: RunRequest, words: str, show: Callable[[str], None]) -> TargetRun:
         started = self.start()
         if self._ready is None:
             show(f"starting {started.choice.executable} ({started.choice.why})")
             self._ready = await started.ready()
         asked = request if self._kept is None else self._kept.recording(request)
-        target_run = TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
-        report = await report_of(target_run)
+        return TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
+
+    def _keep(self, request: RunRequest, report: Report, target_run: TargetRun) -> None:
         hello = target_run.worker.hello
         if self._kept is not None and hello is not None:
             self._kept.keep(request, report, hello.packages)
-        return report
+
+
+def _note_unknown_name(target_run: TargetRun, report: Report, outcome: CheckOutcome) -> None:
+    """Add a problem for a name that the program does not compile."""
+    target = target_run.request.target
+    failure = next((one for one in report.failures if one.kind == "inputs"), None)
+    if target.kind == "call" and report.inputs is None and failure is not None:
+        outcome.problems.append(Problem("targets", target.name, failure.message))
+
+
+async def _split(target_run: TargetRun, outcome: CheckOutcome) -> list[TargetRun]:
+    """A run for each thing that a program compiles, or the run itself if it is no program's; none with a problem."""
+    if target_run.request.target.kind != "main":
+        return [target_run]
+    report = await target_run.report()
+    runs = target_run.calls(report)
+    if runs or report.failures:
+        return runs or [target_run]
+    what = f"{shown_path(report.target.path)}: the program made no call of anything that it compiles"
+    outcome.problems.append(Problem("targets", what, "name a class or function with --target"))
+    return []
 
 
 def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
@@ -258,6 +305,18 @@ def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
         return KeptCaptures(chosen_interpreter(options), log_of(options))
     except NoInterpreterError:
         return None
+
+
+def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandOptions) -> list[Job]:
+    """Runs of what the user named and no file defines as a target: the only program is asked whether it compiles it."""
+    known = {one.name for reading in readings for one in reading.targets} | {MAIN}
+    programs = [reading for reading in readings if reading.main_line is not None]
+    names = [name for name in options.targets if name not in known]
+    if len(programs) != 1 or not names:
+        return []
+    root = str(project_root(Path(programs[0].path)))
+    run_options = jobs[0][1] if jobs else RunOptions(roots=(root,), limits=options.limits)
+    return [(call_run(programs[0], name), run_options) for name in names]
 
 
 def numbered_requests(jobs: list[Job]) -> Iterator[tuple[RunRequest, str]]:
@@ -324,6 +383,7 @@ def planned_jobs(
             planned = (program,) if program is not None else ()
             idle += [reading] if program is None else []
         jobs += [(one, run_options) for one in planned]
+    jobs += _named_calls(readings.values(), jobs, options)
     if programs is not None and not jobs:
         outcome.uncalled = programs.uncalled(idle)
     known = {one.name for reading in readings.values() for one in reading.targets}

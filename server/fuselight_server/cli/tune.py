@@ -204,7 +204,7 @@ class Searches:
 
         with contextlib.suppress(_StoppedError):
             # Sampling a process stops it, which would falsify its times.
-            return await report_each(options, show, report_of, sample_after=0.0)
+            return await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
         return outcome
 
     async def _search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import CaptureRequest, InputsPlan, Limits, Target
+from fuselight.report import Rung
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight.protocol import RunRequest
+    from fuselight.report import Report
     from fuselight_server.static.reading import Reading, StaticTarget
 
 MAIN = "__main__"
@@ -158,13 +160,45 @@ def script_run(reading: Reading, line: int) -> PlannedRun:
     )
 
 
+def call_run(reading: Reading, name: str) -> PlannedRun:
+    """The run that repeats the calls which the program of a file makes of something that it compiles, by its name."""
+    line = reading.main_line or 1
+    return PlannedRun(
+        Target(path=reading.path, name=name, kind="call", line=line, compiled=True),
+        InputsPlan(main_line=line, dummy_inputs=False, annotations=False),
+    )
+
+
+def call_runs(request: RunRequest, report: Report, names: Iterable[str] = ()) -> tuple[RunRequest, ...]:
+    """Runs that repeat the calls which a program made of what it compiles; `report` is that of the program's run.
+
+    `names`: those of the functions, methods and modules, or `path:line` of what compiles them; empty for all.
+    """
+    plan, wanted = request.inputs, set(names)
+    made: dict[tuple[str, str], RunRequest] = {}
+    for one in report.recorded:
+        at = one.compiled_at
+        if at is None or (wanted and not wanted & {one.target, f"{at.path}:{at.line}"}):
+            continue
+        target = Target(path=one.path, name=one.target, kind="call", line=one.line, compiled=True)
+        inputs = InputsPlan(
+            dummy_inputs=False,
+            annotations=False,
+            main_line=plan.main_line if plan.main_line is not None else request.target.line,
+            main_path=plan.main_path or request.target.path,
+            is_script=report.inputs is not None and report.inputs.rung is Rung.SCRIPT,
+        )
+        made.setdefault((one.path, one.target), replace(request, target=target, inputs=inputs))
+    return tuple(made.values())
+
+
 def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
     """The same run of changed files, with the lines and directives of its target as `texts` have them."""
     from fuselight_server.static.document import read_source  # noqa: PLC0415 - the terminal needs it after its worker
 
     path, target, inputs = request.target.path, request.target, request.inputs
     changed = replace(request, overlays={**request.overlays, **texts})
-    if path not in texts:
+    if path not in texts or target.kind == "call":
         return changed
     options = RunOptions(
         roots=request.roots,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import TargetRef
+from fuselight.protocol import RunRequest
+from fuselight.report import Culprit, Failure, Inputs, Location, Recorded, Report, Rung, TargetRef
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import report
 
@@ -90,3 +91,62 @@ def test_a_file_that_compiles_nothing_has_no_targets(worker: AnsweringWorker) ->
     done = run_cli("check", "plain.py")
     assert worker.requests == []
     assert "No targets: nothing here is compiled" in done.stdout
+
+
+STEPS = ("Trainer._step", "main.scaled")
+
+
+def program_report(request: RunRequest) -> Report:
+    """The report of the whole program, or of the calls of one thing that it compiles."""
+    target = request.target
+    ref = TargetRef(target.path, target.name, target.line, target.kind)
+    if target.kind == "main":
+        at = Location(target.path, 6)
+        recorded = tuple(Recorded(target.path, name, 3, f"{name}(f32[4])", at) for name in STEPS)
+        part = Recorded(target.path, "helper", 9, "helper(f32[4])")
+        inputs = Inputs(Rung.MAIN, target.path, 4)
+        return report(target=ref, inputs=inputs, recorded=(*recorded, part))
+    if target.name in STEPS:
+        return report(target=ref, inputs=Inputs(Rung.MAIN, target.path, 4))
+    failure = Failure(Culprit.USER, "inputs", f"the program does not compile {target.name}: it compiles a, b")
+    return report(target=ref, inputs=None, failures=(failure,))
+
+
+@pytest.mark.parametrize("command", ["fix", "forecast", "bench", "tune"])
+def test_each_thing_that_a_program_compiles_is_a_target_of_the_commands_that_repeat_calls(
+    worker: AnsweringWorker, command: str
+) -> None:
+    worker.answer = program_report
+    run_cli(command, "loop.py")
+    first, *calls = worker.requests
+    assert first.target.kind == "main"
+    assert list(dict.fromkeys(one.target.name for one in calls)) == list(STEPS), (
+        "what is compiled as a part of them is none"
+    )
+    assert all(one.target.kind == "call" and Path(one.inputs.main_path).name == "loop.py" for one in calls)
+
+
+def test_what_the_program_compiles_can_be_named(worker: AnsweringWorker) -> None:
+    worker.answer = program_report
+    done = run_cli("check", "loop.py", "--target", "Trainer._step")
+    (request,) = worker.requests
+    assert (request.target.name, request.target.kind) == ("Trainer._step", "call")
+    assert done.exit_code == 0
+    assert "Trainer._step (loop.py)" in done.stdout
+
+
+def test_a_name_that_the_program_does_not_compile_is_a_problem(worker: AnsweringWorker) -> None:
+    worker.answer = program_report
+    done = run_cli("check", "loop.py", "--target", "Trainer.stop")
+    assert done.exit_code == 2
+    assert "the program does not compile Trainer.stop: it compiles a, b" in done.stderr
+    assert "FL502" not in done.stdout
+
+
+def test_a_program_that_calls_nothing_that_it_compiles_has_nothing_to_repeat(worker: AnsweringWorker) -> None:
+    worker.answer = lambda request: report(
+        target=TargetRef(request.target.path, "", 4, "main"), inputs=Inputs(Rung.MAIN, request.target.path, 4)
+    )
+    done = run_cli("bench", "loop.py")
+    assert done.exit_code == 2
+    assert "loop.py: the program made no call of anything that it compiles" in done.stderr

@@ -24,7 +24,7 @@ FORWARD = at(30, function="forward")
     "path",
     [
         "/usr/lib/python3.11/typing.py",
-        "/home/me/.pyenv/versions/3.11.7/lib/python3.11/contextlib.py",
+        "/opt/python/versions/3.11.7/lib/python3.11/contextlib.py",
         r"C:\Python311\Lib\typing.py",
         "<frozen _collections_abc>",
     ],

@@ -1,0 +1,174 @@
+"""Calls that a program makes of what it compiles, repeated with its objects and in its modes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.report import Report, Rung
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """\
+import threading
+
+import torch
+from torch import nn
+
+import shared
+
+
+def show(*values):
+    print("seen", *values)
+
+
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(4, 3)
+        self.step = torch.compile(self._step)
+
+    def _step(self, x):
+        show(self.model.training, torch.is_grad_enabled(), x.requires_grad)
+        return self.model(x).sum()
+
+
+class Block(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
+@torch.compile
+def on_parameter(weight, other):
+    show(type(weight).__name__, weight.requires_grad, other.requires_grad, other.is_leaf)
+    return weight.sum() + other.sum()
+
+
+@torch.compile
+def reads(batches):
+    return next(batches) + 1
+
+
+def main():
+    scale = 3
+
+    @torch.compile
+    def scaled(x):
+        show(scale)
+        return x * scale
+
+    scaled(torch.ones(4))
+    trainer = Trainer()
+    for size in (2, 2, 2, 5):
+        trainer.step(torch.ones(size, 4)).backward()
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+    compiled = torch.compile(net)
+    with torch.no_grad():
+        compiled(torch.ones(3, 4))
+    on_parameter(net[0].weight, net[0].weight * 2)
+    reads(iter([torch.ones(2)]))
+    for layer in (Block(1), Block(2)):
+        layer.compile()
+        layer(torch.ones(2))
+    shared.doubled(torch.ones(2))
+    worker = threading.Thread(target=in_thread, args=(torch.ones(6),))
+    worker.start()
+    worker.join()
+
+
+@torch.compile
+def in_thread(x):
+    return x + 1
+
+
+if __name__ == "__main__":
+    main()
+"""
+SHARED = "import torch\n\n\n@torch.compile\ndef doubled(x):\n    return x * 2\n"
+
+
+@pytest.fixture(scope="module")
+def program(live: LiveWorker) -> Report:
+    """The report of the whole program."""
+    (live.folder / "shared.py").write_text(SHARED)
+    return live.analyse(PROGRAM, "", file="main.py")
+
+
+def repeated(live: LiveWorker, name: str) -> Report:
+    """The report of the calls of one thing that the program compiles."""
+    request = live.request(PROGRAM, "", file="main.py")
+    return live.report(replace(request, target=replace(request.target, name=name, kind="call")))
+
+
+def test_a_program_names_what_it_compiles_and_where(program: Report) -> None:
+    compiled = {one.target: one.compiled_at for one in program.recorded if one.compiled_at is not None}
+    assert set(compiled) == {
+        *("main.scaled", "Trainer._step", "Sequential", "on_parameter", "reads"),
+        *("Block", "doubled", "in_thread"),
+    }
+    assert all(at is not None and at.path.endswith((".py",)) for at in compiled.values())
+    assert {one.path for one in program.recorded if one.target == "doubled"} == {
+        str(program.target.path).replace("main.py", "shared.py")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "seen"),
+    [
+        ("main.scaled", ["main.scaled(f32[4])"], "seen 3"),
+        (
+            "Trainer._step",
+            ["Trainer._step(f32[2, 4])", "Trainer._step(f32[2, 4])", "Trainer._step(f32[5, 4])"],
+            "seen True True False",
+        ),
+        ("Sequential", ["Sequential(f32[3, 4])"], ""),
+        ("on_parameter", ["on_parameter(f32[4, 4], f32[4, 4])"], "seen Parameter True True False"),
+        ("Block", ["Block(f32[2])", "Block(f32[2])"], ""),
+        ("doubled", ["doubled(f32[2])"], ""),
+        ("in_thread", ["in_thread(f32[6])"], ""),
+    ],
+)
+def test_calls_are_repeated_with_the_programs_objects(
+    live: LiveWorker, program: Report, name: str, calls: list[str], seen: str
+) -> None:
+    del program  # which has written the files
+    report = repeated(live, name)
+    assert report.failures == ()
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.MAIN
+    assert [call.text for call in report.inputs.calls] == calls
+    assert report.inputs.grad is (name != "Sequential")
+    assert any(one.graph is not None for one in report.compiles)
+    # Seen first while the program runs in eager mode, last when the call is repeated.
+    lines = [line for line in report.output.stdout.splitlines() if line == seen]
+    assert not seen or len(lines) >= 2, report.output.stdout
+
+
+def test_a_module_in_training_mode_stays_in_it_without_gradients(live: LiveWorker, program: Report) -> None:
+    del program
+    report = repeated(live, "Sequential")
+    assert report.inputs is not None
+    assert (report.inputs.grad, report.inputs.training) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("reads", "called with an iterator (list_iterator), which can be read only once"),
+        (
+            "missing",
+            "the program does not compile missing: it compiles doubled, on_parameter, reads, in_thread",
+        ),
+    ],
+)
+def test_what_cannot_be_repeated_is_said(live: LiveWorker, program: Report, name: str, why: str) -> None:
+    del program
+    (failure,) = repeated(live, name).failures
+    assert failure.kind == "inputs"
+    assert why in failure.message
+    assert failure.next_step

@@ -58,6 +58,7 @@ FINITE = {
 
 GROWING = {
     ("fuselight/torch_api/job_store.py", "_last"): "one store",
+    ("fuselight/torch_api/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
     ("fuselight/worker/remote_run.py", "_kept"): "one worker",
     ("fuselight_server/files.py", "_DISK"): "the last files that were read",

@@ -27,15 +27,15 @@ def size_of_one_though_dynamic(x):
 # fuselight: kept_fixed(f32[5])
 @torch.compile(dynamic=False)
 def kept_fixed(x):
-    return x + 1  # warning: [FL201] "Remove dynamic=False or mark_static"
+    return x + 1  # warning: [FL201] "Remove dynamic=False, which keeps this size fixed"
 
 
 # fuselight: fixed_by_a_loop(f32[4])
 # fuselight: fixed_by_a_loop(f32[5])
 # fuselight: fixed_by_a_loop(f32[6])
 def fixed_by_a_loop(x):
-    total = x.sum()  # warning: [FL201] "that fixes this size (FL301)"
-    for i in range(x.size(0)):  # warning: [FL301] "`x.size(0)` is fixed to 5 and 6"
+    total = x.sum()  # warning: [FL201] "Change the code on line 38 that fixes this size"
+    for i in range(x.size(0)):
         total = total + i
     return total
 
@@ -83,7 +83,7 @@ class Scaled(nn.Module):
 # fuselight: varying_number(f32[4], 2)
 # fuselight: varying_number(f32[4], 3)
 def varying_number(x, n):
-    return x * n  # warning: [FL201] "Pass `n` as a tensor, whose value has no guard"
+    return x * n  # warning: [FL201] "Pass `n` as a tensor: its value then has no guard"
 
 
 # fuselight: varying_length([f32[4]])

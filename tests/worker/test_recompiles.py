@@ -149,6 +149,7 @@ def test_the_nearest_entry_comes_first_and_all_failing_guards_are_there(tmp_path
         "self.scale was 2, now 3",
     ]
     assert [len(entry.failures) for entry in second.entries] == [1, 3]
+    assert [entry.compile_id for entry in second.entries] == ["0/1", "0/0"]
     assert second.caller[-1].line == got.line("torch.ones(4), torch.ones(4)")
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from fuselight.report import GuardCause, GuardFailure, SizeChange
+from fuselight.dynamo import stacks
+from fuselight.report import GuardCause, GuardFailure, SizeChange, StaticSizes
 from fuselight.torch_api import artifacts
 from fuselight.torch_texts import in_user_words
 
@@ -56,6 +57,8 @@ _BY_NAME = {
 }
 """Attributes whose guards check a value, by what the value decides."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_LARGE = (torch.Tensor, torch.nn.Module, list, tuple, dict, set, frozenset)
+"""What a line has no place for inside a container."""
 _LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
 
 
@@ -83,7 +86,7 @@ def short(value: object) -> str:
         return name
     if isinstance(value, (list, tuple, dict, set, frozenset)):
         items = value.values() if isinstance(value, dict) else value
-        if len(value) > 4 or any(isinstance(item, (torch.Tensor, torch.nn.Module)) for item in items):  # noqa: PLR2004 - more do not fit a line
+        if len(value) > 4 or any(isinstance(item, _LARGE) for item in items):  # noqa: PLR2004 - more do not fit a line
             return f"a {type(value).__name__} of {len(value)}"
     try:
         text = repr(value)
@@ -102,16 +105,29 @@ def object_name(value: object) -> str | None:
         return name if isinstance(name, str) else None
     if qualname.startswith("_VariableFunctionsClass."):
         return f"torch.{qualname.partition('.')[2]}"
-    module = getattr(value, "__module__", None)
-    prefix = "" if module in {None, "builtins", "__main__"} else f"{module}."
-    return prefix + qualname
+    return _as_in_source(getattr(value, "__module__", None), qualname)
+
+
+def _as_in_source(module: str | None, qualname: str) -> str:
+    """`make_net.<locals>.Net` as `Net`, the name that the function itself has for it."""
+    *outer, name = qualname.split("<locals>.")
+    return name if outer or module in {None, "builtins", "__main__"} else f"{module}.{name}"
 
 
 def kind_name(value: object) -> str:
     """The type of a value, as `list` or `torch.nn.modules.linear.Linear`."""
-    kind = type(value)
-    home = "" if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}."
-    return home + kind.__qualname__
+    return _as_in_source(type(value).__module__, type(value).__qualname__)
+
+
+def full_kind(value: object) -> str:
+    """The type of a value as the text of a guard on it has it: `__main__.make_net.<locals>.Net`."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def created_again(where: str, value: object) -> GuardFailure:
+    """The class of a value was created again since the compile: it has the same name, and is another class."""
+    text = f"the class {kind_name(value)} of {where} was created again"
+    return replace(_difference(text, cause=GuardCause.CLASS), defined=stacks.class_location(type(value)))
 
 
 def explain(  # noqa: PLR0911 - one return a form of guard
@@ -180,7 +196,15 @@ def _explain_tensor(part: str, value: object) -> GuardFailure:
             ]
     if not differences:
         return _explain_keys(where, found["keys"], value)
-    return _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+    joined = _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+    return replace(joined, static=_static(_first_argument(part), value))
+
+
+def _static(source: str, value: torch.Tensor) -> StaticSizes | None:
+    """Why torch keeps the sizes of a tensor static: a Parameter, and what a module registered, are never dynamic."""
+    if isinstance(value, torch.nn.Parameter) or "._parameters[" in source or "._buffers[" in source:
+        return StaticSizes.STATE
+    return StaticSizes.MARKED if getattr(value, "_dynamo_static_indices", None) else None
 
 
 def _size_changed(size: SizeChange) -> GuardFailure:
@@ -228,6 +252,9 @@ def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int,
     where = in_user_words(found["source"])
     kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
     if found["what"] == "type":
+        if found["kind"] == full_kind(value):
+            return created_again(where, value)
+        kind = None if kind is None else kind.rpartition("<locals>.")[2]
         if kind is None:
             text = f"the type of {where} changed, now {kind_name(value)}"
             return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)

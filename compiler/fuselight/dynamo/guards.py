@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import collections
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from fuselight import torch_texts
 from fuselight.dynamo import guard_differences, stacks
@@ -39,6 +42,18 @@ _MACHINERY = frozenset(
 
 
 @dataclass(frozen=True)
+class Owner:
+    """The object that a compiled function belongs to: `self`, or the module that a library's wrapper calls."""
+
+    name: str
+    reference: weakref.ref[object]
+
+    def is_other(self, f_locals: Mapping[str, object]) -> bool:
+        """Whether the function belongs to another object in a new call."""
+        return self.name in f_locals and f_locals[self.name] is not self.reference()
+
+
+@dataclass(frozen=True)
 class Births:
     """Where the guards of one cache entry were created: shown when a guard fails."""
 
@@ -48,6 +63,10 @@ class Births:
     """`id` at compile time of each object that is guarded by identity, to what it was, in words."""
     paths: set[str]
     """Every file of a stack above: a guard on symbolic shapes names its own by the end of the path alone."""
+    owner: Owner | None = None
+    """The object that the compiled function belongs to."""
+    dropped: Stack = ()
+    """Where an object that the entry was compiled for was freed."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +82,8 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     """The guards of one compile, and the table for when they fail."""
     found = []
     places: collections.Counter[Stack] = collections.Counter()
-    births = Births({}, {}, {}, set())
     scope = artifacts.local_scope(output_graph) or {}
+    births = Births({}, {}, {}, set(), _owner(scope))
     for guard in artifacts.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
         code = tuple(str(part) for part in guard.code_list or ())
@@ -80,6 +99,17 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     kept = sorted(range(len(found)), key=lambda i: (found[i][0] in _MACHINERY, i))[:_KEPT]
     guards = tuple(_guard(*found[i]) for i in sorted(kept))
     return Guards(guards, len(found), _places(places, roots)), births
+
+
+def _owner(scope: Mapping[str, object]) -> Owner | None:
+    modules = [name for name, value in scope.items() if isinstance(value, torch.nn.Module)]
+    name = "self" if "self" in scope else modules[0] if len(modules) == 1 else None
+    if name is None:
+        return None
+    try:
+        return Owner(name, weakref.ref(scope[name]))
+    except TypeError:  # an object without weak references
+        return None
 
 
 def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack) -> Guard:

@@ -25,6 +25,14 @@ _MISSING = "MISSING"
 _SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
 """How the kinds of guards begin that check a setting of torch; one may have the name of a tensor's property."""
 _VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
+_SMALL = frozenset(
+    {*_VALUES, GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION, GuardCause.LENGTH}
+)
+"""Differences in a value. All others are of another kind of call, as a tensor in the place of None."""
+_CLOSURE = re.compile(r"closure variable (?P<index>\d+) of (?P<owner>[\w.\[\]]+)")
+_FREED = re.compile(r"because (?P<source>.+) got deallocated")
+_TYPE_OF = re.compile(r"type\((?P<source>.+)\)$")
+_GUARDED_TYPE = re.compile(r"___check_type_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']+)'>")
 _FAILURES = 50
 """Maximum number of failing guards kept per cache entry: a different model in the same code fails hundreds."""
 
@@ -32,16 +40,24 @@ _FAILURES = 50
 def read_mismatches(
     entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
 ) -> tuple[Mismatch, ...]:
-    """Compare each cache entry with the new call: fewest differences first, then the newest entry."""
-    found = [Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, births)) for entry in entries]
+    """Compare each cache entry with the new call: the smallest difference first, then the newest entry."""
+    found = []
+    for entry in entries:
+        table = births.get(entry.guard_manager) or _NOTHING_KNOWN
+        is_other = table.owner is not None and table.owner.is_other(frame.f_locals)
+        found.append(Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, table), is_other))
     order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
     return tuple(found[i] for i in order)
 
 
-def _weight(mismatch: Mismatch) -> tuple[int, int]:
-    """Failing guards, then differences: one guard checks dtype, device, sizes and strides of a tensor."""
+def _weight(mismatch: Mismatch) -> tuple[int, int, int]:
+    """How far the call is from the entry: differences in kind, then in value (equal ones count once), then in all."""
     failures = mismatch.failures
-    return (len(failures) or _FAILURES + 1, sum(one.count for one in failures))
+    if not failures:
+        return (_FAILURES + 1, 0, 0)
+    values = {(one.cause, one.was, one.now) for one in failures if one.cause in _SMALL}
+    kinds = sum(one.cause not in _SMALL for one in failures)
+    return (kinds, len(values), sum(one.count for one in failures))
 
 
 def _age(compile_id: str) -> int:
@@ -49,19 +65,19 @@ def _age(compile_id: str) -> int:
     return int(number) if number.isdigit() else 0
 
 
-def _read_entry(
-    entry: Any, frame: Any, backend: object, births: Mapping[Any, Births]
-) -> tuple[GuardFailure, ...]:
+_NOTHING_KNOWN = Births({}, {}, {}, set())
+
+
+def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple[GuardFailure, ...]:
     manager = entry.guard_manager
     deleted = artifacts.is_deleted(manager)
     if deleted is not None:
-        why = f"the compiled code was dropped: {deleted}"
-        return (GuardFailure("DELETED", "", "", why, cause=GuardCause.DELETED),)
-    table = births.get(manager) or Births({}, {}, {}, set())
+        return (_dropped(deleted, frame, table),)
     failures = list(_failures(manager, frame.f_locals, table))
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
     failures = [failure for failure in failures if failure.kind != _MISSING] or failures
     if failures:
+        failures.sort(key=_reading_order)
         return tuple(failures[:_FAILURES])
     verdict = manager.check_verbose(frame.f_locals)
     if not verdict.result:
@@ -101,6 +117,67 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
             yield from _leaf_failures(leaf, "", f_locals, reader, table)
 
 
+def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
+    """The failure of an entry that torch dropped, because an object that it was compiled for was freed."""
+    found = _FREED.search(reason)
+    if found is None:
+        return GuardFailure(
+            "DELETED", "", "", f"compiled code was dropped: {reason}", cause=GuardCause.DELETED
+        )
+    source = found["source"]
+    names: dict[str, Any] = {"L": frame.f_locals, "G": frame.f_globals}
+    kind = _TYPE_OF.match(source)
+    if kind is not None and (again := _class_again(kind["source"], names, table)) is not None:
+        return again
+    words = torch_texts.in_user_words(_with_local_name(source, names))
+    return GuardFailure(
+        "DELETED",
+        words,
+        source,
+        f"{words} was freed",
+        born=table.by_source.get(source, ()),
+        cause=GuardCause.DELETED,
+        dropped=table.dropped,
+    )
+
+
+def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFailure | None:
+    """The failure of an entry whose class was freed and exists again under the same name."""
+    recorded = (found for code in table.by_code if (found := _GUARDED_TYPE.match(code)) is not None)
+    before = next((found["kind"] for found in recorded if found["source"] == source), None)
+    try:
+        value = eval(source, {}, names)  # noqa: S307 - torch wrote it, and evaluates it in the same way
+    except Exception:  # noqa: BLE001 - what cannot be read is not known to exist again
+        return None
+    if before != guard_differences.full_kind(value):
+        return None
+    words = torch_texts.in_user_words(source)
+    found = guard_differences.created_again(words, value)
+    return replace(found, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
+
+
+def _with_local_name(source: str, names: Mapping[str, Any]) -> str:
+    """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call."""
+    found = _THROUGH_KEYS.match(source)
+    if found is None:
+        return source
+    try:
+        value = eval(found["key"], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
+    except Exception:  # noqa: BLE001 - the dict is another one now
+        return source
+    name = next((name for name, local in names["L"].items() if local is value), None)
+    return source if name is None else f"L[{name!r}]{source[found.end('key') :]}"
+
+
+_THROUGH_KEYS = re.compile(r"(?P<key>list\(dict\.keys\(.+?\)\)\[\d+\])")
+
+
+def _reading_order(failure: GuardFailure) -> tuple[bool, int, int]:
+    """By the line of the compiled function whose read created the guard; those without one come last."""
+    first = failure.born[0] if failure.born else None
+    return (True, 0, 0) if first is None else (False, first.line, first.column or 0)
+
+
 class _GuardReader:
     """Expressions of guards, read against one new call."""
 
@@ -110,6 +187,18 @@ class _GuardReader:
     def read(self, expression: str) -> object:
         # torch wrote the expression, and evaluates it in the same way for its own log
         return eval(_compiled(expression), self.scope, self.names)  # noqa: S307
+
+    def words(self, source: str) -> str:
+        """A source, or a text with sources in words, as the user would write it."""
+        return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(source))
+
+    def _closure_name(self, found: re.Match[str]) -> str:
+        """The name that the function itself has for a variable of its closure."""
+        try:
+            function = eval(found["owner"], self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
+            return str(function.__code__.co_freevars[int(found["index"])])
+        except Exception:  # noqa: BLE001 - a callable that is no function, or a name that the call has not
+            return found[0]
 
     def is_false(self, expression: str) -> bool:
         try:
@@ -137,9 +226,9 @@ def _leaf_failures(
         yield replace(
             found,
             kind=kind,
-            source="" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source),
+            source="" if torch_texts.is_global_state(source) else reader.words(source),
             code=part[:2000],
-            difference=_with_cause(found.difference, text),
+            difference=_with_cause(reader.words(found.difference), text),
             # a source's own stack goes down from the user's line; the comment has its innermost place alone
             born=table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))

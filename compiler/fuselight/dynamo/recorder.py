@@ -39,7 +39,7 @@ from fuselight.report import (
     Symbol,
     TracedFacts,
 )
-from fuselight.torch_api import artifacts, errors, frames, hooks
+from fuselight.torch_api import artifacts, errors, frames, hooks, settings
 
 FORECAST_FRAMES = 16
 """Functions, and parts of functions after graph breaks, of which the locals of one call stay alive during the run."""
@@ -78,7 +78,9 @@ class SymbolLog:
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
         """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on."""
         self._enter(shape_env)
-        self.fixed.setdefault(str(symbol), (str(value), reason, stacks.from_summaries(frames.user_stack())))
+        self.fixed.setdefault(
+            str(symbol), (artifacts.number_text(value), reason, stacks.from_summaries(frames.user_stack()))
+        )
 
     def read(self) -> tuple[Symbol, ...]:
         """Each size that could have been dynamic, as a Symbol."""
@@ -90,7 +92,7 @@ class SymbolLog:
                 name=str(born.symbol),
                 source=born.source,
                 hint=born.value,
-                specialized_to=str(born.symbol),
+                specialized_to=artifacts.number_text(born.symbol),
                 marked=born.marked,
                 reason="sizes 0 and 1 are always specialized" if born.value in {"0", "1"} else None,
             )
@@ -125,6 +127,8 @@ class CompileUnderWay:
     """Index of its Recompile in the recording; None for the first compile of a frame."""
     limit: str | None = None
     """The recompile limit that prevented this compile."""
+    makes_dynamic: bool | None = None
+    """Whether a size that changed becomes dynamic in this compile."""
 
     def restarted(self, reason: str) -> None:
         """Record that Dynamo restarted the trace."""
@@ -149,6 +153,7 @@ class CompileUnderWay:
             seconds=seconds,
             restarts=tuple(self.restarts),
             caller=self.caller,
+            makes_dynamic=self.makes_dynamic,
         )
 
     def _outcome(self, result: object, error: BaseException | None) -> Outcome:
@@ -287,7 +292,9 @@ class Recorder:
             self._facts.compile_started()
         above = stacks.from_frames(frames.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
-        self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
+        run = CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code))
+        run.makes_dynamic = settings.makes_dynamic()
+        self._running.append(run)
         self._frame(code, callee)
         self._keep_locals(code, callee, f_locals)
         if self._on_frame is not None:
@@ -372,6 +379,12 @@ class Recorder:
             return
         self._running[-1].guards = found
         self._running[-1].guard_us = guards.check_latency(manager, output_graph)
+
+    def guards_dropped(self, manager: Any, deleted: Any) -> None:
+        """Torch dropped compiled code, because an object that it was compiled for is being freed."""
+        known = self._births.get(manager)
+        if known is not None:
+            self._births[deleted] = replace(known, dropped=stacks.calling_frames())
 
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
         """No cache entry matches, so Dynamo compiles the frame again."""

@@ -167,6 +167,19 @@ def def_location(code: CodeType) -> Location:
     return Location(absolute(original.co_filename), line, function=user_function(original.co_name))
 
 
+def class_location(kind: type) -> Location | None:
+    """The `class` line of a class that is defined in a function; None where its source does not show it."""
+    methods = (vars(kind).get(name) for name in ("__init__", "forward", *vars(kind)))
+    codes = (getattr(method, "__code__", None) for method in methods)
+    first = next((code for code in codes if code is not None), None)
+    if first is None:
+        return None
+    lines = linecache.getlines(first.co_filename)[: first.co_firstlineno]
+    wanted = re.compile(rf"\s*class\s+{re.escape(kind.__name__)}\b")
+    line = next((number for number in range(len(lines), 0, -1) if wanted.match(lines[number - 1])), None)
+    return None if line is None else Location(absolute(first.co_filename), line)
+
+
 def innermost_of_ours(error: BaseException) -> str:
     """`recompiles.py:88`: where an exception was raised in Fuselight, for a Problem."""
     where = "unknown"

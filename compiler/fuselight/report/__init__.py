@@ -26,6 +26,7 @@ from fuselight.report.capture import NotCompiledKind as NotCompiledKind
 from fuselight.report.capture import Outcome as Outcome
 from fuselight.report.capture import Recompile as Recompile
 from fuselight.report.capture import SizeChange as SizeChange
+from fuselight.report.capture import StaticSizes as StaticSizes
 from fuselight.report.capture import Symbol as Symbol
 from fuselight.report.device import Device as Device
 from fuselight.report.facts import Branch as Branch

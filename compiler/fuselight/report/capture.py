@@ -102,6 +102,8 @@ class Compile:
     restarts: tuple[str, ...] = ()
     caller: Stack = ()
     """Python stack above the compiled frame, user frames only, outermost first."""
+    makes_dynamic: bool | None = None
+    """Whether torch makes a size dynamic that changed between calls; dynamic=False and a setting forbid it."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ class GuardCause(str, enum.Enum):
     VALUE = "value"
     NONE = "none"
     TYPE = "type"
+    CLASS = "class"
+    """A class of the same name that was created again, as one that is defined in a function."""
     LENGTH = "length"
     KEYS = "keys"
     OBJECT = "object"
@@ -184,6 +188,15 @@ class GuardCause(str, enum.Enum):
     BACKEND = "backend"
     DELETED = "deleted"
     OTHER = "other"
+
+
+class StaticSizes(str, enum.Enum):
+    """Why torch keeps the sizes of a tensor static."""
+
+    STATE = "state"
+    """It is a Parameter or a module's buffer."""
+    MARKED = "marked"
+    """The program called mark_static."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +231,12 @@ class GuardFailure:
     """All sizes that differ, if both values are known."""
     count: int = 1
     """Differences: one guard checks the dtype, device, sizes and strides of a tensor."""
+    static: StaticSizes | None = None
+    """Why torch makes no size of the tensor dynamic; None if it can."""
+    defined: Location | None = None
+    """The `class` line of a class that was created again."""
+    dropped: Stack = ()
+    """Where the guarded object was freed, outermost frame first; empty unless the compiled code was dropped."""
 
 
 @dataclass(frozen=True)
@@ -226,11 +245,13 @@ class Mismatch:
 
     compile_id: str
     failures: tuple[GuardFailure, ...]
+    other_object: bool = False
+    """Whether `self`, or the compiled module, is another object than the one that the entry was compiled for."""
 
 
 @dataclass(frozen=True)
 class Recompile:
-    """A frame compiled again. `entries` are all cache entries, the nearest (fewest failures) first."""
+    """A frame compiled again. `entries` are all cache entries, the nearest (smallest difference) first."""
 
     function: str
     location: Location

@@ -83,10 +83,10 @@ def managers(manager: Any) -> Iterator[Any]:
         if node is None:
             continue
         yield node
-        stack += node.get_child_managers()
+        below = list(node.get_child_managers())
         if hasattr(node, "get_key_value_managers"):
-            for key, value in node.get_key_value_managers().values():
-                stack += [key, value]
+            below += [one for pair in node.get_key_value_managers().values() for one in pair]
+        stack += reversed(below)
 
 
 def is_relational(leaf: object) -> bool:
@@ -128,6 +128,13 @@ def symbol_facts(shape_env: Any, symbol: Any) -> tuple[str | None, str | None]:
 def _bound(value: object) -> str:
     text = str(value)
     return {"int_oo": "inf", "oo": "inf", "-int_oo": "-inf", "-oo": "-inf"}.get(text, text)
+
+
+def number_text(value: object) -> str:
+    """A number of the symbolic engine as Python writes it: `0.1`, not `0.100000000000000`."""
+    if getattr(value, "is_Float", False):
+        return repr(float(value))  # type: ignore[arg-type]
+    return str(value)
 
 
 def is_symbol(value: object) -> bool:

@@ -45,6 +45,7 @@ class Listener(Protocol):
     def graph_break(self, translator: Any, reason: str, error: Any) -> None: ...
     def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None: ...
     def guards_built(self, manager: Any, output_graph: Any) -> None: ...
+    def guards_dropped(self, manager: Any, deleted: Any) -> None: ...
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None: ...
     def guards_reasoned(self, reasons: Sequence[str]) -> None: ...
     def limit_checked(self, exceeded: bool, limit: str) -> None: ...  # noqa: FBT001 - torch's own pair
@@ -180,7 +181,15 @@ def _listen_to_guards(installed: _Installed) -> None:
             installed.tell("recompiles", listener.guards_reasoned, [str(reason) for reason in reasons or ()])
         return reasons
 
+    def invalidate(real: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+        before = getattr(self, "guard_manager", None)
+        real(self, *args, **kwargs)
+        after = getattr(self, "guard_manager", None)
+        if after is not before:
+            installed.tell("dropped guards", listener.guards_dropped, before, after)
+
     installed.replace("guards", torch._dynamo.guards.CheckFunctionManager, "__init__", build)
+    installed.replace("dropped guards", torch._dynamo.guards.CheckFunctionManager, "invalidate", invalidate)
     installed.replace(
         "recompiles", torch._dynamo.convert_frame, "get_and_maybe_log_recompilation_reasons", explain
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.finding import Related, Severity, Span
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import is_machinery, span_of, trail
-from fuselight_server.findings.text import paragraphs, place, plain, sentence
+from fuselight_server.findings.text import excerpt, place, plain, sentence, shortened
 from fuselight_server.findings.thread_settings import for_thread
 from fuselight_server.formatting import format_count, format_list
 
@@ -73,7 +73,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     # out.
     one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
     code = (one.ids[0] if one.ids else None) or _NO_ID
-    explanation = paragraphs(one.explanation) or plain(one.reason)
+    explanation = _with_sources(context, one, excerpt(one.explanation) or shortened(plain(one.reason)))
     broke = _broke(one)
     librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
     what = title_of(
@@ -175,9 +175,33 @@ def _asked_by(broke: Location) -> str:
 def _hints(one: Break) -> tuple[str, ...]:
     """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
     step = first_step(one.ids[0] if one.ids else None)
-    hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
+    hints = tuple(dict.fromkeys(_untried(shortened(plain(hint))) for hint in one.hints if hint.strip()))
     useful = tuple(hint for hint in hints if not hint.startswith(_NO_STEP))
     return step + (useful or (() if step else hints))
+
+
+def _untried(hint: str) -> str:
+    """A hint of torch's, with what is known against it: nobody tried it on this program."""
+    if not any(setting in hint for setting in _CAPTURES):
+        return hint
+    return (
+        f"{hint.rstrip('.')}. Not tried here: the program then fails where it needs the captured value, as in a "
+        "condition (GuardOnDataDependentSymNode)"
+    )
+
+
+_CAPTURES = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+"""Settings that have a graph hold values that are known only at run time."""
+
+
+def _with_sources(context: Context, one: Break, text: str) -> str:
+    """Torch's text with the symbols of the compile, as `zf2`, by the names that they have in the source."""
+    compiled = context.compile_of(one.compile_id)
+    names = {symbol.name: symbol.source for symbol in compiled.symbols if symbol.source} if compiled else {}
+    return _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+
+
+_SYMBOL = re.compile(r"\b(?:s|zf)\d+\b")
 
 
 def _chain(one: Break) -> str:

@@ -7,6 +7,7 @@ are related.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from fuselight.report import Compile, Frame, Report, Stack
 
+_FUNCTION_LINES = 400
+"""Lines above a line among which the `def` of its function is looked for."""
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
 
@@ -101,6 +104,14 @@ class Context:
         """The innermost user's frame of the first stack that has one."""
         frames = (frame for stack in stacks for frame in reversed(stack))
         return next((frame for frame in frames if self.is_user_file(frame.path)), None)
+
+    def def_above(self, read: Location) -> Location | None:
+        """The `def` line of the function that a line is in: the nearest above that names it."""
+        wanted = re.compile(rf"\s*(?:async\s+)?def\s+{re.escape(read.function or '')}\s*[\[(]")
+        for line in range(read.line, max(read.line - _FUNCTION_LINES, 0), -1):
+            if read.function and wanted.match(self.read_line(read.path, line) or ""):
+                return Location(read.path, line, function=read.function)
+        return None
 
     def target_location(self) -> Location:
         """The line of the target's definition."""

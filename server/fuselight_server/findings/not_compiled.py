@@ -13,9 +13,9 @@ from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.guard_causes import advice
 from fuselight_server.findings.recompilations import difference_of
-from fuselight_server.findings.resume_functions import in_the_users_words, nearest
+from fuselight_server.findings.remedies import hints_of, root_failures
+from fuselight_server.findings.resume_functions import in_the_users_words
 from fuselight_server.findings.text import place, plain, sentence
 from fuselight_server.findings.thread_settings import for_thread
 from fuselight_server.formatting import format_count
@@ -195,8 +195,8 @@ def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
 
 def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
     if one.kind in _LIMITS:
-        failures = nearest(stopped) if stopped else ()
-        first = advice(failures[0], ours=context.is_user_file(one.location.path)) if failures else ()
+        failures = root_failures(stopped) if stopped else ()
+        first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
         return (
             *first,
             "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded",

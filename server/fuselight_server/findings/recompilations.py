@@ -7,6 +7,7 @@ listed in order. A recompilation that the limit stopped belongs to FL102.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause
@@ -14,10 +15,17 @@ from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.guard_causes import (
     CARRIED,
-    advice,
-    advice_after_break,
+    accepts_tensor,
     fixed_by_torch,
+    is_of_object,
     varying_sizes,
+)
+from fuselight_server.findings.remedies import (
+    hints_of,
+    is_of_other_object,
+    number_uses,
+    other_sizes,
+    root_failures,
 )
 from fuselight_server.findings.resume_functions import (
     Root,
@@ -27,7 +35,7 @@ from fuselight_server.findings.resume_functions import (
     resumed_at,
     roots,
 )
-from fuselight_server.findings.specializations import what_holds_it
+from fuselight_server.findings.specializations import fixing_line, made_dynamic, what_holds_it
 from fuselight_server.findings.text import plain, quoted
 from fuselight_server.formatting import format_count, format_list
 
@@ -39,8 +47,7 @@ if TYPE_CHECKING:
     from fuselight_server.findings.context import Context
 
 _MOST_LISTED = 12
-_MOST_CAUSES = 3
-"""Causes that get advice in one finding."""
+_MOST_NAMED = 3
 
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
@@ -59,7 +66,7 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
 
 def difference_of(one: Recompile) -> str:
     """The smallest difference, as `x.size(0) was 4, now 7`; torch's words where there is no guard to name."""
-    failures = nearest(one)
+    failures = root_failures(one)
     if failures:
         return plain(failures[0].difference or failures[0].code)
     return plain(one.reasons[0]) if one.reasons else "torch gives no reason"
@@ -70,17 +77,15 @@ def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure
 
     Without such a place: the break before the part, the `def` line, the caller, the target.
     """
-    failures = nearest(one)
-    # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
-    settings = [failure for failure in failures if failure.cause is GuardCause.GLOBAL_STATE]
-    for failure in settings or failures:
+    failures = root_failures(one)
+    for failure in failures:
         home = context.innermost_user_frame(failure.born)
         if home is not None:
             return home, failure
     line = resumed_at(context, one)
     frame = break_at(context, one, line) if line is not None else one.location
     home = context.innermost_user_frame((frame,), one.caller) or context.target_location()
-    return home, next(iter(settings or failures), None)
+    return home, next(iter(failures), None)
 
 
 def _finding(context: Context, group: list[Root]) -> Finding:
@@ -88,6 +93,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     again = [recompile for root in group for recompile in (root.recompile, *root.parts)]
     home, failure = birthplace(context, one)
     difference = plain(failure.difference or failure.code) if failure else difference_of(one)
+    difference += _freed_by(context, failure)
     line = resumed_at(context, one)
     name = f"`{plain(one.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
@@ -97,9 +103,11 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     return context.finding(
         "FL201",
         f"recompiled: {difference}",
-        f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
+        f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
+        _about_object(one, failure),
+        _about_dynamic(context, group),
         *_others(one, failure),
-        _listed("Later changes", [difference_of(root.recompile) for root in group[1:]]),
+        _later(group),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
@@ -114,8 +122,66 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         cause=_shared_cause(context, one, failure, hints),
         count=len(group),
         fixes=fixes,
-        data=data,
+        data=(*data, *_accepts_tensor(context, one, failure)),
     )
+
+
+def _why(failure: GuardFailure | None) -> str:
+    if failure is not None and failure.cause is GuardCause.DELETED:
+        return "torch dropped its compiled code, which is valid only while that object exists"
+    return "a guard of its compiled code failed"
+
+
+def _freed_by(context: Context, failure: GuardFailure | None) -> str:
+    """The call of the user that freed what the compiled code needs, at the end of a title."""
+    place = context.innermost_user_frame(failure.dropped) if failure is not None and failure.dropped else None
+    if place is None or failure is None or CARRIED in failure.code or place.column is None:
+        return ""
+    source = (context.read_line(place.path, place.line) or "").encode("utf-8", "surrogateescape")
+    end = place.end_column if place.end_line in {None, place.line} else None
+    text = source[place.column : end].decode("utf-8", "replace").strip()
+    text = (
+        text if text.endswith(")") else (context.source(place) or "")
+    )  # an assignment has the place of its target
+    return f" by `{text}`" if text else ""
+
+
+def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
+    """What a reader needs to know of the object that the function belongs to."""
+    if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
+        return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
+    if one.entries and one.entries[0].other_object and failure is not None and is_of_object(failure):
+        return (
+            "It belongs to another object now than the one that it was compiled for: the class is the same."
+        )
+    return ""
+
+
+def _about_dynamic(context: Context, group: list[Root]) -> str:
+    """Say that what changed needs no further compile, where torch made it symbolic."""
+    last = group[-1].recompile
+    names = made_dynamic(context, last, [failure for failure in nearest(last) if failure.was is not None])
+    if not names:
+        return ""
+    shown = [
+        *map(quoted, names[:_MOST_NAMED]),
+        *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []),
+    ]
+    return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
+
+
+def _later(group: list[Root]) -> str:
+    """The later differences, equal ones once."""
+    counted = Counter(difference_of(root.recompile) for root in group[1:])
+    return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
+
+
+def _accepts_tensor(
+    context: Context, one: Recompile, failure: GuardFailure | None
+) -> tuple[tuple[str, str], ...]:
+    """What an example in the hover needs to know: whether a tensor does in the place of the number."""
+    is_known = failure is not None and accepts_tensor(number_uses(context, one, failure))
+    return (("accepts", "tensor"),) if is_known else ()
 
 
 def _shared_cause(
@@ -142,60 +208,16 @@ def subject_of(failure: GuardFailure) -> str:
 
 
 def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:
-    """Return the hints for the failure that is shown, then for each other cause that no other finding reports."""
-    one = root.recompile
     if failure is None:
-        return (_no_guard_advice(one),)
-    line = resumed_at(context, one)
-    out: list[str] = []
-    causes: list[GuardCause] = []
-    for item in (failure, *(other for other in nearest(one) if other not in (failure, *root.explained))):
-        cause = item.cause
-        if cause in causes or len(causes) == _MOST_CAUSES or GuardCause.GLOBAL_STATE in causes:
-            continue
-        causes.append(cause)
-        said = what_holds_it(context, one, item)
-        if not said:
-            said = (
-                advice(
-                    item, ours=context.is_user_file(one.location.path), also=_other_sizes(context, one, item)
-                )
-                if line is None
-                else advice_after_break(item, line, _parameters(context, one))
-            )
-        if item is failure:
-            out += said
-        elif said:
-            named = item.source and item.source not in said[0]
-            out.append(f"For {quoted(item.source)}: {said[0]}" if named else said[0])
-    return tuple(dict.fromkeys(out))
-
-
-def _other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:
-    """The sizes that changed with the one that is shown, less those that something keeps fixed."""
-    return tuple(
-        other
-        for other in nearest(one)
-        if other is not shown
-        and other.cause is GuardCause.DIMENSION
-        and not what_holds_it(context, one, other)
-    )
-
-
-def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
-    return next(
-        (
-            frame.parameters
-            for frame in context.report.frames
-            if (frame.function, frame.location) == (one.function, one.location)
-        ),
-        (),
-    )
+        return (_no_guard_advice(root.recompile),)
+    return hints_of(context, root.recompile, failure, root.explained)
 
 
 def _is_expected(root: Root) -> bool:
-    """Whether nothing but sizes of 0 or 1 differs, which torch compiles by themselves whatever the code does."""
+    """Whether nothing differs but sizes of 0 or 1, which torch compiles separately, or the object of the class."""
     failures = [failure for failure in nearest(root.recompile) if failure not in root.explained]
+    if is_of_other_object(root.recompile, failures):
+        return True
     return bool(failures) and all(fixed_by_torch(failure) and failure.count == 1 for failure in failures)
 
 
@@ -219,11 +241,26 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
 
 def _others(one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
     """The other failing guards of the nearest entry, and how many entries there were."""
-    rest = [plain(failure.difference or failure.code) for failure in nearest(one) if failure is not shown]
-    yield _listed("Other failed guards", rest)
+    rest = [failure for failure in nearest(one) if failure is not shown]
+    yield _listed("Other failed guards", _merged(rest))
     if len(one.entries) > 1:
         versions = format_count(len(one.entries), "compiled version")
         yield f"{versions} existed; the comparison is with the nearest."
+
+
+def _merged(failures: list[GuardFailure]) -> list[str]:
+    """The differences; sizes and numbers that changed in the same way are one."""
+    groups: dict[tuple[object, ...], list[GuardFailure]] = {}
+    for failure in failures:
+        same = failure.count == 1 and failure.cause is GuardCause.DIMENSION and failure.sizes
+        key = (failure.cause, failure.was, failure.now) if same else (failure.source, failure.difference)
+        groups.setdefault(key, []).append(failure)
+    out = []
+    for group in groups.values():
+        first = plain(group[0].difference or group[0].code)
+        more = format_count(len(group) - 1, "more size")
+        out.append(f"{first}; {more} changed in the same way" if len(group) > 1 else first)
+    return out
 
 
 def _listed(head: str, items: list[str]) -> str:
@@ -254,7 +291,9 @@ def _fix(
         return (), ()
     if not context.is_user_file(one.location.path):
         return (), ()
-    sizes = varying_sizes(failure, *_other_sizes(context, one, failure))
+    if failure.static is not None:
+        return (), ()
+    sizes = varying_sizes(failure, *other_sizes(context, one, failure))
     if not sizes or not all(name.isidentifier() for name, _ in sizes):
         return (), ()
     data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", str(size)))]
@@ -266,39 +305,50 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
     call = context.innermost_user_frame(one.caller)
     calls = context.report.inputs.calls if context.report.inputs else ()
     made = next((item for item in calls if item.index == one.call), None)
-    before, identity = _earlier_call(context, one, calls)
+    before = _earlier_call(context, one, calls)
     if before is not None and (before.path, before.line) == (home.path, home.line):
         before = None
     if call is not None and (call.path, call.line) != (home.path, home.line):
         both = before == call
-        more = f", as was the earlier compile [{identity}]" if both else ""
+        more = ", as was the earlier compile" if both else ""
         yield Related(span_of(call), f"triggered by this call{more}")
         before = None if both else before
     elif made is not None and made.location is not None:
         yield Related(span_of(made.location), f"triggered by this call, {made.text}")
     if before is not None:
-        yield Related(span_of(before), f"the earlier compile [{identity}] was triggered by this call")
+        yield Related(span_of(before), "the earlier compile was triggered by this call")
     line = resumed_at(context, one)
     if line is not None and line != home.line:
         yield Related(
             span_of(break_at(context, one, line)), "the code after this graph break is compiled separately"
         )
     failure = birthplace(context, one)[1]
-    if failure is not None and failure.born and not context.is_user_file(failure.born[-1].path):
-        yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
+    if failure is not None:
+        yield from _related_to(context, one, failure, home)
     if (one.location.path, one.location.line) != (home.path, home.line):
         yield Related(span_of(one.location), f"`{plain(one.function)}` was compiled again")
 
 
-def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> tuple[Location | None, str]:
-    """The call that the compile it is compared with was for, where it is known, and that compile's name."""
-    if not one.entries:
-        return None, ""
-    identity = one.entries[0].compile_id
-    earlier = context.compile_of(identity)
+def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: Location) -> Iterator[Related]:
+    """The places that explain the guard: what fixes the value, what freed it, its class, and a library's read."""
+    fixes = fixing_line(context, one, failure)
+    if fixes is not None and (fixes.path, fixes.line) != (home.path, home.line):
+        yield Related(span_of(fixes), "this line fixes it to one value")
+    dropped = context.innermost_user_frame(failure.dropped)
+    if dropped is not None:
+        yield Related(span_of(dropped), f"{plain(failure.difference)} here")
+    if failure.defined is not None:
+        yield Related(span_of(failure.defined), "the class is created again here")
+    if failure.born and not context.is_user_file(failure.born[-1].path):
+        yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
+
+
+def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> Location | None:
+    """The call that the compile it is compared with was for, where it is known."""
+    earlier = context.compile_of(one.entries[0].compile_id) if one.entries else None
     if earlier is None:
-        return None, identity
+        return None
     before = context.innermost_user_frame(earlier.caller)
     if before is None and earlier.call != one.call:
         before = next((item.location for item in calls if item.index == earlier.call), None)
-    return before, identity
+    return before

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause, Location
 from fuselight_server.findings.text import rounded
+from fuselight_server.findings.waiting_values import waiting_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.report import Break, GuardFailure, Recompile
     from fuselight_server.findings.context import Context
+    from fuselight_server.findings.waiting_values import WaitingValue
 
 _CARRIED = re.compile(r"\b___stack(\d+)\b")
 """Values on Python's stack when compiled code resumes after a break."""
 _CARRIED_PROPERTY = re.compile(
-    r"\b___stack(\d+)\.((?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout)"
+    r"\b___stack(?P<number>\d+)(?P<items>(?:\[\d+\])*)"
+    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout))?"
 )
+_ITEM = re.compile(r"\[(\d+)\]")
 _LONGEST_EXPRESSION = 60
 _OF_TENSORS = frozenset(
     {
@@ -94,11 +98,12 @@ def carried_in_words(context: Context, function: Location, line: int, text: str)
     if not _CARRIED.search(text):
         return text
 
-    def name(number: str) -> str:
-        return _made_by(context, function, line, int(number))
+    def words(found: re.Match[str]) -> str:
+        items = [f"item {number}" for number in reversed(_ITEM.findall(found["items"]))]
+        made = _made_by(context, function, line, int(found["number"]))
+        return " of ".join((*filter(None, [found["property"]]), *items, made))
 
-    text = _CARRIED_PROPERTY.sub(lambda found: f"{found[2]} of {name(found[1])}", text)
-    return _CARRIED.sub(lambda found: name(found[1]), text)
+    return _CARRIED_PROPERTY.sub(words, text)
 
 
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
@@ -158,6 +163,12 @@ def _made_by(context: Context, function: Location, line: int, number: int) -> st
     """What made the value `number` of those that the break carried over: the last one is that of the expression."""
     broke = _break(context, function, line)
     at = broke.stack[0] if broke else None
+    if (
+        at is not None
+        and at.column is not None
+        and (waiting := _waiting(context, function, line, number, at))
+    ):
+        return f"the bound method `{waiting.text}`" if waiting.is_method else f"the value of `{waiting.text}`"
     if at is not None and at.column is not None and _is_last(context, function, line, number):
         source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
         is_whole = at.end_line in {None, at.line}
@@ -169,11 +180,27 @@ def _made_by(context: Context, function: Location, line: int, number: int) -> st
     return f"a value carried over the graph break on line {line}"
 
 
-def _is_last(context: Context, function: Location, line: int, number: int) -> bool:
-    """Whether a value is the last one that a break on a line carried over: those before it are what waits for it."""
-    counts = {
+def _waiting(
+    context: Context, function: Location, line: int, number: int, at: Location
+) -> WaitingValue | None:
+    """The value `number` of those that wait for the one that broke, in the statement on one line."""
+    counts = _carried_counts(context, function, line)
+    if len(counts) != 1 or at.column is None or at.end_column is None or at.end_line not in {None, at.line}:
+        return None
+    text = context.read_line(at.path, at.line)
+    found = waiting_values([text.rstrip("\n")], at.column, at.end_column - at.column) if text else None
+    is_whole = found is not None and {len(found) + 1} == counts
+    return found[number] if found is not None and is_whole and number < len(found) else None
+
+
+def _carried_counts(context: Context, function: Location, line: int) -> set[int | None]:
+    return {
         one.carried
         for one in context.report.frames
         if one.resumes_at == line and (one.location.path, one.location.line) == (function.path, function.line)
     }
-    return counts == {number + 1}
+
+
+def _is_last(context: Context, function: Location, line: int, number: int) -> bool:
+    """Whether a value is the last one that a break on a line carried over: those before it are what waits for it."""
+    return _carried_counts(context, function, line) == {number + 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.report import GuardCause
+from fuselight.report import GuardCause, StaticSizes
 from fuselight_server.finding import Severity
 from fuselight_server.findings.context import trail
 from fuselight_server.findings.guard_causes import CARRIED, fixed_by_torch
@@ -17,9 +17,9 @@ from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from fuselight.report import Compile, GuardFailure, Recompile, Symbol
+    from fuselight.report import Compile, GuardFailure, Location, Recompile, Symbol
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -28,11 +28,11 @@ _SETTING = "automatic_dynamic_shapes"
 
 def specialization_findings(context: Context) -> Iterator[Finding]:
     """The findings of symbols that were fixed."""
-    again = {one.compile_id for one in context.report.recompiles}
+    again = {one.compile_id: one for one in context.report.recompiles}
     groups: dict[tuple[object, ...], list[tuple[Compile, Symbol]]] = {}
     for compiled in context.report.compiles:
         for symbol in compiled.symbols:
-            if symbol.specialized_to is None or (_is_torchs_rule(symbol) and compiled.id in again):
+            if symbol.specialized_to is None or _is_of_recompilation(context, compiled, symbol, again):
                 continue
             home = context.innermost_user_frame(symbol.stack)
             where = (home.path, home.line) if home else (None, None)
@@ -41,6 +41,32 @@ def specialization_findings(context: Context) -> Iterator[Finding]:
             ).append((compiled, symbol))
     for group in groups.values():
         yield _finding(context, group)
+
+
+def _is_of_recompilation(
+    context: Context, compiled: Compile, symbol: Symbol, again: Mapping[str | None, Recompile]
+) -> bool:
+    """Whether the recompilation's own finding has it: torch made what changed symbolic by itself, and code fixed it."""
+    one = again.get(compiled.id)
+    if one is None or symbol.marked:
+        return one is not None and _is_torchs_rule(symbol)
+    if _is_torchs_rule(symbol):
+        return True
+    changed = {
+        name
+        for other in context.report.recompiles
+        if (other.function, other.location) == (one.function, one.location)
+        for entry in other.entries
+        for failure in entry.failures
+        for name in (failure.source, *(f"{size.name}.size({size.dimension})" for size in failure.sizes))
+    }
+    return symbol.source in changed
+
+
+def fixing_line(context: Context, one: Recompile, failure: GuardFailure) -> Location | None:
+    """The line that fixes the size or the number that changed; None where nothing does."""
+    fixed = _fixed_symbol(context, one, failure)
+    return None if fixed is None else context.innermost_user_frame(fixed.stack)
 
 
 def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
@@ -77,10 +103,8 @@ def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
         )
     if not _is_size(symbol):
         return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
-    return (
-        f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it",
-        "Or do not mark it dynamic, if you need only one size",
-    )
+    avoid = f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
+    return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)
 
 
 def _is_size(symbol: Symbol) -> bool:
@@ -100,44 +124,76 @@ def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
     return carried_in_words(context, frame.location, frame.resumes_at, symbol.source)
 
 
-def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
-    cause = failure.cause
-    if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
-        return ()
+def _symbols_of(context: Context, one: Recompile, failure: GuardFailure) -> list[Symbol]:
+    """The symbols of the function for the size or the number of a failed guard, in all of its compiles."""
     size = failure.sizes[0] if failure.sizes else None
     source = failure.source
-    if cause is GuardCause.DIMENSION:
+    if failure.cause is GuardCause.DIMENSION:
         source = f"{size.name}.size({size.dimension})" if size is not None else ""
         line = resumed_at(context, one)
         source = source if line is None else carried_in_words(context, one.location, line, source)
-    symbols = [
+    return [
         symbol
         for compiled in context.compiles_of(one.function, one.location)
         for symbol in compiled.symbols
         if in_words(context, compiled, symbol) == source
     ]
+
+
+def _fixed_symbol(context: Context, one: Recompile, failure: GuardFailure) -> Symbol | None:
+    symbols = _symbols_of(context, one, failure)
+    return next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
+
+
+def what_holds_it(  # noqa: PLR0911 - one return a reason
+    context: Context, one: Recompile, failure: GuardFailure
+) -> tuple[str, ...]:
+    """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
+    cause = failure.cause
+    if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
+        return ()
+    if failure.static is StaticSizes.STATE:
+        return ()
+    if failure.static is StaticSizes.MARKED:
+        return ("Remove mark_static, which keeps this size fixed: torch then makes a varying size dynamic",)
+    symbols = _symbols_of(context, one, failure)
     fixed = next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
     if fixed is not None:
         home = context.innermost_user_frame(fixed.stack)
         where = f"on line {home.line}" if home is not None else "of this function"
         return (
             (
-                f"Change the code {where} that fixes this size (FL301): until then each size needs its own compile, "
-                "and marking it dynamic is an error"
+                f"Change the code {where} that fixes this size: until then each size needs its own compile, and "
+                "marking it dynamic is an error"
                 if cause is GuardCause.DIMENSION
-                else f"Change the code {where} that fixes this number (FL302), or pass it as a tensor: dynamic=True "
-                "does not keep it symbolic there"
+                else f"Change the code {where} that fixes this number, or pass it as a tensor: dynamic=True does not "
+                "keep it symbolic there"
             ),
         )
+    size = failure.sizes[0] if failure.sizes else None
     is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
-    if symbols or not is_plain or context.compile_of(one.compile_id) is None:
+    compiled = context.compile_of(one.compile_id)
+    if symbols or not is_plain or compiled is None:
         return ()
-    # Torch makes a size that varied dynamic by itself, unless a setting forbids it.
+    # Torch makes a size that varied dynamic by itself, unless the program forbids it.
     if _SETTING in context.report.environment.config:
         return (f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic",)
-    return (
-        (
-            "Remove dynamic=False or mark_static, which keeps this size fixed: torch then makes a varying size dynamic"
-        ),
+    if compiled.makes_dynamic is False:
+        return ("Remove dynamic=False, which keeps this size fixed: torch then makes a varying size dynamic",)
+    return ()
+
+
+def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:
+    """The sizes and numbers that torch made symbolic in the compile that followed."""
+    compiled = context.compile_of(one.compile_id)
+    free = (
+        {symbol.source for symbol in compiled.symbols if symbol.specialized_to is None} if compiled else set()
     )
+    names = [
+        name
+        for failure in failures
+        if "."
+        not in f"{failure.was}{failure.now}"  # AOTAutograd fixes a float that TorchDynamo keeps symbolic
+        for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
+    ]
+    return tuple(dict.fromkeys(name for name in names if name in free))

@@ -5,6 +5,7 @@ Invariant: nothing here decides anything; each function turns data into text.
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
 _DIGITS = 6
+_MOST_PARAGRAPHS = 3
+_THREE_LINES = 300
+"""Characters of three lines."""
 _LONGEST_INPUTS = 160
 
 
@@ -32,9 +36,23 @@ def plain(text: str) -> str:
     return _BLANKS.sub(" ", _OBJECT.sub(r"\1", _RESUME.sub(r"\1", text))).strip()
 
 
-def paragraphs(text: str) -> str:
-    """As `plain`, but with torch's paragraphs and its excerpts of traced code kept apart."""
-    return "\n\n".join(part for part in map(plain, _PARAGRAPH.split(text)) if part)
+def excerpt(text: str) -> str:
+    """Torch's own text without its excerpts of the traced code, at most three lines of it."""
+    parts = [part for part in map(plain, _PARAGRAPH.split(text)) if part]
+    kept = [
+        part
+        for part, after in itertools.zip_longest(parts, parts[1:], fillvalue="")
+        if not part.startswith("# File") and not (part.endswith(":") and after.startswith("# File"))
+    ]
+    return shortened("\n\n".join(kept[:_MOST_PARAGRAPHS]))
+
+
+def shortened(text: str) -> str:
+    """A text of three lines at most: whole sentences, or one that is cut."""
+    if len(text) <= _THREE_LINES:
+        return text
+    end = max(text.rfind(mark, 0, _THREE_LINES) for mark in (". ", ".\n"))
+    return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
 def rounded(failure: GuardFailure) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Compile, Frame, Graph, Location, Outcome
+from fuselight.report import Compile, Frame, Graph, Location, Outcome, Symbol
 from fuselight_server.finding import Severity
 from fuselight_server.findings import findings
 from fuselight_server.findings.break_texts import _STEPS, first_step, title_of
@@ -260,3 +260,32 @@ def test_a_break_of_torchs_optimizers_gives_no_advice() -> None:
     (own,) = findings(report(breaks=(broken(step, gb="GB0025"),)))
     assert own.title == "graph break: requested by torch._dynamo.graph_break()"
     assert own.hints
+
+
+TRACED = """\
+Detected data-dependent branching. Dynamo does not support tracing dynamic control flow.
+
+The branch condition involves a tensor computed as follows:
+# File "net.py", line 30, in forward, code: if x.sum() > 0:
+    gt = gt(sum_1, 0)
+# File "net.py", line 31, in forward, code: y = x
+    y = zf2 + 1"""
+
+
+def test_torchs_own_text_is_three_lines_without_the_code_that_it_traced() -> None:
+    symbols = (Symbol("zf2", "scale"), Symbol("s0", "x.size(0)"))
+    compiled = Compile("0/0", 0, Outcome.COMPILED, symbols=symbols)
+    facts = report(compiles=(compiled,), breaks=(broken(FORWARD, explanation=TRACED, hints=("A. " * 200,)),))
+    (one,) = findings(facts)
+    assert "Dynamo does not support tracing dynamic control flow." in one.message
+    assert not any(text in one.message for text in ("sum_1", "# File", "computed as follows"))
+    assert max(map(len, one.hints)) <= 300
+    facts = report(compiles=(compiled,), breaks=(broken(FORWARD, explanation="Cannot guard on zf2 > 30.0."),))
+    (one,) = findings(facts)
+    assert "Cannot guard on scale > 30.0." in one.message
+
+
+def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None:
+    hint = "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`."
+    (one,) = findings(report(breaks=(broken(FORWARD, hints=(hint,)),)))
+    assert "Not tried here: the program then fails" in one.hints[-1]

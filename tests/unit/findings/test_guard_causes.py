@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Compile, Environment, GuardCause, Location, Outcome, Symbol
+from fuselight.report import (
+    Compile,
+    Environment,
+    GuardCause,
+    GuardFailure,
+    Location,
+    Mismatch,
+    Outcome,
+    StaticSizes,
+    Symbol,
+)
 from fuselight_server.finding import Finding, Severity
 from fuselight_server.findings import findings
 from fuselight_server.findings.guard_causes import advice
@@ -64,10 +74,11 @@ def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name
 
 
 def again_with(
-    *symbols: Symbol, difference: str = "x.size(0) was 4, now 7", **changes: Any
+    *symbols: Symbol, difference: str = "x.size(0) was 4, now 7", makes_dynamic: bool = True, **changes: Any
 ) -> tuple[Finding, ...]:
     """The findings of a function whose second compile made `symbols`."""
-    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=symbols))
+    second = Compile("0/1", 0, Outcome.COMPILED, symbols=symbols, makes_dynamic=makes_dynamic)
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), second)
     failure = failed(difference, source=difference.partition(" was ")[0].partition(".")[0])
     return findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(failure),), **changes))
 
@@ -75,23 +86,124 @@ def again_with(
 def test_a_size_that_code_fixes_must_not_be_marked() -> None:
     found = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
     (one,) = (item for item in found if item.code == "FL201")
-    assert one.hints[0].startswith("Change the code on line 30 that fixes this size (FL301)")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this size: until then")
     assert (one.fixes, one.data, "mark_dynamic" in one.message) == ((), (), False)
 
 
 def test_a_number_that_code_fixes_is_not_kept_symbolic_by_dynamic() -> None:
     fixed = Symbol("s0", "n", specialized_to="7", stack=(at(30),))
     (one,) = (item for item in again_with(fixed, difference="n was 4, now 7") if item.code == "FL201")
-    assert one.hints[0].startswith("Change the code on line 30 that fixes this number (FL302)")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this number")
 
 
 def test_a_size_without_a_symbol_is_fixed_by_the_program() -> None:
-    (one,) = again_with()
-    assert one.hints[0].startswith("Remove dynamic=False or mark_static")
+    (one,) = again_with(makes_dynamic=False)
+    assert one.hints[0].startswith("Remove dynamic=False")
     assert one.fixes == ()
     config = Environment(config={"automatic_dynamic_shapes": "False"})
     (one,) = again_with(environment=config)
     assert "automatic_dynamic_shapes back to True" in one.hints[0]
+
+
+def test_what_the_program_does_not_contain_is_not_to_be_removed() -> None:
+    (one,) = again_with()
+    assert "dynamic=False" not in one.message
+
+
+def test_a_size_that_code_fixes_after_it_changed_is_in_the_finding_of_the_recompilation() -> None:
+    (one,) = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
+    assert one.code == "FL201"
+    assert [item.span.line for item in one.related if item.message == "this line fixes it to one value"] == [
+        30
+    ]
+    # what was marked, or did not change, has a finding of its own
+    (marked, _) = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),), marked=True))[
+        ::-1
+    ]
+    assert (marked.code, "do not mark it" in marked.message) == ("FL301", True)
+    (other, _) = again_with(Symbol("s0", "y.size(0)", specialized_to="7", stack=(at(30),)))[::-1]
+    assert (other.code, "mark it" in other.message) == ("FL301", False)
+
+
+STATE = {"static": StaticSizes.STATE, "source": "self.fc.weight"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_other", "advised", "never"),
+    [
+        (failed("weight.size(0) was 4, now 7", source="weight", static=StaticSizes.STATE), False,
+         ("force_parameter_static_shapes = False", "the parameter's `.data`"), "mark_dynamic"),
+        (failed("self.fc.weight.size(0) was 4, now 7", **STATE), True,
+         ("one compile for each model", "torch._dynamo.reset()"), "mark_dynamic"),
+        (failed("self.fc.weight.size(0) was 4, now 7", **STATE), False,
+         ("force_parameter_static_shapes = False",), "dynamic=True"),
+        (failed("self.fc.weight.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD, **STATE), False,
+         ("before the first call", "one compile for each set"), "detach"),
+        (failed("x.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD), False,
+         ("detach()",), "Freeze"),
+        (failed("the class Net of self was created again", source="self", cause=GuardCause.CLASS), True,
+         ("torch._dynamo.reset()", "define the class once"), "arguments of one type"),
+        (failed("p.grad was freed", source="p.grad", cause=GuardCause.DELETED), False,
+         ("set_to_none=False",), "creating a new one"),
+    ],
+)  # fmt: skip
+def test_advice_is_for_what_the_tensor_is(
+    failure: GuardFailure, *, is_other: bool, advised: tuple[str, ...], never: str
+) -> None:
+    words = " ".join(advice(failure, other_object=is_other))
+    assert all(text in words for text in advised), words
+    assert never not in words
+
+
+def test_another_object_of_the_class_is_expected_to_be_compiled() -> None:
+    size = failed("self.fc.weight.size(0) was 4, now 7", **STATE)
+    other = (Mismatch("0/0", (size,), other_object=True),)
+    (one,) = findings(report(recompiles=(again(entries=other),)))
+    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
+    assert "It belongs to another object now" in one.message
+    number = failed("self.index was 4, now 7", source="self.index", kind="EQUALS_MATCH")
+    (one,) = findings(
+        report(recompiles=(again(entries=(Mismatch("0/0", (size, number), other_object=True),)),))
+    )
+    assert one.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("body", "advised", "never"),
+    [
+        ("return x * n", "Pass `n` as a tensor: its value", "where the code only"),
+        ("return x[n:]", "`n` is a bound of a slice", "Pass `n` as a tensor"),
+        ("return self.parts[n](x)", "`n` is an index", "Pass `n` as a tensor"),
+        ("return x.view(n, -1)", "`n` is a size", "Pass `n` as a tensor"),
+        ("return x * min(1.0, n / 4)", "Python's, which need the value", "Pass `n` as a tensor"),
+        ("return x + 1 if n > 2 else x", "torch.where", "Pass `n` as a tensor"),
+        ("return helper(x, n)", "where the code only calculates with it", "bound"),
+        ("return x * n + x[: n + 1].sum()", "`n` is a bound of a slice", "Pass `n` as a tensor"),
+    ],
+)
+def test_a_number_becomes_a_tensor_only_where_each_use_accepts_one(
+    body: str, advised: str, never: str
+) -> None:
+    lines = {20: "    def forward(self, x, n):\n", 21: "        x = x.sin()\n", 22: f"        {body}\n"}
+    failure = failed("n was 4, now 7", source="n", kind="EQUALS_MATCH")
+    (one,) = findings(report(recompiles=(again(failure),)), read_line=lambda _path, line: lines.get(line))
+    assert advised in one.message
+    assert never not in one.message
+
+
+def test_a_library_has_its_own_remedy() -> None:
+    inside = Location("/env/site-packages/transformers/cache_utils.py", 90, function="update")
+    size = failed("past_key_values.layers[0].keys.size(2) was 4, now 5", source="past_key_values.layers[0].keys",
+                  born=(at(30, function="main"), inside))  # fmt: skip
+    (one,) = findings(report(recompiles=(again(size),)))
+    assert 'cache_implementation="static"' in one.hints[0]
+    assert "mark_dynamic" not in one.message
+    betas = failed("self.param_groups[0]['betas'][0] was 0.95, now 0.94", source="self.param_groups[0]['betas'][0]",
+                   cause=GuardCause.NUMBER)  # fmt: skip
+    step = Location("/env/site-packages/torch/optim/adam.py", 215, function="step")
+    (one,) = findings(report(recompiles=(again(betas, location=step, caller=(at(30),)),)))
+    assert "cycle_momentum=False" in one.hints[0]
+    assert "buffer" not in one.message
 
 
 def test_a_size_of_one_is_torchs_own_rule_and_reported_once() -> None:

@@ -86,9 +86,9 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
     assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
 
 
-@pytest.mark.parametrize(("number", "is_named"), [(0, False), (1, True)])
+@pytest.mark.parametrize(("number", "is_last"), [(0, False), (1, True)])
 def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_for_it(
-    number: int, *, is_named: bool
+    number: int, *, is_last: bool
 ) -> None:
     """In `x * y.item()`, torch carries over `x` and the number."""
     name = f"___stack{number}"
@@ -102,8 +102,8 @@ def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_
     )  # fmt: skip
     (one,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
     named = "the value of `y.max().item()` on line 25"
-    other = "a value carried over the graph break on line 25"
-    assert one.title == f"recompiled: {named if is_named else other} was 3, now 4"
+    other = "the value of `x`"
+    assert one.title == f"recompiled: {named if is_last else other} was 3, now 4"
 
 
 def test_a_long_expression_is_cut() -> None:

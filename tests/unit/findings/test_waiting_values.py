@@ -1,0 +1,33 @@
+"""The values that wait while a part of a statement is evaluated."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight_server.findings.waiting_values import waiting_values
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "waiting"),
+    [
+        ("    self.history.append(loss.item())", "loss.item()", ["self.history.append"]),
+        ("    return x * y.item()", "y.item()", ["x"]),
+        ("    y = f(a, g(b, c.item()), d)", "c.item()", ["f", "a", "g", "b"]),
+        ("    total += x.item()", "x.item()", ["total"]),
+        ("    y = [a, b.item()]", "b.item()", ["a"]),
+        ("    if x.item() > 3:", "x.item()", []),
+        ("    y = scale(x, factor=t.item())", "t.item()", ["scale", "x"]),
+        ("    y = {k: v.item() for k, v in z}", "v.item()", None),  # the order is not known here
+        ("    y = x.item() +", "x.item()", None),
+    ],
+)
+def test_what_waits(line: str, part: str, waiting: list[str] | None) -> None:
+    found = waiting_values([line], line.index(part), len(part))
+    assert (None if found is None else [one.text for one in found]) == waiting
+
+
+def test_a_bound_method_is_known_as_such() -> None:
+    line = "store(self.rows.add(x.item()))"
+    found = waiting_values([line], line.index("x.item()"), len("x.item()"))
+    assert found is not None
+    assert [(one.text, one.is_method) for one in found] == [("store", False), ("self.rows.add", True)]

@@ -1,0 +1,238 @@
+"""Each advice against recompilations does what it says: compiles are counted without it and with it.
+
+Torch's own counters are the truth. The programs are compiled without a backend, in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.torch
+
+dynamo: Any = torch._dynamo
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return torch.compile(function, backend="eager", **options)
+
+
+def compiles(program: Callable[[], None], **settings: object) -> int:
+    """How many graphs a program compiles, with settings of torch._dynamo."""
+    dynamo.reset()
+    dynamo.utils.counters.clear()
+    with dynamo.config.patch(**settings), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program()
+    count: int = dynamo.utils.counters["stats"]["unique_graphs"]
+    dynamo.reset()
+    return count
+
+
+def parameters(*, data: bool = False) -> None:
+    def scaled(weight: torch.Tensor, update: torch.Tensor) -> None:
+        weight.add_(update, alpha=-max(1.0, weight.size(0) / weight.size(1)))
+
+    call = compiled(scaled)
+    with torch.no_grad():
+        for size in range(3, 9):
+            weight = nn.Parameter(torch.ones(size * 4, size * 3))
+            call(weight.data if data else weight, torch.ones(size * 4, size * 3))
+
+
+def buffers() -> None:
+    class Bank(nn.Module):
+        rows: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("rows", torch.zeros(2, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.rows.sum(0)
+
+    bank = Bank()
+    call = compiled(bank)
+    for size in range(2, 8):
+        bank.rows = torch.zeros(size, 3)
+        call(torch.ones(3))
+
+
+class Scale(nn.Module):
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.index
+
+
+def indices() -> None:
+    for index in range(2, 8):
+        compiled(Scale(index))(torch.ones(3))
+
+
+class Descent:
+    """An optimizer whose state is a dict of its parameters, as those of torch are."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.state = {one: {"factor": 0.1} for one in parameters}
+
+    def update(self, parameter: nn.Parameter) -> None:
+        factor = self.state[parameter]["factor"]
+        parameter.sub_(parameter.grad * factor)
+
+
+def gradients(*, set_to_none: bool) -> None:
+    layer = nn.Linear(4, 4, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    call = compiled(Descent([layer.weight]).update)
+    for _ in range(6):
+        layer(torch.ones(2, 4)).sum().backward()
+        with torch.no_grad():
+            call(layer.weight)
+        optimizer.zero_grad(set_to_none=set_to_none)
+
+
+def logs(*, outside: bool) -> None:
+    rows: list[float] = []
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        rows.append(x.sum().item())
+        return x + 1
+
+    def returned(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + 1, x.sum()
+
+    call = compiled(returned if outside else inside)
+    for _ in range(5):
+        found = call(torch.ones(3))
+        if outside:
+            rows.append(found[1].item())
+
+
+def positions(how: str) -> None:
+    table = torch.randn(64, 4)
+
+    def at_start(x: torch.Tensor, start: Any) -> torch.Tensor:
+        return x + table[start : start + 3]
+
+    def at_positions(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return x + table[places]
+
+    call = compiled(at_positions if how == "positions" else at_start)
+    for start in range(5):
+        place: Any = torch.arange(start, start + 3) if how == "positions" else start
+        call(torch.ones(3, 4), torch.tensor(start) if how == "tensor" else place)
+
+
+def rates(*, tensor: bool) -> None:
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=torch.tensor(0.1) if tensor else 0.1)
+    call = compiled(lambda: optimizer.step())  # noqa: PLW0108 - the bound method is not traced
+    for step in range(5):
+        layer(torch.ones(2, 4)).sum().backward()
+        call()
+        optimizer.zero_grad(set_to_none=False)
+        for group in optimizer.param_groups:
+            if tensor:
+                group["lr"].fill_(0.1 / (step + 2))
+            else:
+                group["lr"] = 0.1 / (step + 2)
+
+
+def momenta(*, cycled: bool) -> None:
+    layer = nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=torch.tensor(1e-3))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=0.01, total_steps=40, cycle_momentum=cycled
+    )
+    call = compiled(lambda: optimizer.step())  # noqa: PLW0108 - the bound method is not traced
+    for _ in range(5):
+        layer(torch.ones(2, 4)).sum().backward()
+        call()
+        optimizer.zero_grad(set_to_none=False)
+        schedule.step()
+
+
+def stages(*, first: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    call = compiled(model)
+    if first:
+        model[0].requires_grad_(requires_grad=False)
+    call(torch.ones(2, 3))
+    model[0].requires_grad_(requires_grad=False)
+    call(torch.ones(2, 3))
+
+
+def lengths(*, whole: bool) -> None:
+    def grown(x: torch.Tensor, past: list[torch.Tensor]) -> torch.Tensor:
+        return x + sum(one.sum() for one in past)
+
+    call = compiled(grown)
+    for length in range(4, 8):
+        call(torch.ones(3), [torch.ones(2, 8 if whole else length) for _ in range(2)])
+
+
+STATIC = {"force_parameter_static_shapes": False}
+MORE = 3
+"""Compiles from which on a program is one that compiles again and again."""
+
+
+@pytest.mark.parametrize(
+    ("without", "with_it", "settings", "left"),
+    [
+        (parameters, parameters, STATIC, 2),
+        (parameters, lambda: parameters(data=True), {}, 2),
+        (buffers, buffers, STATIC, 2),
+        (indices, indices, {"allow_unspec_int_on_nn_module": True}, 2),
+        (lambda: gradients(set_to_none=True), lambda: gradients(set_to_none=False), {}, 1),
+        (lambda: logs(outside=False), lambda: logs(outside=True), {}, 1),
+        (lambda: positions("start"), lambda: positions("positions"), {}, 1),
+        (lambda: rates(tensor=False), lambda: rates(tensor=True), {}, 1),
+        (lambda: momenta(cycled=True), lambda: momenta(cycled=False), {}, 1),
+        (lambda: stages(first=False), lambda: stages(first=True), {}, 1),
+        (lambda: lengths(whole=False), lambda: lengths(whole=True), {}, 1),
+    ],
+    ids=[
+        "parameters",
+        "data",
+        "buffers",
+        "indices",
+        "gradients",
+        "logs",
+        "positions",
+        "rates",
+        "momenta",
+        "stages",
+        "lengths",
+    ],
+)
+def test_what_is_advised_saves_the_compiles(
+    without: Callable[[], None], with_it: Callable[[], None], settings: dict[str, object], left: int
+) -> None:
+    before = compiles(without)
+    assert compiles(with_it, **settings) == left < before
+
+
+def test_a_tensor_as_a_bound_of_a_slice_leaves_nothing_compiled() -> None:
+    assert compiles(lambda: positions("tensor")) == 0
+
+
+def test_a_reset_before_each_new_object_keeps_all_of_them_compiled() -> None:
+    def sweep(*, reset: bool) -> None:
+        for width in range(2, 2 + MORE):
+            if reset:
+                dynamo.reset()
+            kind = type("Net", (nn.Linear,), {"forward": lambda self, x: self.weight @ x})
+            compiled(kind(width, width), fullgraph=True)(torch.ones(width))
+
+    with contextlib.suppress(Exception):
+        assert compiles(lambda: sweep(reset=False), recompile_limit=1) < MORE
+    assert compiles(lambda: sweep(reset=True), recompile_limit=1) == MORE

@@ -95,6 +95,7 @@ class Log:
 
     def add(self, x):
         self.rows.append(x.sum().item())  # warning: [GB0124] ".item()"
+        # warning: [FL201] "Change `self.rows` outside the compiled code: return the value"
         # warning(2.13, 2.14): [FL201] "the bound method `self.rows.append` was freed"
         return x + 1
 

@@ -81,11 +81,12 @@ def indices() -> None:
 class Descent:
     """An optimizer whose state is a dict of its parameters, as those of torch are."""
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
+    def __init__(self, parameters: list[torch.Tensor]) -> None:
         self.state = {one: {"factor": 0.1} for one in parameters}
 
-    def update(self, parameter: nn.Parameter) -> None:
+    def update(self, parameter: torch.Tensor) -> None:
         factor = self.state[parameter]["factor"]
+        assert parameter.grad is not None
         parameter.sub_(parameter.grad * factor)
 
 

@@ -42,7 +42,7 @@ _MACHINERY = frozenset(
 
 
 @dataclass(frozen=True)
-class Owner:
+class GuardedOwner:
     """The object that a compiled function belongs to: `self`, or the module that a library's wrapper calls."""
 
     name: str
@@ -63,7 +63,7 @@ class Births:
     """`id` at compile time of each object that is guarded by identity, to what it was, in words."""
     paths: set[str]
     """Every file of a stack above: a guard on symbolic shapes names its own by the end of the path alone."""
-    owner: Owner | None = None
+    owner: GuardedOwner | None = None
     """The object that the compiled function belongs to."""
     dropped: Stack = ()
     """Where an object that the entry was compiled for was freed."""
@@ -101,13 +101,13 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     return Guards(guards, len(found), _places(places, roots)), births
 
 
-def _owner(scope: Mapping[str, object]) -> Owner | None:
+def _owner(scope: Mapping[str, object]) -> GuardedOwner | None:
     modules = [name for name, value in scope.items() if isinstance(value, torch.nn.Module)]
     name = "self" if "self" in scope else modules[0] if len(modules) == 1 else None
     if name is None:
         return None
     try:
-        return Owner(name, weakref.ref(scope[name]))
+        return GuardedOwner(name, weakref.ref(scope[name]))
     except TypeError:  # an object without weak references
         return None
 

@@ -152,8 +152,8 @@ def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFail
     if before != guard_differences.full_kind(value):
         return None
     words = torch_texts.in_user_words(source)
-    found = guard_differences.created_again(words, value)
-    return replace(found, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
+    again = guard_differences.created_again(words, value)
+    return replace(again, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
 
 
 def _with_local_name(source: str, names: Mapping[str, Any]) -> str:

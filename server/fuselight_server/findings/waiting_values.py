@@ -67,7 +67,8 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
     if isinstance(parent, ast.Call):
         if child is parent.func:
             return []
-        done = itertools.takewhile(lambda one: one is not child, [*parent.args, *parent.keywords])
+        given: list[ast.expr | ast.keyword] = [*parent.args, *parent.keywords]
+        done = itertools.takewhile(lambda one: one is not child, given)
         function = WaitingValue(ast.unparse(parent.func), is_method=isinstance(parent.func, ast.Attribute))
         return [function, *(WaitingValue(ast.unparse(_value(one))) for one in done)]
     if isinstance(parent, ast.BinOp):

@@ -15,6 +15,7 @@ from fuselight.protocol import Limits
 from fuselight_server.cli.fix import FixedFiles
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.targets import report_each
+from fuselight_server.fixes.case_policy import RAISES
 from fuselight_server.fixes.fixer import FixOptions
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Offer:
     line: int
     excepted: tuple[str, ...] = ()
     """Families of cases that the title excepts."""
+    raises: tuple[str, ...] = ()
+    """Exceptions that the title excepts."""
     texts: dict[str, str] = field(default_factory=dict)
     """The new text of each changed file, by path."""
 
@@ -111,10 +114,11 @@ def _offer(attempt: Attempt) -> Offer:
     return Offer(
         remedy.kind,
         remedy.title,
-        remedy.fix_class.value,
+        attempt.fix_class.value,
         remedy.changes,
         attempt.why,
         attempt.line,
-        tuple(getattr(attempt, "excepted", ())),
+        attempt.excepted,
+        tuple(one.name for one in attempt.exceptions if one.family == RAISES),
         remedy.texts,
     )

@@ -6,9 +6,9 @@ Each line of standard input is a job: {"folder", "main", "compiled", "out"}. Wri
 that text to `out` (JSON), then one line on standard output. A probe is a function `probe_*` of the program without
 arguments; the program is imported afresh, and the generators are seeded, for each.
 
-Eager mode is torch's stance `force_eager`. Compiled, the program's own calls of torch.compile are in force, with the
-backend `aot_eager` in place of Inductor, which takes seconds a graph; a program that compiles nothing itself gets the
-targets of its directives compiled.
+In eager mode, the program's calls of torch.compile do nothing. Compiled, they are in force, with the backend
+`aot_eager` in place of Inductor, which takes seconds a graph; a program that compiles nothing itself gets the targets
+of its directives compiled.
 """
 
 from __future__ import annotations
@@ -88,27 +88,48 @@ def _tensor(value: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def _stances(*, compiled: bool) -> contextlib.AbstractContextManager[Any]:
-    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance(
-        "default" if compiled else "force_eager"
-    )
-    return stance
+class Compiler:
+    """Compiles what the program compiles, with a backend that needs no code generation; in eager mode, nothing.
 
+    torch's own calls of torch.compile stay: torch.cond compiles itself also in eager mode.
+    """
 
-def _compile_with_fast_backend() -> None:
-    """Make torch.compile use the backend that needs no code generation."""
-    original = torch.compile
+    def __init__(self, folder: str, *, compiled: bool) -> None:
+        """Replace torch.compile for the files of a folder."""
+        self._folder, self._compiled = folder, compiled
+        self._original: Any = torch.compile
+        torch.compile = self._replaced
+        torch.nn.Module.compile = lambda module, *_args, **options: self._in_place(module, options)  # type: ignore[method-assign]
 
-    def fast(*args: Any, **options: Any) -> Any:
-        for name in ("backend", "mode", "options"):
-            options.pop(name, None)
-        return original(*args, backend=_BACKEND, **options)
+    def _replaced(self, model: Any = None, **options: Any) -> Any:
+        caller = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - whether the program calls it
+        if not caller.startswith(self._folder + os.sep):
+            return self._original(model, **options)
+        if model is None:
+            return lambda function: self.compile(function, **options)
+        return self.compile(model, **options)
 
-    def fast_in_place(module: torch.nn.Module, *_args: Any, **options: Any) -> None:
-        module._compiled_call_impl = fast(module._call_impl, **options)  # noqa: SLF001 - as Module.compile does
+    def compile(self, model: Any, **options: Any) -> Any:
+        """What the program gets."""
+        if not self._compiled:
+            return model
+        kept = {name: value for name, value in options.items() if name not in {"backend", "mode", "options"}}
+        return self._original(model, backend=_BACKEND, **kept)
 
-    torch.compile = fast
-    torch.nn.Module.compile = fast_in_place  # type: ignore[method-assign,assignment]
+    def _in_place(self, module: torch.nn.Module, options: dict[str, Any]) -> None:
+        if self._compiled:
+            module._compiled_call_impl = self.compile(module._call_impl, **options)  # noqa: SLF001
+
+    def compile_targets(self, module: Any, text: str) -> None:
+        """Compile the targets of the directives, as their users would, in a program that compiles nothing."""
+        if not self._compiled or _COMPILES.search(text):
+            return
+        for name in dict.fromkeys(_DIRECTIVE.findall(text)):
+            target = getattr(module, name, None)
+            if isinstance(target, type) and issubclass(target, torch.nn.Module):
+                target.forward = self.compile(target.forward)
+            elif callable(target) and not isinstance(target, type):
+                setattr(module, name, self.compile(target))
 
 
 def _loaded(folder: str, main: str) -> Any:
@@ -128,17 +149,7 @@ def _seed() -> None:
         sys.modules["numpy"].random.seed(0)
 
 
-def _compile_targets(module: Any, text: str) -> None:
-    """Compile the targets of the directives, as their users would."""
-    for name in dict.fromkeys(_DIRECTIVE.findall(text)):
-        target = getattr(module, name, None)
-        if isinstance(target, type) and issubclass(target, torch.nn.Module):
-            target.forward = torch.compile(target.forward)
-        elif callable(target) and not isinstance(target, type):
-            setattr(module, name, torch.compile(target))
-
-
-def _observe(folder: str, main: str, text: str, name: str, *, compiled: bool) -> dict[str, Any]:
+def _observe(folder: str, main: str, text: str, name: str, compiler: Compiler) -> dict[str, Any]:
     """What one probe returns, raises, prints, logs and warns."""
     out, err, logged = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
@@ -152,15 +163,13 @@ def _observe(folder: str, main: str, text: str, name: str, *, compiled: bool) ->
     logging.getLogger().addHandler(handler)
     try:
         module = _loaded(folder, main)
-        if compiled and not _COMPILES.search(text):
-            _compile_targets(module, text)
+        compiler.compile_targets(module, text)
         probe = getattr(module, name)
         found["family"] = ((probe.__doc__ or "").split() or ["other"])[0].strip(".:,").lower()
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             warnings.catch_warnings(record=True) as warned,
-            _stances(compiled=compiled),
         ):
             warnings.simplefilter("always")
             _seed()
@@ -184,10 +193,9 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     os.chdir(folder)
     sys.path.insert(0, str(Path(main).parent))
     text = Path(main).read_text(encoding="utf-8")
-    if job["compiled"]:
-        _compile_with_fast_backend()
+    compiler = Compiler(folder, compiled=job["compiled"])
     names = sorted(set(re.findall(r"^def (probe_\w+)\(\)", text, re.MULTILINE)))
-    return {name: _observe(folder, main, text, name, compiled=job["compiled"]) for name in names}
+    return {name: _observe(folder, main, text, name, compiler) for name in names}
 
 
 def _in_fork(job: dict[str, Any]) -> None:

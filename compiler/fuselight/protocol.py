@@ -283,6 +283,11 @@ class VerifyRequest(RunRequest):
     """Whether to make further calls with NaN and infinity in each floating-point input."""
     inductor: bool = False
     """Whether compiled calls run the code that Inductor generates, instead of the captured graphs as they are."""
+    cases: bool = False
+    """Whether to make the further calls that the verification derives from the first one, instead of those of the
+    inputs."""
+    seconds: float = 10.0
+    """Time for these further calls; what is left then is not compared."""
 
 
 @dataclass(frozen=True)

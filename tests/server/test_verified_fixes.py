@@ -46,7 +46,8 @@ def verified(client: Client, uri: str, line: int = IF) -> list[Json]:
 
     def has_ended() -> bool:
         found[:] = fixes(client, uri, line)
-        return not found[0]["title"].startswith("Verify and apply")
+        title = found[0]["title"]
+        return not title.startswith("Verify and apply") and not title.endswith("still checking other inputs")
 
     client.until(has_ended, "the verification of a fix")
     return found

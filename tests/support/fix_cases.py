@@ -168,7 +168,10 @@ def rewritten(case: FixCase, attempts: Iterable[Attempt]) -> str:
 
 
 async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> dict[str, list[Attempt]]:
-    """Try the remedies of files, by path: for the findings of each line as many as are annotated there."""
+    """Try the remedies of files, by path: for the findings of each line as many as are annotated there.
+
+    With the calls of the directives alone: tests/worker/test_further_calls.py tests the others.
+    """
     attempts: dict[str, list[Attempt]] = {path: [] for path in cases}
     left = {
         path: {line: case.expected_at(line) for line in range(1, len(case.lines) + 1)}
@@ -186,7 +189,7 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
                 line = finding.span.line
                 for remedy in fixer.candidates(finding, report)[: left[path][line]]:
                     left[path][line] -= 1
-                    attempts[path].append(await fixer.attempt(target_run, finding, remedy, report))
+                    attempts[path].append(await fixer.first_attempt(target_run, finding, remedy, report))
             fixer.forget_results()
             return report
 

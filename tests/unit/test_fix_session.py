@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from fuselight.protocol import RunRequest, VerifyRequest
+from fuselight.protocol import Progress, RunRequest, VerifyRequest
 from fuselight.report import Aspect, Report, data_key
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import fix_actions
@@ -50,7 +50,7 @@ async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world
     assert world.session.active == {}
     count = len(world.requests)
     (action,) = await world.actions()
-    assert len(world.requests) == count == 2, "one run of each text; the second menu needs none"
+    assert len(world.requests) == count == 4, "two runs of each text; the second menu needs none"
     resolved = await world.resolve(action)
     assert world.text_after(resolved.edit) == ONE_FIXED
     assert resolved.command is None
@@ -121,6 +121,31 @@ async def test_a_fix_can_be_applied_as_soon_as_it_has_passed(world: FixWorld) ->
 
 
 @pytest.mark.asyncio
+async def test_a_first_answer_says_that_other_inputs_are_checked_and_is_withdrawn_if_one_differs(
+    world: FixWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute, is_checking = world._execute, asyncio.Event()
+
+    async def gated(request: RunRequest, show: Callable[[Progress], None]) -> Report:
+        if isinstance(request, VerifyRequest) and request.cases and not is_checking.is_set():
+            world.gate.clear()
+            is_checking.set()
+        return await execute(request, show)
+
+    monkeypatch.setattr(world, "_execute", gated)
+    await world.titles()
+    await asyncio.wait_for(is_checking.wait(), 60)
+    (action,) = await world.actions()
+    assert action.title == f"{VERIFIED}, still checking other inputs"
+    monkeypatch.setattr(world, "_execute", execute)
+    world.verification = differing(Aspect.OUTPUT)
+    world.gate.set()
+    resolved = await world.resolve(action)
+    assert resolved.edit is None, "it is applied only after all calls"
+    assert await world.titles() == []
+
+
+@pytest.mark.asyncio
 async def test_an_edit_cancels_the_verification_and_an_old_fix_is_not_applied(world: FixWorld) -> None:
     world.gate.clear()
     (action,) = await world.actions(automatic=True)
@@ -155,9 +180,9 @@ async def test_nothing_runs_without_consent_and_the_command_asks(world: FixWorld
 async def test_settings_say_when_a_verification_starts(world: FixWorld) -> None:
     for settings, run, counts in (
         (FixSettings(verify="choice"), "save", (0, 0)),
-        (FixSettings(verify="menu"), "save", (0, 2)),
+        (FixSettings(verify="menu"), "save", (0, 4)),
         (FixSettings(verify="cursor"), "manual", (0, 0)),
-        (FixSettings(verify="cursor"), "save", (2, 2)),
+        (FixSettings(verify="cursor"), "save", (4, 4)),
     ):
         world.settings(settings, run=run)
         world.session._attempts.clear()
@@ -228,7 +253,10 @@ async def test_all_exact_fixes_are_one_edit_each_verified_on_top_of_the_others(w
     resolved = await world.resolve(action)
     assert world.text_after(resolved.edit) == TEXT.replace("branch", "where")
     new = [one for one in world.requests if isinstance(one, VerifyRequest) and not one.records]
-    assert [one.overlays[world.path].count("where") for one in new] == [1, 2]
+    assert [(one.overlays[world.path].count("where"), one.cases) for one in new] == [
+        *((1, False), (1, True)),
+        *((2, False), (2, True)),
+    ]
     world.edit(TEXT.replace("branch", "where"))
     assert world.lens() == ("0 findings", True)
 

@@ -21,7 +21,7 @@ def offer(fix_class: str, changes: str = "") -> Offer:
 
 
 def seen(result: Any = ("int", 1), **changed: Any) -> dict[str, Any]:
-    plain = {"raised": "", "printed": "", "logged": "", "stderr": "", "warned": []}
+    plain = {"family": "size", "raised": "", "printed": "", "logged": "", "stderr": "", "warned": []}
     return {"result": result, **plain, **changed}
 
 

@@ -92,6 +92,7 @@ from fuselight.report.tuned import TunedResult as TunedResult
 from fuselight.report.tuned import TuneOutcome as TuneOutcome
 from fuselight.report.verification import Aspect as Aspect
 from fuselight.report.verification import CallComparison as CallComparison
+from fuselight.report.verification import CaseFamily as CaseFamily
 from fuselight.report.verification import Difference as Difference
 from fuselight.report.verification import Verification as Verification
 

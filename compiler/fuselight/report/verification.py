@@ -28,7 +28,40 @@ class Aspect(str, enum.Enum):
     """Which values there are, with their dtypes and shapes."""
     MEMORY = "memory"
     """Which inputs, parameters and buffers an output shares its memory with."""
+    STRIDES = "strides"
+    """How the elements of an output lie in memory."""
     EXCEPTION = "exception"
+    UNUSED_GRADIENT = "unused gradient"
+    """Whether what a call does not use has no gradient or zeros."""
+    KIND = "kind"
+    """Whether an attribute is a number or a tensor."""
+
+
+class CaseFamily(str, enum.Enum):
+    """What a further call of a verification varies."""
+
+    RECORDED = "recorded"
+    """Nothing but the values: the calls that the inputs give."""
+    SIZE = "size"
+    GRADIENTS = "gradients"
+    FROZEN = "frozen"
+    """Parameters that require no gradient."""
+    MODE = "mode"
+    """Training or evaluation."""
+    REPEATED = "repeated"
+    """Calls that follow each other on one object."""
+    VALUES = "values"
+    """Ordinary values: zeros, negative numbers, masks."""
+    OPTION = "option"
+    """Numbers and flags among the arguments."""
+    EMPTY = "empty"
+    DTYPE = "dtype"
+    NONFINITE = "nonfinite"
+    LAYOUT = "layout"
+    RANK = "rank"
+    """Another number of dimensions."""
+    EXTREME = "extreme"
+    """Values near the limits of a dtype."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +86,7 @@ class CallComparison:
     compiled: bool
     """Whether the new text ran compiled."""
     differences: tuple[Difference, ...] = ()
+    family: CaseFamily = CaseFamily.RECORDED
 
 
 @dataclass(frozen=True)
@@ -64,3 +98,7 @@ class Verification:
     """Why nothing can be compared: random results, state that stays between calls, no inputs; empty if it can."""
     notes: tuple[str, ...] = ()
     """What was not compared, and why."""
+    not_accepted: tuple[str, ...] = ()
+    """Further calls that raise an exception before the change and raise it after it, too."""
+    not_reached: tuple[str, ...] = ()
+    """Further calls for which there was no time."""

@@ -25,17 +25,34 @@ from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
 from fuselight.report import Aspect, Difference
 from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
-from fuselight.worker.call_traits import GRADIENT, MEMORY, ChangedAttributes, attributes_of, output_traits
+from fuselight.worker.call_traits import (
+    GRADIENT,
+    MEMORY,
+    STRIDES,
+    ChangedAttributes,
+    HookCounts,
+    attributes_of,
+    kinds_of,
+    output_traits,
+    unused_gradients,
+)
+from fuselight.worker.reachable import ReachableState
 from fuselight.worker.state import put
 
-_TOLERANCES = {
-    "torch.bfloat16": 1.6e-2,
-    "torch.float16": 1e-3,
-    "torch.float64": 1e-7,
-    "torch.complex128": 1e-7,
+_EPSILONS = {
+    "torch.float64": 2.0**-52,
+    "torch.complex128": 2.0**-52,
+    "torch.float16": 2.0**-10,
+    "torch.bfloat16": 2.0**-7,
+    "float": 2.0**-52,
+    "complex": 2.0**-52,
 }
-_TOLERANCE = 1e-5
-"""Of float32, and of any other dtype: relative, and absolute."""
+_EPSILON = 2.0**-23
+"""Of float32, and of any other dtype."""
+_UNITS, _UNITS_OF_HALF = 16, 2
+"""Units in the last place that are rounding: sums in another order. Half precision is computed in float32."""
+_UNITS_OF_LARGEST = 4
+"""The same, of the largest element of the tensor: an element may be the difference of such."""
 _ELEMENTS, _ALL_ELEMENTS = 1 << 19, 1 << 22
 """Most elements kept of one tensor, and of all tensors of one call."""
 _PRINTED = 1 << 16
@@ -106,8 +123,14 @@ class CallRecord:
     """A digest of the state of each random number generator."""
     numbers: dict[str, str] = field(default_factory=dict)
     """Attributes and globals that the call changed: how a number changed, else the new value."""
+    reached: dict[str, str] = field(default_factory=dict)
+    """The same of all else that the call reaches; of a tensor, which is among the results, nothing."""
     traits: dict[str, str] = field(default_factory=dict)
-    """What values do not show: text among the outputs; device and shared memory of tensors."""
+    """What values do not show: text among the outputs; device, strides and shared memory of tensors."""
+    unused: dict[str, bool] = field(default_factory=dict)
+    """Of parameters and inputs in training: whether they have no gradient."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Which attributes are numbers, and which are tensors."""
     stdout: str = ""
     stderr: str = ""
 
@@ -117,7 +140,18 @@ class CallRecord:
         self.results.save(values)
         plain = {
             name: getattr(self, name)
-            for name in ("raised", "message", "random", "numbers", "traits", "stdout", "stderr")
+            for name in (
+                "reached",
+                "raised",
+                "message",
+                "random",
+                "numbers",
+                "traits",
+                "unused",
+                "kinds",
+                "stdout",
+                "stderr",
+            )
         }
         put(path, values.getvalue())
         put(f"{path}.json", json.dumps(plain).encode())
@@ -134,14 +168,19 @@ def record_call(
     names: Mapping[str, Any],
     streams: tuple[RecordingStream, RecordingStream],
     make: Callable[[], Any],
+    *,
+    roots: tuple[str, ...] = (),
+    compiled: bool = False,
 ) -> tuple[CallRecord, Exception | None]:
-    """Make one call and record its effects. `names`: the globals of the user's file.
+    """Make one call and record its effects. `names`: the globals of the user's file. `roots`: folders of such files.
 
-    Returns the record, and the exception that the call raised.
+    `compiled`: it is compiled, so that nothing that it guards on may be replaced. Returns the record, and the exception
+    that the call raised.
     """
     collector = results.ResultCollector(prepared, elements=_ELEMENTS, all_elements=_ALL_ELEMENTS)
     before = dict(_numbers(prepared, names))
-    attributes = ChangedAttributes(prepared)
+    attributes, reachable = ChangedAttributes(prepared), ReachableState(prepared, names, roots)
+    hooks = HookCounts(prepared) if not compiled else None
     error: Exception | None = None
     for stream in streams:
         stream.start()
@@ -151,15 +190,22 @@ def record_call(
         error, outputs = raised, None
     finally:
         stdout, stderr = (stream.stop() for stream in streams)
-    for name, value in attributes.changed() if error is None else ():
+        if hooks is not None:
+            hooks.stop()
+    tensors, words = reachable.changes()
+    for name, value in (*attributes.changed(), *tensors) if error is None else ():
         collector.add(f"{name}{CHANGED}", value)
+    counts = {name: str(count) for name, count in hooks.counts.items()} if hooks is not None else {}
     record = CallRecord(
         collector.outputs(outputs) if error is None else CallResults(),
         raised=type(error).__name__ if error is not None else "",
-        message=first_line(error)[:_SHOWN] if error is not None else "",
+        message=first_line(getattr(error, "inner_exception", error))[:_SHOWN] if error is not None else "",
         random=_generators(),
-        numbers=_changed(before, dict(_numbers(prepared, names))),
+        numbers={**_changed(before, dict(_numbers(prepared, names))), **counts},
+        reached={**words, **dict.fromkeys((f"{name}{CHANGED}" for name, _ in tensors), "")},
         traits=output_traits(prepared, outputs),
+        unused=unused_gradients(prepared) if prepared.options.train and error is None else {},
+        kinds=kinds_of(prepared),
         stdout=stdout,
         stderr=_PLACE.sub(": ", stderr),
     )
@@ -174,8 +220,11 @@ def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tupl
     if not new.raised:
         found += _values(new, old)
         found += _gradient_differences(new, old)
+        found += _unused_differences(new, old)
+        found += _kind_differences(new, old)
         found += () if compiled else _trait_differences(new, old)
     found += _number_differences(new, old)
+    found += _change_differences(new.reached, old.reached)
     for name in sorted(new.random.keys() & old.random.keys()):
         if new.random[name] != old.random[name]:
             found.append(Difference(Aspect.RANDOM, f"the state of {name} differs after the call"))
@@ -239,10 +288,19 @@ def compare_values(new: Value, old: Value) -> Difference | None:
     equal = (ours == theirs) & (ours.signbit() == theirs.signbit()) | ours.isnan() & theirs.isnan()
     if bool(equal.all()):
         return None
-    tolerance = _TOLERANCES.get(old.dtype, _TOLERANCE)
-    close = torch.isclose(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+    close = (ours - theirs).abs() <= _bound(theirs, old.dtype)
+    close |= equal
     rounding = bool(close.all())
     return Difference(aspect, _first_element(old, ours, theirs, ~equal if rounding else ~close), rounding)
+
+
+def _bound(theirs: torch.Tensor, dtype: str) -> torch.Tensor:
+    """How far another order of the same operations may move each element."""
+    epsilon = _EPSILONS.get(dtype, _EPSILON)
+    units = _UNITS_OF_HALF if dtype in {"torch.float16", "torch.bfloat16"} else _UNITS
+    finite = torch.nan_to_num(theirs.abs(), nan=0.0, posinf=0.0)
+    largest = float(finite.max()) if finite.numel() else 0.0
+    return epsilon * (units * finite + min(units, _UNITS_OF_LARGEST) * largest)
 
 
 def _aspect(name: str) -> Aspect:
@@ -291,7 +349,7 @@ def _kind(value: Value) -> str:
 
 
 def _gradient_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
-    for name in old.traits.keys() & new.traits.keys():
+    for name in filter(new.traits.__contains__, old.traits):
         was, now = old.traits[name], new.traits[name]
         if name.endswith(GRADIENT) and was != now:
             yield Difference(
@@ -299,14 +357,30 @@ def _gradient_differences(new: CallRecord, old: CallRecord) -> Iterator[Differen
             )
 
 
+def _unused_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    for name in filter(new.unused.__contains__, old.unused):
+        if old.unused[name] != new.unused[name]:
+            was, now = ("None" if unused else "zeros" for unused in (old.unused[name], new.unused[name]))
+            yield Difference(Aspect.UNUSED_GRADIENT, f"the gradient of {name} was {was}, is {now}")
+
+
+def _kind_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    for name in filter(new.kinds.__contains__, old.kinds):
+        if old.kinds[name] != new.kinds[name]:
+            yield Difference(Aspect.KIND, f"{name} was {old.kinds[name]}, is {new.kinds[name]}")
+
+
 def _trait_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
-    for name in old.traits.keys() & new.traits.keys():
+    for name in filter(new.traits.__contains__, old.traits):
         was, now = old.traits[name], new.traits[name]
         if was != now and not name.endswith(GRADIENT):
             was, now = was[:_SHOWN], now[:_SHOWN]
             if name.endswith(MEMORY):
                 words = f"{name.removesuffix(MEMORY)} shared memory with {was}, and now with {now}"
                 yield Difference(Aspect.MEMORY, words)
+            elif name.endswith(STRIDES):
+                output = name.removesuffix(STRIDES)
+                yield Difference(Aspect.STRIDES, f"the strides of {output} were {was}, are {now}")
             else:
                 yield Difference(Aspect.OUTPUT, f"{name} was {was}, is {now}")
 
@@ -343,12 +417,26 @@ def _change(before: float | str | None, after: float | str) -> str:
 
 def _number_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
     buffers = {one.name for one in new.results.values}
-    for name in {**old.numbers, **new.numbers}:
-        was, now = old.numbers.get(name), new.numbers.get(name)
-        if was == now or (now is None and f"buffer {name}{CHANGED}" in buffers):
-            continue  # the number has become a buffer
-        words = [f"changes by {one}" if one else "stays as it is" for one in (was, now)]
+    became = {name for name in old.numbers if f"buffer {name}{CHANGED}" in buffers}
+    before = {
+        name: change for name, change in old.numbers.items() if name in new.numbers or name not in became
+    }
+    yield from _change_differences(new.numbers, before)
+
+
+def _change_differences(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[Difference]:
+    for name in {**old, **new}:
+        was, now = old.get(name), new.get(name)
+        if was == now:
+            continue
+        words = [_change_words(one) for one in (was, now)]
         yield Difference(Aspect.STATE, f"{name} {words[0]} in the old text, {words[1]} in the new text")
+
+
+def _change_words(change: str | None) -> str:
+    if not change:
+        return "stays as it is"
+    return f"changes by {change}" if change[0] in "+-" else f"becomes {change}"
 
 
 # Generators and text
@@ -396,6 +484,12 @@ def _missing_line(old: str, new: str) -> str:
 
 def _short(line: str | None) -> str:
     return (line or "")[:_SHOWN]
+
+
+def without_reached(record: CallRecord) -> CallRecord:
+    """The record without what it shows of plain objects: a call may leave it as an equal call before has left it."""
+    values = tuple(one for one in record.results.values if one.name not in record.reached)
+    return replace(record, reached={}, results=replace(record.results, values=values))
 
 
 def without_printed(record: CallRecord) -> CallRecord:

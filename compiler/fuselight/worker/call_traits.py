@@ -5,6 +5,7 @@ Invariant: nothing here changes a value. What is read of modules is bounded.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,8 @@ MEMORY = ", its memory"
 """Suffix of the name of what an output shares its memory with."""
 GRADIENT = ", its gradient"
 """Suffix of the name of whether an output or an input requires a gradient."""
+STRIDES = ", its strides"
+"""Suffix of the name of the strides of an output."""
 _INTERNAL = frozenset(vars(torch.nn.Module()))
 """Attributes that each module has."""
 _ATTRIBUTES = 2000
@@ -27,6 +30,7 @@ _ATTRIBUTES = 2000
 _LEAVES = 500
 """Most values of one attribute or of all outputs."""
 _DEPTH = 8
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
@@ -110,11 +114,75 @@ def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
         elif value is None:
             traits[name] = "None"
         elif isinstance(value, torch.Tensor):
-            traits[name] = f"on {value.device.type}"
+            kind = "" if type(value) is torch.Tensor else f"a {type(value).__name__} "
+            traits[name] = f"{kind}on {value.device.type}"
+            traits[f"{name}{STRIDES}"] = _strides(value)
             traits[f"{name}{GRADIENT}"] = _gradient(value)
             shared = ", ".join(owners.get(_address(value), ()))
             traits[f"{name}{MEMORY}"] = shared or "no input"
     return traits
+
+
+def unused_gradients(prepared: Prepared) -> dict[str, bool]:
+    """Of each parameter and input that may have a gradient after a call in training, whether it has none."""
+    return {
+        name: tensor.grad is None
+        for name, tensor in held_tensors(prepared)
+        if tensor.requires_grad and tensor.is_leaf
+    }
+
+
+def kinds_of(prepared: Prepared) -> dict[str, str]:
+    """Which attributes of modules are numbers, and which are tensors."""
+    kinds = {name: "a number" for name, value in attributes_of(prepared) if isinstance(value, (int, float))}
+    return {
+        **kinds,
+        **{name: "a tensor" for name, _ in held_tensors(prepared) if not name.startswith("input ")},
+    }
+
+
+class HookCounts:
+    """How often the hooks that the user registered on modules run in a call."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        """Count from here on."""
+        self.counts: dict[str, int] = {}
+        self._undo: list[tuple[dict[int, Any], int, Any]] = []
+        for path, module in modules_of(prepared):
+            for prefix, one in module.named_modules(prefix=path):
+                for kind in _HOOKS:
+                    self._count(prefix or "the module", vars(one).get(kind, {}))
+
+    def _count(self, owner: str, hooks: dict[int, Any]) -> None:
+        for key, hook in list(hooks.items()):
+            name = f"the runs of the hook {getattr(hook, '__name__', '')} of {owner}"
+            self._undo.append((hooks, key, hook))
+            hooks[key] = self._counting(name, hook)
+
+    def _counting(self, name: str, hook: Any) -> Any:
+        @functools.wraps(hook)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.counts[name] = self.counts.get(name, 0) + 1
+            return hook(*args, **kwargs)
+
+        return counted
+
+    def stop(self) -> None:
+        """Put the hooks back."""
+        for hooks, key, hook in self._undo:
+            if key in hooks:  # a hook may remove itself
+                hooks[key] = hook
+
+
+def _strides(tensor: torch.Tensor) -> str:
+    """The strides of dimensions with several elements; those of others mean nothing."""
+    if (
+        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+        or tensor.layout is not torch.strided
+        or not tensor.numel()
+    ):
+        return ""
+    return str([step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1])
 
 
 def _gradient(tensor: torch.Tensor) -> str:

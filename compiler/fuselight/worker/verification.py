@@ -23,7 +23,7 @@ import torch
 from fuselight import dynamo
 from fuselight.inputs import UserCallError
 from fuselight.measure.measured_call import modules_of, with_inputs
-from fuselight.protocol import VerifyRequest
+from fuselight.protocol import RunRequest, VerifyRequest
 from fuselight.report import Aspect, Call, CallComparison, Difference, Verification
 from fuselight.report.failure import first_line
 from fuselight.target.calls import PlannedCall, Prepared, call_mode, call_outputs, module_of
@@ -39,18 +39,14 @@ from fuselight.worker.call_records import (
     load_record,
     record_call,
     without_printed,
+    without_reached,
 )
+from fuselight.worker.further_calls import ABOUT, FurtherCalls, NothingToCompareError, eager_mode
 from fuselight.worker.selections import SelectionWatch
 from fuselight.worker.state import RunState, keep, put
 from fuselight.worker.target_run import Climb
 
-_ABOUT = "about.json"
-"""What the run of the old text found, in the folder of its records."""
 _SPECIAL = {"NaN": math.nan, "infinity": math.inf, "negative infinity": -math.inf}
-
-
-class NothingToCompareError(Exception):
-    """The calls cannot be compared; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ class VerifyCalls:
         try:
             with (
                 settings.inductor_in_this_process() if uses_inductor else contextlib.nullcontext(),
-                dynamo.capture_only(_inductor() if uses_inductor else dynamo.capture_backend) as made,
+                dynamo.capture_only(_backend(request)) as made,
             ):
                 yield made
         finally:
@@ -98,6 +94,9 @@ class VerifyCalls:
         request = state.job.request
         if not isinstance(request, VerifyRequest):
             raise TypeError(f"{type(request).__name__} does not say what to compare with")
+        if request.cases:
+            FurtherCalls(state, request, climb, names, self.streams, available=[answered]).make()
+            return
         calls = _Calls(state, request, climb, names, self.streams, available=[answered])
         try:
             if request.records:
@@ -174,7 +173,8 @@ class _Calls:
     def _check_repeats(self, first: list[CallRecord]) -> None:
         """Make the recorded calls again, which must do the same."""
         for (_, again), before in zip(self._round(_RECORDED, compiled=False), first, strict=True):
-            found = compare_records(without_printed(again), without_printed(before), compiled=False)
+            records = (without_reached(without_printed(one)) for one in (again, before))
+            found = compare_records(*records, compiled=False)
             real = next((one for one in found if not one.rounding), None)
             if real is not None:
                 raise NothingToCompareError(
@@ -193,14 +193,14 @@ class _Calls:
             "printed_varies": self.printed_varies,
             "selections": sorted(self.selections.lines),
         }
-        put(os.path.join(self.request.folder, _ABOUT), json.dumps(about).encode())
+        put(os.path.join(self.request.folder, ABOUT), json.dumps(about).encode())
 
     # The new text
 
     def compare(self) -> None:
         """Make each call of the old text, and add the comparisons to the report. Raises NothingToCompareError."""
         try:
-            with open(os.path.join(self.request.folder, _ABOUT), encoding="utf-8") as file:
+            with open(os.path.join(self.request.folder, ABOUT), encoding="utf-8") as file:
                 about = json.load(file)
         except (OSError, ValueError) as error:
             raise NothingToCompareError(f"there are no results of the old text: {error}") from None
@@ -246,6 +246,8 @@ class _Calls:
     def _differences(self, new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
         if self.printed_varies:
             new, old = without_printed(new), without_printed(old)
+        if compiled:  # the old text has made more calls before
+            new, old = without_reached(new), without_reached(old)
         return compare_records(new, old, compiled=compiled)
 
     def _path(self, draw: Draw, index: int, *, compiled: bool) -> str:
@@ -258,7 +260,7 @@ class _Calls:
         """Build the target and make each of its calls. Raises NothingToCompareError."""
         set_seeds(draw.seed)
         self._restore()
-        with contextlib.nullcontext() if compiled else _eager():
+        with contextlib.nullcontext() if compiled else eager_mode():
             try:
                 answered = self.available.pop() if self.available else self.climb()
             except Silent as why:
@@ -309,7 +311,10 @@ class _Calls:
             warnings.simplefilter("always")  # else each is printed by the first of several calls alone
             set_seeds(draw.seed)
             make = _caller(prepared, function)
-            record, error = record_call(prepared, self.names, self.streams, make)
+            roots = tuple(state.job.request.roots)
+            record, error = record_call(
+                prepared, self.names, self.streams, make, roots=roots, compiled=compiled
+            )
         if is_recorded and error is not None and not state.stopped:
             state.failures.append(child.failure_of(state, error))
         return record
@@ -348,27 +353,14 @@ class _Calls:
         return prepared
 
 
-@contextlib.contextmanager
-def _eager() -> Iterator[None]:
-    """Compile nothing. `torch.cond` compiles even in eager mode, and without that loses gradients of closures."""
-    cond = torch.cond
-    torch.cond = _python_cond
-    try:
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    finally:
-        torch.cond = cond
+def _backend(request: RunRequest) -> Callable[..., Any]:
+    """What runs the graphs: they themselves, Inductor, or for further calls AOTAutograd, which may refuse a graph.
 
-
-def _python_cond(
-    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
-) -> Any:
-    return true_fn(*operands) if pred else false_fn(*operands)
-
-
-def _inductor() -> Callable[..., Any]:
-    """Inductor with its default options, as a backend: those of the user's calls are for a device or for speed."""
-    compile_graph = targets.backend_named("inductor")
+    Inductor has its default options: those of the user's calls are for a device or for speed.
+    """
+    if not isinstance(request, VerifyRequest) or not (request.inductor or request.cases):
+        return dynamo.capture_backend
+    compile_graph = targets.backend_named("inductor" if request.inductor else "aot_eager")
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         del asked

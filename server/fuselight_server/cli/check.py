@@ -245,8 +245,7 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
 
     formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
     if options.format == "json":
-        command = fix_command(outcome, tuple(options.target or ()))
-        text = json.as_json(outcome, with_facts=options.facts, fix_command=command)
+        text = json.as_json(outcome, with_facts=options.facts)
     else:
         text = formats[options.format](outcome)
     if text:

@@ -105,7 +105,8 @@ def run_actions(
 def title_of(attempt: Attempt) -> str:
     """`Use torch.where: 3 → 1 graphs, same results`."""
     is_one_sided = any(note.endswith(ONE_SIDE) for note in attempt.notes)
-    parts = (attempt.effect, attempt.why, "one side not tried" if is_one_sided else "")
+    sides = "one side not tried" if is_one_sided else ""
+    parts = (attempt.effect, attempt.why, sides, "still checking other inputs" if attempt.is_checking else "")
     return f"{attempt.remedy.title}: {', '.join(part for part in parts if part)}"
 
 
@@ -142,9 +143,10 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
         return action
     attempt = fixes.known(offer)
     # An editor asks as soon as an entry has the focus, so that this is no choice of the user.
-    if attempt is None and fixes.may_verify(offer, automatic=True):
+    if (attempt is None or attempt.is_checking) and fixes.may_verify(offer, automatic=True):
         attempt = await fixes.verify(offer, _RESOLVE_SECONDS, automatic=True)
-    if attempt is not None and attempt.has_passed and fixes.offer(offer.id) is not None:
+    is_verified = attempt is not None and not attempt.is_checking
+    if attempt is not None and is_verified and attempt.has_passed and fixes.offer(offer.id) is not None:
         action.edit = _edit_of(server, offer, attempt)
     else:
         action.command = _command(server, offer)
@@ -159,7 +161,7 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
         server.ui.say(_CHANGED, error=False)
         return
     attempt = fixes.known(offer)
-    if attempt is None:
+    if attempt is None or attempt.is_checking:
         if not fixes.may_verify(offer, automatic=False):
             server.analysis.agrees_to_verification(offer.key)
             return
@@ -193,7 +195,7 @@ async def fix_all_action(
     fixes = server.analysis.fixes
     offers = await fixes.offers(document.path, 1, document.source.line_count)
     known = [fixes.known(one) for one in offers if one.remedy.fix_class is FixClass.EXACT]
-    if all(attempt is not None and not attempt.has_passed for attempt in known):
+    if all(one is not None and not (one.has_passed and one.fix_class is FixClass.EXACT) for one in known):
         return []
     action = types.CodeAction(title="Apply all exact fixes that pass verification", kind=FIX_ALL)
     is_automatic = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic

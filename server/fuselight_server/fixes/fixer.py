@@ -20,7 +20,15 @@ from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.findings.counts import counts
 from fuselight_server.fixes import FixClass, remedies
 from fuselight_server.fixes.reach import may_run
-from fuselight_server.fixes.verdict import Verdict, judge, judge_calls, memory_notes
+from fuselight_server.fixes.verdict import (
+    Verdict,
+    judge,
+    judge_calls,
+    judge_cases,
+    memory_notes,
+    result_words,
+)
+from fuselight_server.formatting import format_list
 from fuselight_server.runs.planning import MAIN, with_texts
 from fuselight_server.static.document import read_source
 from fuselight_server.static.line_map import LineMap
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings.counts import Counts
     from fuselight_server.fixes import Remedy
+    from fuselight_server.fixes.case_policy import CaseException
     from fuselight_server.static.reading import Reading
 
 _MOST_FIXES = 200
@@ -41,6 +50,10 @@ _MOST_RECORDS = 16
 """Results of old texts that are kept on the disk."""
 
 
+_LONGER = 2.0
+"""How much longer than the old text the new one may take for its further calls."""
+_SHOWN_CASES = 3
+"""Most cases that a note names."""
 _Trial = tuple[str, str, str, str]
 """Code, file and text of the line of a finding, and the kind of the remedy."""
 
@@ -80,6 +93,23 @@ class Attempt:
     """Of the new text, if it passed."""
     effect: str = ""
     """What it changes of the target: `3 → 1 graphs`; empty if no count changes."""
+    fix_class: FixClass = FixClass.CHANGES
+    """The class that it earned: that of the remedy, or equal where an exact one rounds or has exceptions."""
+    exceptions: tuple[CaseException, ...] = ()
+    """Cases in which results differ, which `why` names."""
+    tried: tuple[str, ...] = ()
+    """Further calls that were compared."""
+    not_accepted: tuple[str, ...] = ()
+    """Further calls that the target refuses with an exception."""
+    not_reached: tuple[str, ...] = ()
+    """Further calls for which there was no time."""
+    is_checking: bool = False
+    """Whether further calls are still to be compared."""
+
+    @property
+    def excepted(self) -> tuple[str, ...]:
+        """The families of its exceptions."""
+        return tuple(dict.fromkeys(one.family for one in self.exceptions))
 
     @property
     def has_passed(self) -> bool:
@@ -130,11 +160,13 @@ class Fixer:
         readings: Mapping[str, Reading],
         folder: str,
         inductor: bool = False,
+        case_seconds: float = 20.0,
     ) -> None:
         """`read` gives the text of a file before any fix, `obstacle` why a remedy cannot be applied to its files.
 
         `readings`: the files whose ignore comments count. `folder`: an empty one for the results of runs.
-        `inductor`: whether compiled calls run the code of Inductor, which takes longer.
+        `inductor`: whether compiled calls run the code of Inductor, which takes longer. `case_seconds`: time for the
+        further calls of one text.
         """
         self.attempts: list[Attempt] = []
         self.texts: dict[str, str] = {}
@@ -146,6 +178,9 @@ class Fixer:
         """The targets so far, with their last reports."""
         self._folder = folder
         self._inductor = inductor
+        self._case_seconds = case_seconds
+        self._cases: set[str] = set()
+        """The folders of `_records` that have the further calls, too."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -219,6 +254,9 @@ class Fixer:
                     attempt = await self.attempt(target, finding, remedy, report)
                 tried[key] = attempt
                 self.attempts.append(attempt)
+                if attempt.report is not None and attempt.fix_class not in options.classes:
+                    attempt.status, attempt.report = FixStatus.REFUSED, None
+                    attempt.why = f"it is not exact: {attempt.why}"
                 if attempt.report is not None:
                     self.texts.update(remedy.texts)
                     self.forget_results()
@@ -233,9 +271,19 @@ class Fixer:
         return Attempt(finding, self._line_read(finding), remedy, FixStatus.SKIPPED, why)
 
     async def attempt(self, target: FixTarget, finding: Finding, remedy: Remedy, report: Report) -> Attempt:
-        """Verify a remedy for the target, and for other targets that run a file which the remedy changes.
+        """Verify a remedy with the calls of the inputs, and if it passes with further ones.
 
         `report`: that of the texts so far. They stay as they are.
+        """
+        first = await self.first_attempt(target, finding, remedy, report)
+        return await self.completed(target, first) if first.has_passed else first
+
+    async def first_attempt(
+        self, target: FixTarget, finding: Finding, remedy: Remedy, report: Report
+    ) -> Attempt:
+        """Verify a remedy with the calls of the inputs.
+
+        That is done for the target, and for other targets that run a file which the remedy changes.
         """
         line = self._line_read(finding)
         obstacle = self._obstacle(remedy)
@@ -273,6 +321,70 @@ class Fixer:
             notes,
             report=new,
             effect=effect(before, after),
+            fix_class=_earned(remedy, verdict),
+            exceptions=verdict.exceptions,
+            is_checking=True,
+        )
+
+    async def completed(self, target: FixTarget, first: Attempt) -> Attempt:
+        """Compare the further calls of the target for a remedy that passed the calls of the inputs."""
+        remedy = first.remedy
+        report = await self._further(target, remedy)
+        verdict = judge_cases(remedy, report)
+        found = report.verification or Verification()
+        tried = tuple(dict.fromkeys(one.values for one in found.comparisons))
+        notes = first.notes
+        if found.not_reached:
+            notes = (*notes, f"not compared, as the time ended: {_shown_cases(found.not_reached)}")
+        if not verdict.passed:
+            return dataclasses.replace(
+                first,
+                status=FixStatus.REFUSED,
+                why=verdict.words,
+                report=None,
+                tried=tried,
+                notes=notes,
+                graphs=None,
+                effect="",
+                is_checking=False,
+            )
+        exceptions = tuple(dict.fromkeys((*first.exceptions, *verdict.exceptions)))
+        lowered = first.fix_class is FixClass.EXACT and (exceptions or verdict.rounds)
+        return dataclasses.replace(
+            first,
+            why=result_words(remedy, exceptions),
+            fix_class=FixClass.EQUAL if lowered else first.fix_class,
+            exceptions=exceptions,
+            tried=tried,
+            not_accepted=found.not_accepted,
+            not_reached=found.not_reached,
+            notes=notes,
+            is_checking=False,
+        )
+
+    async def _further(self, target: FixTarget, remedy: Remedy) -> Report:
+        """The report of the further calls of the new text, compared with those of the texts so far."""
+        is_special = remedy.fix_class is FixClass.EQUAL
+        changed = {path: self.text(path) or "" for path in remedy.texts}
+        before = {**self.texts, **changed}
+        folder, _ = await self._recorded(target, before, is_special=is_special)
+        if folder not in self._cases:
+            await target.report(self._asked_cases(target, before, folder, records=True))
+            self._cases.add(folder)
+        new = {**self.texts, **remedy.texts}
+        return await target.report(self._asked_cases(target, new, folder, records=False))
+
+    def _asked_cases(
+        self, target: FixTarget, texts: Mapping[str, str], folder: str, *, records: bool
+    ) -> RunRequest:
+        return with_texts(target.request, texts).of_kind(
+            VerifyRequest,
+            folder=folder,
+            inductor=self._inductor,
+            records=records,
+            cases=True,
+            seconds=self._case_seconds * (1.0 if records else _LONGER),
+            automatic=True,
         )
 
     def _is_concerned(self, known: Report, remedy: Remedy) -> bool:
@@ -341,6 +453,7 @@ class Fixer:
         for folder, _ in self._records.values():
             shutil.rmtree(folder, ignore_errors=True)
         self._records.clear()
+        self._cases.clear()
 
     def _line(self, finding: Finding) -> str:
         """The source line of a finding, which moves with edits above it."""
@@ -355,6 +468,17 @@ class Fixer:
         if path not in self.texts or before is None:
             return finding.span.line
         return LineMap.between(self.texts[path], before).places(finding.span.line)[0]
+
+
+def _earned(remedy: Remedy, verdict: Verdict) -> FixClass:
+    """The class of a remedy that passed: an exact one with exceptions is equal."""
+    is_lowered = remedy.fix_class is FixClass.EXACT and (verdict.exceptions or verdict.rounds)
+    return FixClass.EQUAL if is_lowered else remedy.fix_class
+
+
+def _shown_cases(names: tuple[str, ...]) -> str:
+    more = len(names) - _SHOWN_CASES
+    return format_list([*names[:_SHOWN_CASES], *([f"{more} more"] if more > 0 else [])])
 
 
 def effect(before: Counts, after: Counts) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.report import Aspect
+from fuselight.report import Aspect, CaseFamily
 from fuselight_server.finding import Severity
+from fuselight_server.fixes.case_policy import exception_of, exception_words
 from fuselight_server.fixes.remedy import FixClass
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import CallComparison, Difference, Report
     from fuselight_server.finding import Finding
+    from fuselight_server.fixes.case_policy import CaseException
     from fuselight_server.fixes.remedy import Remedy
     from fuselight_server.static.line_map import LineMap
 
@@ -40,6 +42,12 @@ _SAME = {
 }
 
 
+_INEXACT = frozenset({Aspect.MEMORY, Aspect.STRIDES})
+"""What values do not show: a fix that changes it is equal."""
+_UNFINISHED = frozenset({"timeout"})
+"""Kinds of failures that say nothing of the text: further calls may take any time."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The result of a verification."""
@@ -47,6 +55,10 @@ class Verdict:
     passed: bool
     words: str
     """`same results`, or why it is refused."""
+    exceptions: tuple[CaseException, ...] = ()
+    """Cases in which results differ, which the title names."""
+    rounds: bool = False
+    """Whether a call in eager mode differs by rounding, memory or strides, so that the fix is not exact."""
 
 
 def judge(
@@ -69,25 +81,49 @@ def judge(
         or _findings(finding, list(before), list(after), lines)
         or _difference(remedy, report)
     )
-    if why:
-        return Verdict(passed=False, words=why)
-    return Verdict(passed=True, words=_SAME.get(remedy.fix_class) or f"changes behavior: {remedy.changes}")
+    return _verdict(remedy, why, report)
 
 
 def judge_calls(remedy: Remedy, report: Report) -> Verdict:
     """Judge the calls alone, for a further target that the remedy changes."""
-    why = _failure(report) or _unverified(report) or _difference(remedy, report)
-    return Verdict(passed=not why, words=why)
+    return _verdict(remedy, _failure(report) or _unverified(report) or _difference(remedy, report), report)
+
+
+def judge_cases(remedy: Remedy, report: Report) -> Verdict:
+    """Judge the further calls of a remedy that passed those of the inputs."""
+    failures = [one for one in report.failures if one.kind not in _UNFINISHED]
+    why = f"with other inputs, the changed text fails: {failures[0].message}" if failures else ""
+    return _verdict(remedy, why or _difference(remedy, report), report)
+
+
+def result_words(remedy: Remedy, exceptions: Iterable[CaseException]) -> str:
+    """What a fix that passed promises: `same results, except for float16 inputs`."""
+    words = _SAME.get(remedy.fix_class) or f"changes behavior: {remedy.changes}"
+    excepted = exception_words(exceptions)
+    return f"{words}, {excepted}" if excepted else words
+
+
+def _verdict(remedy: Remedy, why: str, report: Report) -> Verdict:
+    if why:
+        return Verdict(passed=False, words=why)
+    exceptions: dict[CaseException, None] = {}
+    rounds = False
+    for comparison in report.verification.comparisons if report.verification else ():
+        for one in comparison.differences:
+            if one.rounding or one.aspect in _INEXACT:
+                rounds |= not comparison.compiled
+            elif not _is_allowed(remedy, one, comparison):
+                excepted = exception_of(remedy, one, comparison)
+                exceptions.update({excepted: None} if excepted is not None else {})
+    words = result_words(remedy, exceptions)
+    return Verdict(passed=True, words=words, exceptions=tuple(exceptions), rounds=rounds)
 
 
 def memory_notes(report: Report) -> tuple[str, ...]:
-    """Which outputs share their memory with something else than before."""
+    """Which outputs share their memory with something else than before, or have other strides."""
     comparisons = report.verification.comparisons if report.verification else ()
     found = (
-        one.text
-        for comparison in comparisons
-        for one in comparison.differences
-        if one.aspect is Aspect.MEMORY
+        one.text for comparison in comparisons for one in comparison.differences if one.aspect in _INEXACT
     )
     return tuple(dict.fromkeys(found))
 
@@ -175,17 +211,22 @@ def _difference(remedy: Remedy, report: Report) -> str:
     comparisons = report.verification.comparisons if report.verification else ()
     for comparison in comparisons:
         for one in comparison.differences:
-            if not _is_allowed(remedy, one, comparison):
+            if not _is_allowed(remedy, one, comparison) and exception_of(remedy, one, comparison) is None:
                 mode = "compiled" if comparison.compiled else "eager"
                 return f"{one.text} ({mode}, {comparison.values})"
     return ""
 
 
 def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:
+    is_further = (
+        comparison.family is not CaseFamily.RECORDED
+    )  # such a call makes the fix equal, and does not refuse it
+    if difference.aspect is Aspect.STRIDES:
+        return True
     if difference.aspect is Aspect.MEMORY:
-        return remedy.fix_class is not FixClass.EXACT
+        return remedy.fix_class is not FixClass.EXACT or is_further
     if difference.rounding:  # compiled code may round in another order
-        return remedy.fix_class is not FixClass.EXACT or comparison.compiled
+        return remedy.fix_class is not FixClass.EXACT or comparison.compiled or is_further
     if remedy.fix_class is not FixClass.CHANGES:
         return False
     if not comparison.compiled and (difference.aspect is Aspect.PRINTED or COMPILED_ONLY in remedy.changes):

@@ -47,6 +47,8 @@ _MOST_ATTEMPTS = 40
 """Verified fixes that are remembered, each with the report of its text."""
 _MOST_KNOWN = 16
 """Targets whose findings, and files whose exact fixes, are remembered."""
+_CASE_SECONDS = 8.0
+"""Time for the further calls of one text: the menu is open meanwhile."""
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
 
@@ -254,13 +256,24 @@ class FixSession:
 
     def _new_fixer(self, snapshot: TextSnapshot, folder: str = "") -> Fixer:
         """A fixer of these texts, which another thread may use."""
-        return Fixer(read=snapshot.read, obstacle=self._obstacle, readings=snapshot.readings, folder=folder)
+        return Fixer(
+            read=snapshot.read,
+            obstacle=self._obstacle,
+            readings=snapshot.readings,
+            folder=folder,
+            case_seconds=_CASE_SECONDS,
+        )
 
     # Verification
 
     def known(self, offer: FixOffer) -> Attempt | None:
-        """Return what the verification of an offer found; None where it has not ended."""
+        """Return what the verification of an offer found so far; None where it has no answer yet."""
         return self._attempts.get(offer.id)
+
+    def _is_verified(self, offer: FixOffer) -> bool:
+        """Whether the verification of an offer has ended."""
+        known = self.known(offer)
+        return known is not None and not known.is_checking
 
     def may_verify(self, offer: FixOffer, *, automatic: bool) -> bool:
         """Whether the user has agreed to the runs of a verification."""
@@ -273,7 +286,7 @@ class FixSession:
 
     def verify_in_background(self, offers: Iterable[FixOffer]) -> None:
         """Verify these, and none of those before that nobody waits for."""
-        wanted = {one.id: one for one in offers if self.known(one) is None}
+        wanted = {one.id: one for one in offers if not self._is_verified(one)}
         for identity, one in list(self.active.items()):
             if one.is_automatic and identity not in wanted:
                 self._cancel(identity)
@@ -291,9 +304,8 @@ class FixSession:
         It goes on for whoever else waits, and is canceled by `cancel` or an edit of its files. One that is not
         automatic waits for no automatic one: those are canceled.
         """
-        known = self.known(offer)
-        if known is not None:
-            return known
+        if self._is_verified(offer):
+            return self.known(offer)
         for identity, other in list(self.active.items()):
             if not automatic and other.is_automatic and identity != offer.id:
                 self._cancel(identity)
@@ -353,16 +365,29 @@ class FixSession:
         return prepared
 
     async def _verify(self, offer: FixOffer) -> Attempt:
+        """Compare the calls of the inputs, and further ones after all verifications that wait for a first answer."""
+        known = self.known(offer)
+        attempt = known if known is not None else await self._step(offer, None)
+        return await self._step(offer, attempt) if attempt.is_checking else attempt
+
+    async def _step(self, offer: FixOffer, first: Attempt | None) -> Attempt:
+        """Verify an offer with the calls of the inputs, or a `first` attempt that passed with further calls."""
         async with self._turn:
             prepared = self._allowed_run(offer.key, offer.id)
             if self.offer(offer.id) is None:
                 raise InterruptedVerificationError("the files have changed")
             target = SessionTarget(prepared.request, prepared.execute, self._show(offer.id))
             fixer = self._fixer_for(offer.result, prepared)
-            self._state.log(f"verifying `{offer.remedy.title}` for {offer.key.words} in {offer.key.path}")
-            attempt = await fixer.attempt(target, offer.finding, offer.remedy, offer.result.report)
+            calls = "further calls of " if first is not None else ""
+            self._state.log(
+                f"verifying {calls}`{offer.remedy.title}` for {offer.key.words} in {offer.key.path}"
+            )
+            if first is not None:
+                attempt = await fixer.completed(target, first)
+            else:
+                attempt = await fixer.first_attempt(target, offer.finding, offer.remedy, offer.result.report)
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
-        if attempt.report is not None:  # before the fix can be chosen, whose edit ends this
+        if attempt.report is not None and first is None:  # before the fix can be chosen, whose edit ends this
             await self._results.keep(offer.result, attempt.report, offer.remedy.texts)
         self._attempts[offer.id] = attempt
         while len(self._attempts) > _MOST_ATTEMPTS:

@@ -298,7 +298,8 @@ class Skipping(nn.Module):
         for layer in self.layers:
             number = np.random.uniform(0, 1)
             # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
-            # = 0 -> 1 graphs, changes behavior: random numbers
+            # = 0 -> 1 graphs, changes behavior: random numbers, except that unused parameters get zero
+            # = gradients
             # -|            number = np.random.uniform(0, 1)
             # -|            if self.training and number < 0.05:
             # -|                continue

@@ -72,7 +72,7 @@ class Layers(nn.Module):
                 skip = torch.rand([]) < 0.5
             if not skip:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, same results
+            # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
             # -|            if not skip:
             # -|                x = layer(x)
             # +|            x = torch.cond(torch.logical_not(torch.as_tensor(skip)), lambda: layer(x), lambda: x.clone())
@@ -86,7 +86,7 @@ class Dropped(Layers):
         for layer in self.layers:
             if self.training and torch.rand([]) < 0.5:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, same results
+            # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
             # -|            if self.training and torch.rand([]) < 0.5:
             # -|                continue
             # -|            x = layer(x)
@@ -107,7 +107,7 @@ class Flagged(Layers):
             if self.training:
                 if torch.rand([]) < 0.5:  # skip the layer
                 # fix: [GB0170] cond "Use torch.cond"
-                # = 0 -> 1 graphs, same results
+                # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
                 # -|                if torch.rand([]) < 0.5:  # skip the layer
                 # -|                    drop = True
                 # -|            if not drop:

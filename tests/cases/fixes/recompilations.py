@@ -90,7 +90,7 @@ class Counter(nn.Module):
     def forward(self, x):
         self.calls += 1
         # fix: [FL201] buffer "Make `self.calls` a buffer"
-        # = 1 -> 1 graphs, same results
+        # = 1 -> 1 graphs, same results, except that `calls` becomes a tensor
         # -|        self.calls = 0
         # +|        self.register_buffer("calls", torch.tensor(0), persistent=False)
         # -|        self.calls += 1
@@ -109,7 +109,7 @@ class Warmup(nn.Module):
     def forward(self, x, rate):
         y = self.layer(x) * self.rate
         # fix: [FL201] buffer "Make `self.rate` a buffer"
-        # = 1 -> 1 graphs, same results
+        # = 1 -> 1 graphs, same results, except that `rate` becomes a tensor
         # -|        self.rate = 1.0
         # +|        self.register_buffer("rate", torch.tensor(1.0, dtype=torch.float64), persistent=False)
         # -|        self.rate = 0.125
@@ -128,7 +128,7 @@ class Layer(nn.Module):
     def forward(self, x):
         return self.linear(x) * self.index
         # fix: [FL201] buffer "Make `self.index` a buffer"
-        # = 1 -> 1 graphs, same results
+        # = 1 -> 1 graphs, same results, except that `layers.0.index` becomes a tensor
         # -|        self.index = index
         # +|        self.register_buffer("index", torch.tensor(index), persistent=False)
         # fix: [FL201] allow_unspec_int_on_nn_module "Set allow_unspec_int_on_nn_module"

@@ -10,7 +10,7 @@ def mean_of(x, mask):
 
 
 def probe_half():
-    """dtype: the sum exceeds what float16 holds."""
+    """extreme: the sum exceeds what float16 holds."""
     x = torch.full((64,), 4096.0, dtype=torch.float16)
     return mean_of(x, torch.ones(64, dtype=torch.bool))
 

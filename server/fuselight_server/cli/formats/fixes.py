@@ -84,7 +84,7 @@ def _fix(one: Attempt) -> dict[str, Any]:
         "target": one.finding.target,
         "kind": one.remedy.kind,
         "title": one.remedy.title,
-        "class": one.remedy.fix_class.value,
+        "class": (one.fix_class if one.has_passed else one.remedy.fix_class).value,
         "changes": one.remedy.changes,
         "files": sorted(one.remedy.texts),
         "status": one.status.value,
@@ -92,4 +92,10 @@ def _fix(one: Attempt) -> dict[str, Any]:
         "graphs_before": one.graphs[0] if one.graphs else None,
         "graphs_after": one.graphs[1] if one.graphs else None,
         "notes": list(one.notes),
+        "excepted": list(one.excepted),
+        "cases": {
+            "tried": list(one.tried),
+            "not_accepted": list(one.not_accepted),
+            "not_reached": list(one.not_reached),
+        },
     }

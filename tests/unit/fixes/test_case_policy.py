@@ -1,0 +1,109 @@
+"""Further calls refuse a fix, or are named in its title."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import (
+    Aspect,
+    CallComparison,
+    CaseFamily,
+    Difference,
+    Report,
+    TargetRef,
+    Tier,
+    Verification,
+    Versions,
+)
+from fuselight_server.fixes import FixClass, Remedy
+from fuselight_server.fixes.verdict import Verdict, judge_cases
+
+VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
+OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")
+ROUNDING = Difference(Aspect.OUTPUT, "output: was 1, is 1", rounding=True)
+UNUSED = Difference(Aspect.UNUSED_GRADIENT, "the gradient of a was None, is zeros")
+GONE = Difference(Aspect.EXCEPTION, "no longer raises ZeroDivisionError")
+RAISES = Difference(Aspect.EXCEPTION, "raises ValueError: no")
+KIND = Difference(Aspect.KIND, "calls was a number, is a tensor")
+
+Row = tuple[CaseFamily, str, Difference, bool]
+
+
+def judged(*rows: Row, fix_class: FixClass = FixClass.EXACT, changes: str = "") -> Verdict:
+    comparisons = tuple(
+        CallComparison(0, name, compiled, (difference,), family)
+        for family, name, difference, compiled in rows
+    )
+    report = Report(
+        *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
+        verification=Verification(comparisons),
+    )
+    return judge_cases(Remedy("where", "Use it", fix_class, {"m.py": ""}, changes), report)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ((CaseFamily.SIZE, "a batch of 1", OTHER, False), "output: was 1, is 2 (eager, a batch of 1)"),
+        ((CaseFamily.MODE, "training", OTHER, True), "output: was 1, is 2 (compiled, training)"),
+        ((CaseFamily.NONFINITE, "NaN", OTHER, False), "output: was 1, is 2 (eager, NaN)"),
+        (
+            (CaseFamily.MODE, "training", UNUSED, False),
+            "the gradient of a was None, is zeros (eager, training)",
+        ),
+        ((CaseFamily.SIZE, "a batch of 1", RAISES, False), "raises ValueError: no (eager, a batch of 1)"),
+    ],
+)
+def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> None:
+    verdict = judged(row)
+    assert (verdict.passed, verdict.words) == (False, words)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([(CaseFamily.DTYPE, "float16 inputs", OTHER, False)], "for float16 inputs"),
+        (
+            [
+                (CaseFamily.DTYPE, "int64 for input 0", OTHER, False),
+                (CaseFamily.DTYPE, "autocast", OTHER, False),
+            ],
+            "for int64 inputs and under autocast",
+        ),
+        ([(CaseFamily.EMPTY, "empty inputs", RAISES, False)], "for empty inputs"),
+        ([(CaseFamily.EXTREME, "where int32 overflows", OTHER, False)], "where int32 overflows"),
+        (
+            [
+                (CaseFamily.DTYPE, "int8 inputs", OTHER, False),
+                (CaseFamily.EXTREME, "where int8 overflows", OTHER, False),
+                (CaseFamily.EXTREME, "where int16 overflows", OTHER, False),
+                (CaseFamily.EXTREME, "where int32 overflows", OTHER, False),
+            ],
+            "for int8 inputs and where integers overflow",
+        ),
+        ([(CaseFamily.VALUES, "zeros", GONE, False)], "where ZeroDivisionError is raised"),
+        ([(CaseFamily.MODE, "training", UNUSED, True)], "that unused parameters get zero gradients"),
+        ([(CaseFamily.FROZEN, "frozen parameters", OTHER, True)], "with frozen parameters"),
+        ([(CaseFamily.RECORDED, "recorded inputs", KIND, False)], "that `calls` becomes a tensor"),
+    ],
+)
+def test_a_title_excepts_other_cases(rows: list[Row], words: str) -> None:
+    verdict = judged(*rows)
+    assert (verdict.passed, verdict.words) == (True, f"same results, except {words}")
+
+
+def test_rounding_in_a_further_call_takes_the_class_exact_and_nothing_else() -> None:
+    verdict = judged((CaseFamily.SIZE, "a batch of 1", ROUNDING, False))
+    assert (verdict.passed, verdict.words, verdict.rounds) == (True, "same results", True)
+    assert not judged((CaseFamily.SIZE, "a batch of 1", ROUNDING, True)).rounds
+    strides = Difference(Aspect.STRIDES, "the strides of output were [2], are [1]")
+    assert judged((CaseFamily.RECORDED, "recorded inputs", strides, False)).rounds
+
+
+def test_what_a_fix_says_to_change_is_no_exception() -> None:
+    rows = (
+        (CaseFamily.DTYPE, "float16 inputs", OTHER, False),
+        (CaseFamily.SIZE, "a batch of 1", OTHER, False),
+    )
+    verdict = judged(*rows, fix_class=FixClass.CHANGES, changes="random numbers")
+    assert (verdict.passed, verdict.words) == (True, "changes behavior: random numbers")

@@ -1,0 +1,184 @@
+"""Further calls that a verification derives from a known one show differences that the known call does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuselight.protocol import VerifyRequest
+from fuselight.report import Aspect, CaseFamily, Verification
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+
+HEAD = "import torch\nfrom torch import nn\n\n"
+LOG = """\
+class Log:
+    def __init__(self):
+        self.seen = []
+
+LOG = Log()
+
+"""
+LAYERS = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.a.register_forward_hook(seen)
+
+    def forward(self, x):
+        {}
+
+def seen(module, args, output):
+    return None
+"""
+
+
+def compared(
+    live: LiveWorker, folder: Path, old: str, new: str, name: str = "f", *, seconds: float = 60.0
+) -> Verification:
+    folder = live.folder / folder.name  # in the workspace, where the user's code cannot write
+    folder.mkdir()
+    for text, records in ((old, True), (new, False)):
+        request = live.request(HEAD + text, name, seconds=120.0).of_kind(
+            VerifyRequest, folder=str(folder), records=records, cases=True, seconds=seconds, automatic=True
+        )
+        report = live.report(request)
+        assert report.failures == ()
+    assert report.verification is not None
+    assert not report.verification.refused
+    return report.verification
+
+
+def differing(verification: Verification) -> dict[tuple[CaseFamily, Aspect], str]:
+    """The first real difference of each family and aspect."""
+    found: dict[tuple[CaseFamily, Aspect], str] = {}
+    for comparison in verification.comparisons:
+        for one in comparison.differences:
+            if not one.rounding and one.aspect is not Aspect.MEMORY:
+                found.setdefault((comparison.family, one.aspect), f"{comparison.values}: {one.text}")
+    return found
+
+
+ROWS = {
+    "a number wraps as a tensor": (
+        "# fuselight: f(f32[4], i64[3] % 5)\ndef f(x, t):\n    n = t.max()<.item()>\n    return x * (n * n)\n",
+        (CaseFamily.EXTREME, Aspect.OUTPUT, "where int"),
+    ),
+    "a number keeps the dtype of the other operand": (
+        "# fuselight: f(f32[4], f64[3])\ndef f(x, t):\n    n = t.max()<.item()|.reshape(1)>\n    return x * n\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, ""),
+    ),
+    "float64 becomes float32": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x * <0.1|torch.tensor(0.1).item()>\n",
+        (CaseFamily.DTYPE, Aspect.OUTPUT, "float64 inputs"),
+    ),
+    "what needed no gradient needs one": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x<.detach()> * 2\n",
+        (CaseFamily.GRADIENTS, Aspect.GRADIENT, "gradient of input 0: element [0] was 0, is 1"),
+    ),
+    "backward fails": (
+        "# fuselight: f(f32[4], f32[4])\ndef f(y, x):\n    w = y.exp()\n    <x = x * 1|w.add_(x)>\n    return w\n",
+        (CaseFamily.GRADIENTS, Aspect.EXCEPTION, "raises RuntimeError"),
+    ),
+    "a shape is equal for a batch of 1 alone": (
+        "# fuselight: f(f32[1, 4])\ndef f(x):\n    return x.sum(0, keepdim=True)< * 1| + x * 0>\n",
+        (
+            CaseFamily.SIZE,
+            Aspect.STRUCTURE,
+            "size 3 in place of 1: output was float32[1, 4], is float32[3, 4]",
+        ),
+    ),
+    "a sum overflows": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x.<mean()|sum() / x.numel()>\n",
+        (CaseFamily.EXTREME, Aspect.OUTPUT, "for float"),
+    ),
+    "an empty input is refused": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x.sum()< * 1| + 0 * x.abs().amax()>\n",
+        (CaseFamily.EMPTY, Aspect.EXCEPTION, "raises RuntimeError"),
+    ),
+    "an exception is gone": (
+        "# fuselight: f(f32[4], 2)\ndef f(x, n):\n    return x * (<1 / n|1 / n if n else 0.0>)\n",
+        (CaseFamily.OPTION, Aspect.EXCEPTION, "no longer raises ZeroDivisionError"),
+    ),
+    "a plain object keeps something else": (
+        LOG + "# fuselight: f(f32[4])\ndef f(x):\n    LOG.seen.append(<1|2>)\n    return x\n",
+        (CaseFamily.SIZE, Aspect.STATE, "global LOG.seen[+1] becomes ('int', '1') in the old text"),
+    ),
+    "the list of the caller keeps its length": (
+        "# fuselight: f([f32[4], f32[4]])\ndef f(xs):\n    <xs.append|list(xs).append>(1)\n    return xs[0] * 2\n",
+        (CaseFamily.SIZE, Aspect.STATE, "stays as it is in the new text"),
+    ),
+    "what is not used has a gradient": (
+        LAYERS.format("return self.a(x)< * 1| + 0 * self.b(x)>") + "\n# fuselight: Net()(f32[2, 4])\nNet\n",
+        (CaseFamily.MODE, Aspect.UNUSED_GRADIENT, "was None, is zeros"),
+    ),
+    "a hook runs more often": (
+        LAYERS.format("y = self.a(x)<|; self.a(x)>; return y") + "\n# fuselight: Net()(f32[2, 4])\nNet\n",
+        (
+            CaseFamily.MODE,
+            Aspect.STATE,
+            "the runs of the hook seen of a becomes 1 in the old text, becomes 2",
+        ),
+    ),
+}
+
+
+def sides(text: str) -> tuple[str, str]:
+    """`<old>` or `<old|new>`: the text before and after the change."""
+    texts = []
+    for side in (0, 1):
+        parts = []
+        for number, part in enumerate(text.replace(">", "<").split("<")):
+            parts.append(part if number % 2 == 0 else ([*part.split("|"), ""])[side])
+        texts.append("".join(parts))
+    return texts[0], texts[1]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_further_call_shows_what_the_known_one_does_not(row: str, live: LiveWorker, tmp_path: Path) -> None:
+    text, (family, aspect, words) = ROWS[row]
+    old, new = sides(text)
+    found = differing(compared(live, tmp_path, old, new, "Net" if "class Net" in text else "f"))
+    assert words in found[family, aspect]
+
+
+def test_a_layer_that_fails_in_training_alone_is_called_in_training_compiled(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    text = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.norm = nn.BatchNorm1d(3)\n\n    def forward(self, x):\n        {}\n        return x\n"
+        "\n# fuselight: Net()(f32[4, 3])\nNet\n"
+    )
+    old = text.format("if x.sum() > 0:\n            x = self.norm(x)")
+    new = text.format("x = torch.cond(x.sum() > 0, lambda: self.norm(x), lambda: x.clone())")
+    found = differing(compared(live, tmp_path, old, new, "Net"))
+    assert set(found) >= {(CaseFamily.MODE, Aspect.EXCEPTION)}
+
+
+def test_an_equal_text_differs_nowhere_and_what_the_target_refuses_is_no_difference(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    text = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(4, 3)\n        self.calls = 0\n\n    def forward(self, x, mask):\n"
+        "        self.calls += 1\n        return self.layer(x)[mask]\n\n"
+        "# fuselight: Net()(f32[2, 4], bool[2], train=True)\nNet\n"
+    )
+    verification = compared(live, tmp_path, text, text, "Net")
+    assert all(one.differences == () for one in verification.comparisons)
+    names = {(one.values, one.compiled) for one in verification.comparisons}
+    assert {("inference", False), ("inference", True), ("size 3 in place of 2", False)} <= names
+    assert {("float64 inputs", False), ("empty inputs", False), ("NaN in one element", True)} <= names
+    assert {"size 5 in place of 4", "int64 inputs"} <= set(verification.not_accepted)
+    assert verification.not_reached == ()
+
+
+def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path) -> None:
+    text = "# fuselight: f(f32[4])\ndef f(x):\n    return x * 2\n"
+    verification = compared(live, tmp_path, text, text, seconds=0.0)
+    assert verification.comparisons == ()
+    assert {"training", "float16 inputs"} <= set(verification.not_reached)

@@ -74,6 +74,8 @@ class FakeTarget:
     """Seconds after which a configuration is slower, and by which factor."""
     faster_rounds: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """Which rounds of a configuration are faster, each second or third one, and by which factor."""
+    order_s: float = 0.05
+    """Seconds of an order that makes few calls or reads what is known."""
     seed: int = 0
 
     def us_of(self, name: str) -> float:
@@ -117,12 +119,19 @@ class FakeMachine:
         then = min([one.due for one in processes if one.asked], default=self.now)
         self.now = min(max(self.now, then), self.now + 1.0)
 
-    def search(self, device: str = "cuda", jobs: int = 3, cores: float = 0.0, **plan: Any) -> Tuned:
+    def search(
+        self,
+        device: str = "cuda",
+        jobs: int = 3,
+        cores: float = 0.0,
+        began: float | None = None,
+        **plan: Any,
+    ) -> Tuned:
         plan = {"budget_seconds": 100.0, "seconds": 0.5, "rounds": 8, **plan}
         made = Search(
             TunePlan(**plan), device, self.start, self.said.append, self.kept.append, self.wait,
             lambda result, said: replace(result, target="Net", capability=str(said["capability"])),
-            OPTIONS, jobs=jobs, cores=cores, clock=self.clock, turns=Turns(clock=self.clock),
+            OPTIONS, jobs=jobs, cores=cores, clock=self.clock, began=began, turns=Turns(clock=self.clock),
         )  # fmt: skip
         return made.run()
 
@@ -171,7 +180,7 @@ class FakeSearchProcess:
             return float(self.details["calls"]) * self.us * self._slower() / 1e6
         if what == "replay" and self.details["artifacts"]:
             return target.compile_s.get(self.name, 5.0)
-        return target.judge_s.get(self.name, 0.05) if what == "judge" else 0.05
+        return target.judge_s.get(self.name, 0.05) if what == "judge" else target.order_s
 
     def _slower(self) -> float:
         since, factor = self.machine.target.slower_after.get(self.name, (math.inf, 1.0))

@@ -284,7 +284,8 @@ def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 150}, compile_s=slow, idle=0.9, jitter=0.05))
     tuned = machine.search(jobs=5)
     assert tuned.winner.startswith(GRAPHS)
-    assert all("triton.cudagraphs=True" in name for name in machine.names()[3:]), machine.names()
+    added = [name for name in machine.names()[3:] if name != MODE]
+    assert all("triton.cudagraphs=True" in name for name in added), added
     assert {one.name: one.skipped for one in tuned.knobs}["combo_kernels"] is None
 
 
@@ -568,3 +569,84 @@ def test_a_named_candidate_that_times_more_than_a_knob_does_takes_longer(
     machine = FakeMachine(FakeTarget(compile_s={"default": 10.0}, us={GRAPHS: 500}))
     tuned = machine.search(candidates=(name,), budget_seconds=60.0, jobs=1)
     assert (rows(tuned)[name].skipped is None) == is_compiled
+
+
+BUSY = 20.0
+"""Seconds of each order on a machine that does other work."""
+
+
+@pytest.mark.parametrize("compile_s", [10.0, 45.0, math.inf])
+@pytest.mark.parametrize("order_s", [0.05, BUSY])
+def test_the_budget_holds_on_a_busy_machine(compile_s: float, order_s: float) -> None:
+    """Whatever is slow: the compile of `default`, each order, or the comparison of results."""
+    names = dict.fromkeys([*NAMES, "default", GRAPHS], compile_s)
+    target = FakeTarget(
+        us={GRAPHS: 500},
+        compile_s=names,
+        order_s=order_s,
+        reference_s=90.0,
+        judge_s=dict.fromkeys(names, 50.0),
+    )
+    machine = FakeMachine(target)
+    tuned = machine.search(budget_seconds=40.0)
+    assert tuned.seconds <= 40.0 + 10.0 + 8 * 5.0, (
+        "the budget, the time to finish, and a limit for each last order"
+    )
+    assert order_s == BUSY or tuned.seconds <= 40.0 + 10.0 + 5.0
+    assert all(one.is_ended for one in machine.processes)
+    row = times(tuned, "default")
+    if compile_s == math.inf:
+        assert row.failure is not None
+        assert row.failure.message == "`default` was not compiled within the budget of 40 s"
+        assert "--budget" in row.failure.next_step
+    elif order_s != BUSY:
+        assert row.device is not None
+
+
+def test_what_began_before_the_search_is_part_of_its_budget() -> None:
+    machine = FakeMachine(FakeTarget())
+    machine.now = 30.0
+    tuned = machine.search(budget_seconds=40.0, began=0.0)
+    assert 30.0 < tuned.seconds <= 40.0
+
+
+MODE = "max-autotune"
+
+
+@pytest.mark.parametrize(
+    ("device", "budget", "default_s", "is_tried"),
+    [
+        ("cuda", 100.0, 8.0, True),
+        ("cuda", 100.0, 25.0, False),  # 25 s, and 4 times as long for the timings
+        ("cuda", 30.0, 8.0, False),
+        ("cpu", 100.0, 8.0, False),
+    ],
+)
+def test_torchs_slowest_mode_is_tried_where_it_ends_in_time(
+    device: str,
+    budget: float,
+    default_s: float,
+    is_tried: bool,  # noqa: FBT001 - both cases
+) -> None:
+    """No set of knobs times as many kernels, so that the mode may be faster than all of them."""
+    target = FakeTarget(
+        us={GRAPHS: 700, MODE: 650}, compile_s={"default": default_s, MODE: 4 * default_s}, idle=0.2
+    )
+    machine = FakeMachine(target)
+    tuned = machine.search(device, budget_seconds=budget)
+    assert (MODE in machine.names()) is is_tried
+    assert (tuned.winner == MODE) is is_tried
+    assert tuned.seconds <= budget
+
+
+def test_the_mode_is_not_tried_where_no_kernel_could_gain() -> None:
+    machine = FakeMachine(FakeTarget(compile_s={"default": 5.0}, idle=1.0))
+    machine.search()
+    assert MODE not in machine.names()
+
+
+def test_the_mode_is_measured_once() -> None:
+    machine = FakeMachine(FakeTarget(us={MODE: 600}, compile_s={"default": 5.0}))
+    tuned = machine.search(modes=(MODE,))
+    assert machine.names().count(MODE) == 1
+    assert rows(tuned)[MODE].outcome is TuneOutcome.BASELINE

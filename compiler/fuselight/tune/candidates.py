@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.configurations import parse_configuration
+from fuselight.configurations import AUTOTUNING_MODES, parse_configuration
 from fuselight.protocol import TunePlan
 from fuselight.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
 from fuselight.tune import ceilings
@@ -61,6 +61,7 @@ _SYMBOL = re.compile(r"[a-z]+\d+(?=[^\[]*\])")
 _HOPE = 0.6
 """A compile starts if this part of its predicted time is left: at worst the budget ends it. One that times kernels
 takes more cores from the others, and needs all of its predicted time."""
+_SLOWEST_MODE = AUTOTUNING_MODES[0]
 _TIMED_ALL = 4.0
 """What timing all kernels of all multiplications adds to a compile, in compiles of `default`."""
 _LAST = 4
@@ -152,6 +153,21 @@ class Candidates:
             elif trial in pool.compiling and not is_wanted and self._ends_too_late(trial):
                 trial.skipped = Skip.BUDGET
                 trial.end(TuneOutcome.SKIPPED)
+        if self._may_gain_from_mode():
+            self._wanted.append(_SLOWEST_MODE)
+
+    def _may_gain_from_mode(self) -> bool:
+        """Whether torch's own mode that times all kernels ends within the budget and could gain.
+
+        No set of knobs times as much: they leave out what is expected to gain little for its time.
+        """
+        if self.device != GPU or self.plan.only or self.compile_time is None:
+            return False
+        if _SLOWEST_MODE in {*self.plan.modes, *self.plan.candidates, *self.pool.trials}:
+            return False  # it is measured anyway
+        could_gain = any(knob.skipped is None and BY_NAME[knob.name].autotunes for knob in self.knobs)
+        predicted = self.compile_time.of(()) + self.compile_time.compile * _added_by_timing(_SLOWEST_MODE)
+        return could_gain and predicted <= self.seconds_left()
 
     def reported(self, winner: str, *, finished: bool) -> tuple[Knob, ...]:
         """The knobs as the report has them; `finished`: those that were not tried say so, by what has won."""

@@ -15,7 +15,7 @@ from typing import Any
 from fuselight.configurations import EAGER
 from fuselight.measure.accuracy import RANDOM
 from fuselight.protocol import TunePlan
-from fuselight.report import Confirmation, Tuned, TunedResult, TuneOutcome, Work
+from fuselight.report import Confirmation, Culprit, Failure, Tuned, TunedResult, TuneOutcome, Work
 from fuselight.tune import race
 from fuselight.tune.candidates import Candidates
 from fuselight.tune.knobs import CPU, GPU
@@ -67,6 +67,8 @@ class Search:
     turns: Turns = field(default_factory=Turns)
     """With other searches on this machine."""
     clock: Callable[[], float] = time.perf_counter
+    began: float | None = None
+    """When the budget began, by `clock`; None: now."""
     _default_noise: float = 0.0
     """The least relative difference from `default` that counts; `TimedRounds.noise` is that between candidates."""
     _raced: set[Trial] = field(default_factory=set)
@@ -86,7 +88,8 @@ class Search:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self._budget = Budget(self.clock, self.clock(), plan.budget_seconds)
+        began = self.clock() if self.began is None else self.began
+        self._budget = Budget(self.clock, began, plan.budget_seconds)
         self._pool = TrialPool(
             self.start,
             self.wait,
@@ -119,7 +122,7 @@ class Search:
                 ):  # which are to be timed against a winner that no profiler has slowed down
                     self._profile_winner()
                 self._time_eager_again()
-            self._seconds = self._budget.elapsed
+            self._seconds, self._budget.is_used = self._budget.elapsed, True
             if self.plan.artifacts and self._result is not None:
                 self._save_artifacts()
             if self.plan.modes and self._candidates.knows_default:
@@ -176,6 +179,9 @@ class Search:
                 return
             if not self._candidates.knows_default and self._budget.left() <= 0:
                 self._candidates.stop()  # they would only slow down `default`
+                if self._budget.finish_left() <= 0:
+                    self._give_up_default()
+                    return
             if self._candidates.knows_default and self._left() <= 0:
                 self._notes["the budget ended before every candidate was measured"] = None
                 return
@@ -210,6 +216,18 @@ class Search:
         us = max((trial.us for trial in self._pool.trials.values()), default=0.0)
         return 2 * max(self.plan.seconds, race.LEAST_ROUNDS * us / 1e6)
 
+    def _give_up_default(self) -> None:
+        """End `default`, whose compile has used the budget and the time to finish."""
+        seconds = self.plan.budget_seconds
+        self._pool.default.fail(
+            Failure(
+                Culprit.USER,
+                "timeout",
+                f"`default` was not compiled within the budget of {seconds:.0f} s",
+                "give the search a longer --budget, or start it when the machine is less busy",
+            )
+        )
+
     def _is_hopeless(self) -> bool:
         """Whether `default` cannot be measured, so that there is nothing to compare with."""
         default = self._pool.trials.get(DEFAULT)
@@ -242,10 +260,12 @@ class Search:
         self.tell("timing default and eager")
         with pool.quiet():
             self._rounds.take_turns([trial for trial in pool.baselines if self._rounds.warm(trial)])
-            began = self.clock()
-            pool.order(default, "profile", timed_later=True)
-        pool.order(default, "read", look=False)
-        self._profile_seconds = self.clock() - began
+            began, has_time = self.clock(), self._budget.finish_left() > 0
+            if has_time:
+                pool.order(default, "profile", timed_later=True)
+        if has_time:
+            pool.order(default, "read", look=False)
+            self._profile_seconds = self.clock() - began
         pool.order(default, "finish")
         said = pool.order(default, "replay", artifacts="")
         if said is None:
@@ -345,7 +365,8 @@ class Search:
         pool = self._pool
         self.tell(f"comparing the results of {trial.name}")
         while not pool.has_reference or trial.asked:
-            if self._budget.left() <= 0 and not trial.asked:
+            is_over = self._budget.finish_left() <= 0
+            if is_over or (self._budget.left() <= 0 and not trial.asked):
                 self._notes["the budget ended before results could be compared, so nothing was verified"] = (
                     None
                 )
@@ -390,7 +411,7 @@ class Search:
         if self._left() > 0:
             self._race_finalists()
         while (best := self._best()) is not None:
-            if self._is_verified(best):
+            if self._budget.finish_left() > 0 and self._is_verified(best):
                 if not self._raced.issuperset(self._finalists()) and self._race_finalists():
                     continue
                 if self._confirm(best):
@@ -441,8 +462,10 @@ class Search:
         winner = pool.trials[self._winner]
         with pool.quiet():
             for trial in dict.fromkeys([*pool.baselines, winner]):
-                pool.order(trial, "weigh")
-        if self.plan.accuracy and pool.has_reference and not pool.default.judged:
+                if self._budget.finish_left() > 0:
+                    pool.order(trial, "weigh")
+        has_time = self._budget.finish_left() > 0
+        if has_time and self.plan.accuracy and pool.has_reference and not pool.default.judged:
             pool.default.judged = True
             pool.order(pool.default, "judge", **pool.compared, varies=pool.varies)
         said = pool.order(winner, "replay", artifacts="")

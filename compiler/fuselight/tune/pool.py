@@ -23,6 +23,8 @@ from fuselight.tune.turns import Turns
 DEFAULT = MODES[0]
 _ORDER_SECONDS = 60.0
 """Time limit of an order that only makes calls or reads what is known, besides 100 calls."""
+_LEAST_SECONDS = 5.0
+"""Time limit of such an order at the end of a search."""
 
 
 @dataclass
@@ -260,4 +262,5 @@ class TrialPool:
     def _seconds_for(self, trial: Trial) -> float:
         """Time limit of an order that makes calls."""
         seconds = _ORDER_SECONDS + 100 * trial.us / 1e6
+        seconds = min(seconds, max(_LEAST_SECONDS, self.budget.finish_left()))
         return min(seconds, self.limit_seconds) if self.limit_seconds else seconds

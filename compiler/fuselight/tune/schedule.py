@@ -5,6 +5,7 @@ Invariant: no set of knobs is tried twice, none has knobs that exclude each othe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ CORES_PER_COMPILE = 2
 """A compile has one busy process; others compile kernels for a part of its time."""
 BYTES_PER_COMPILE = 3 << 30
 """Host memory of a compile: torch, the model, Inductor, and the processes that compile kernels."""
+_FINISH_PART = 0.25
+_LEAST_FINISH = 10.0
+"""Seconds after the budget in which what was measured is confirmed and described."""
 MOST_COMPILES = 8
 MOST_AUTOTUNES = {GPU: 2, CPU: 1}
 """Compiles that time kernels at the same time, by device. On a CPU they take the cores from each other. A GPU runs the
@@ -48,6 +52,8 @@ class Budget:
     seconds: float
     excluded: float = 0.0
     """Seconds in which the search was paused for another search on this machine."""
+    is_used: bool = False
+    """Whether the search is over: what follows was asked for in addition to it."""
 
     @property
     def elapsed(self) -> float:
@@ -57,6 +63,12 @@ class Budget:
     def left(self, reserve: float = 0.0) -> float:
         """Seconds until the budget ends, less `reserve`; below 0 once they are used up."""
         return self.seconds - reserve - self.elapsed
+
+    def finish_left(self) -> float:
+        """Seconds until the search ends whatever it knows: a quarter of the budget after that."""
+        if self.is_used:
+            return math.inf
+        return self.left(-max(_LEAST_FINISH, _FINISH_PART * self.seconds))
 
 
 @dataclass(frozen=True)

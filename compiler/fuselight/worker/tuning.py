@@ -104,6 +104,7 @@ class _Searching:
         self, state: RunState, request: TuneRequest, plan: TunePlan, options: Mapping[str, Any]
     ) -> None:
         self._state, self._request, self._plan, self._options = state, request, plan, options
+        self._began = time.monotonic()  # what this process imports is part of the budget
         self._started: dict[str, ConfigurationProcess] = {}
         self._looked = 0.0
         """When memory was last measured."""
@@ -135,6 +136,8 @@ class _Searching:
             jobs=self._jobs,
             cores=self._cores,
             turns=Turns(shared_folder()),
+            clock=time.monotonic,
+            began=self._began,
         )
 
     def _start(self, name: str) -> ConfigurationProcess:

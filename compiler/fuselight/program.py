@@ -30,6 +30,7 @@ from fuselight.incremental_json import GrowingJson
 from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.report import (
     Call,
+    Failure,
     Inputs,
     Location,
     Problem,
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         with session:
             if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-            return _run(options.program)
+            return _run(options.program, session)
     except KeyboardInterrupt as error:  # while the last report is written
         return _end_by_interrupt(error)
 
@@ -75,7 +76,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _run(program: Sequence[str]) -> int:
+def _run(program: Sequence[str], session: _Session) -> int:
     """Run the script or module; prints its exceptions as Python does."""
     try:
         if program[0] == "-m":
@@ -89,6 +90,7 @@ def _run(program: Sequence[str]) -> int:
     except KeyboardInterrupt as error:
         return _end_by_interrupt(error)
     except BaseException as error:  # noqa: BLE001 - a plain run ends on any of them with its traceback and 1
+        session.failed(error)
         _print_exception(error)
         return 1
     return 0
@@ -149,6 +151,7 @@ class _Session:
         self._calls: list[Call] = []
         self._recorded: dict[Recorded, None] = {}
         self._problems: list[Problem] = []
+        self._failures: tuple[Failure, ...] = ()
         self._constructors = ConstructorCalls(self._roots)
         self._json = GrowingJson()
         self._versions: Versions | None = None
@@ -175,6 +178,14 @@ class _Session:
         except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
             why = f"{type(error).__name__}: {error}"
             self._problems.append(Problem("dynamo", "the program could not be recorded", why))
+
+    def failed(self, error: BaseException) -> None:
+        """Record the exception that ends the program, which compiled code may have raised."""
+        if os.getpid() != self._pid or self._recorder is None:
+            return
+        from fuselight.dynamo import failure_of  # noqa: PLC0415 - torch, which has been imported by now
+
+        self._failures = (failure_of(error, roots=self._roots, phase="main"),)
 
     def _called(self, code: types.CodeType, f_locals: Mapping[str, object]) -> None:
         """Record the inputs of a call that is being compiled."""
@@ -225,7 +236,7 @@ class _Session:
             return report
         parts = vars(self._recorder.parts())
         problems = (*parts["problems"], *report.problems)
-        return replace(report, **{**parts, "problems": problems})
+        return replace(report, **{**parts, "problems": problems, "failures": self._failures})
 
 
 def _absolute(path: str) -> str:

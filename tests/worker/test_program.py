@@ -164,6 +164,7 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     assert len(report.recompiles) >= 1
     assert report.inputs is not None
     assert report.inputs.rung is Rung.PROGRAM
+    assert [(one.exception, one.phase) for one in report.failures] == [("ValueError", "main")]
     texts = {(one.target, one.text) for one in report.recorded}
     assert texts == {
         ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0, train=True)"),

@@ -5,6 +5,7 @@ Enter a `Recorder` around the calls. Inside `capture_only`, no graph is compiled
 
 from __future__ import annotations
 
+from fuselight.dynamo.backend import AotCapture as AotCapture
 from fuselight.dynamo.backend import CompileCall as CompileCall
 from fuselight.dynamo.backend import CompileCalls as CompileCalls
 from fuselight.dynamo.backend import capture_backend as capture_backend

@@ -62,6 +62,46 @@ def capture_backend(
     return compiled_results.with_compiled_results(gm) if wanted in _WITH_AOT_AUTOGRAD else forward
 
 
+MOST_OPERATORS = 150
+"""Operators of a graph that `AotCapture` gives to AOTAutograd, which takes two to three times as long as Dynamo."""
+MOST_IN_ALL = 450
+"""Operators of all graphs of one run that it gives to AOTAutograd."""
+
+
+@dataclass
+class AotCapture:
+    """A Dynamo backend that traces graphs with AOTAutograd too, and runs them in eager mode: no code is generated.
+
+    So what AOTAutograd specializes, refuses or cannot differentiate is seen, where the backend asked for has it.
+    """
+
+    is_wanted: Callable[[], bool]
+    """Whether the calls that compile now are the program's own."""
+    skipped: int = 0
+    """Graphs that were too large."""
+    _operators: int = 0
+
+    def __post_init__(self) -> None:
+        self.__name__ = "aot_autograd"  # which torch names in its messages
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
+    ) -> Callable[..., Any]:
+        """As a backend is called."""
+        wanted = (asked.get("options") or {}).get("backend", "inductor")
+        if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
+            return capture_backend(gm, example_inputs, **asked)
+        compiled: Callable[..., Any] = targets.backend_named("aot_eager")(gm, example_inputs)
+        return compiled
+
+    def _fits(self, gm: torch.fx.GraphModule) -> bool:
+        operators = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+        fits = operators <= MOST_OPERATORS and self._operators + operators <= MOST_IN_ALL
+        self._operators += operators if fits else 0
+        self.skipped += not fits
+        return fits
+
+
 @contextlib.contextmanager
 def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
     """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.

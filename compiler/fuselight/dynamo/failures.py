@@ -126,6 +126,12 @@ _CUDA_GRAPHS = _Verdict(
     "torch's own CUDA graphs failed here, not your code. Compile without them, with the mode `default` or "
     "`max-autotune-no-cudagraphs`, and report the traceback to PyTorch.",
 )
+_ONLY_COMPILED = _Verdict(
+    Culprit.USER,
+    "exception",
+    "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Leave "
+    "this call out of torch.compile, or move the operation around it into the compiled function.",
+)
 _OVERWRITTEN = _Verdict(
     Culprit.USER,
     "exception",
@@ -166,6 +172,8 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
             return verdict
     if errors.is_overwritten(exc):
         return _OVERWRITTEN
+    if errors.is_of_aot_autograd(_raiser(exc)):
+        return _ONLY_COMPILED
     if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
@@ -185,6 +193,12 @@ def _in_inductor(exc: BaseException) -> str | None:
         elif stacks.is_shown(path) or stacks.is_graph(path):
             found = None
     return found
+
+
+def _raiser(exc: BaseException) -> str:
+    """The file that raised an exception, without the functions of torch that only check a condition for it."""
+    files = [path for path in _files(exc) if not errors.is_check(path)]
+    return files[-1] if files else ""
 
 
 def _files(exc: BaseException) -> Iterator[str]:

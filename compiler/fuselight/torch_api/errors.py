@@ -23,6 +23,7 @@ exceptions: ModuleType = torch._dynamo.exc
 INDUCTOR = os.path.join(os.path.dirname(torch.__file__), "_inductor", "")
 _ASKED = os.path.join(INDUCTOR, "__init__.py")
 """Functions that users call: what these refuse was asked for."""
+_AOT_AUTOGRAD = os.path.join(os.path.dirname(torch.__file__), "_functorch", "_aot_autograd") + os.sep
 _CUDA_GRAPHS = os.path.join(INDUCTOR, "cudagraph_")
 OVERWRITTEN = "overwritten by a subsequent run"
 """Words of torch's error about a result of a CUDA graph: it has no type of its own."""
@@ -61,6 +62,16 @@ def gb_ids() -> Mapping[str, str]:
 def is_of_inductor(path: str) -> bool:
     """Whether a frame of this file is Inductor at work, its CUDA graphs included."""
     return path.startswith(INDUCTOR) and path != _ASKED
+
+
+def is_of_aot_autograd(path: str) -> bool:
+    """Whether a file is AOTAutograd's: with no code of the user's or of an operator below it, it raised by itself."""
+    return path.startswith(_AOT_AUTOGRAD)
+
+
+def is_check(path: str) -> bool:
+    """Whether a file's functions raise what their caller has found wrong, as `torch._check` does."""
+    return path == torch.__file__
 
 
 def is_of_cuda_graphs(path: str) -> bool:

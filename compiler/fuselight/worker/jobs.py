@@ -109,8 +109,14 @@ def _live(state: RunState) -> None:
     run_live(state)
 
 
+def _program_capture(state: RunState) -> Callable[..., Any]:
+    """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets."""
+    state.aot = dynamo.AotCapture(lambda: state.phase == "main" and not state.fake)
+    return state.aot
+
+
 RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
-    CaptureRequest: functools.partial(run_target, strategy=MakeCalls(lambda _: dynamo.capture_backend)),
+    CaptureRequest: functools.partial(run_target, strategy=MakeCalls(_program_capture)),
     GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
     DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
     AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),

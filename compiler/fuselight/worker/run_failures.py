@@ -118,6 +118,13 @@ def ended_early(done: BaseException, roots: Sequence[str]) -> Note:
     return Note("ended_early", text, stack[0] if stack else None)
 
 
+def without_aot(graphs: int) -> Note:
+    """Note that some graphs of a program were too large to be traced by AOTAutograd as well."""
+    what = "1 graph was" if graphs == 1 else f"{graphs:,} graphs were"
+    text = f"{what} captured by TorchDynamo alone, because AOTAutograd takes long for large ones"
+    return Note("without_aot", f"{text}: `fuselight run` shows what it specializes or refuses")
+
+
 def replaced_failure(failure: Failure, names: Sequence[str], target: Target) -> Failure:
     """Describe a failure of torch or Fuselight in a process where user code had replaced functions of Python's own."""
     shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and others" if len(names) > 3 else "")  # noqa: PLR2004

@@ -249,6 +249,8 @@ class RunState:
     """Calls that the `__main__` block made, for runs that need inputs without it."""
     constructors: ConstructorCalls | None = None
     """While the `__main__` block runs: how its modules were made."""
+    aot: dynamo.AotCapture | None = None
+    """The backend of a capture."""
     roots: CompiledRoots = field(default_factory=CompiledRoots)
     """What the user's code has given to torch.compile."""
     stopped: bool = False

@@ -302,8 +302,12 @@ def _run_main(state: RunState) -> None:
     state.rung, state.inputs_line = Rung.SCRIPT if plan.is_script else Rung.MAIN, plan.main_line
     state.constructors = ConstructorCalls(state.job.request.roots)
     state.constructors.listen()
-    with _main_step(state):
-        importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
+    try:
+        with _main_step(state):
+            importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
+    finally:
+        if state.aot is not None and state.aot.skipped:
+            state.notes.append(run_failures.without_aot(state.aot.skipped))
 
 
 def run_main_again(state: RunState) -> None:

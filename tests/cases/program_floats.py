@@ -11,4 +11,3 @@ def mixed(x, y, weight):
 if __name__ == "__main__":
     for step in range(4):
         mixed(torch.ones(4), torch.ones(4), 0.5 + step * 0.125)
-        # warning: [FL302] "`weight` is fixed to 0.625000000000000, 0.750000000000000 and 0.875000000000000"

@@ -172,3 +172,36 @@ def test_what_cannot_be_repeated_is_said(live: LiveWorker, program: Report, name
     assert failure.kind == "inputs"
     assert why in failure.message
     assert failure.next_step
+
+
+LARGE = """\
+import torch
+
+
+@torch.compile
+def many(x):
+    for _ in range(160):
+        x = x.sin()
+    return x
+
+
+@torch.compile
+def few(x, weight):
+    return torch.add(x, x, alpha=weight)
+
+
+if __name__ == "__main__":
+    many(torch.ones(2))
+    for weight in (0.5, 0.25, 0.125):
+        few(torch.ones(2), weight)
+"""
+
+
+def test_a_graph_that_is_too_large_for_aot_autograd_is_counted_and_the_others_are_traced(
+    live: LiveWorker,
+) -> None:
+    report = live.analyse(LARGE, "", file="large.py")
+    assert report.failures == ()
+    (note,) = (one for one in report.notes if one.kind == "without_aot")
+    assert note.text.startswith("1 graph was captured by TorchDynamo alone")
+    assert len(report.recompiles) == 2, "AOTAutograd specializes each weight"

@@ -95,7 +95,7 @@ class AotCapture:
         return compiled
 
     def _fits(self, gm: torch.fx.GraphModule) -> bool:
-        operators = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+        operators = sum(str(node.op).startswith("call_") for node in gm.graph.nodes)
         fits = operators <= MOST_OPERATORS and self._operators + operators <= MOST_IN_ALL
         self._operators += operators if fits else 0
         self.skipped += not fits

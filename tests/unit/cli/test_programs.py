@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.protocol import RunRequest
-from fuselight.report import Culprit, Failure, Inputs, Location, Recorded, Report, Rung, TargetRef
+from fuselight.report import Culprit, Failure, Inputs, Location, Note, Recorded, Report, Rung, TargetRef
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import report
 
@@ -150,3 +150,17 @@ def test_a_program_that_calls_nothing_that_it_compiles_has_nothing_to_repeat(wor
     done = run_cli("bench", "loop.py")
     assert done.exit_code == 2
     assert "loop.py: the program made no call of anything that it compiles" in done.stderr
+
+
+def test_what_was_not_tried_and_that_nothing_was_compiled_is_said_after_the_target(
+    worker: AnsweringWorker,
+) -> None:
+    def answer(request: RunRequest) -> Report:
+        target = TargetRef(request.target.path, "", 4, "main")
+        notes = (Note("without_aot", "2 graphs were captured by TorchDynamo alone"),)
+        return report(target=target, inputs=Inputs(Rung.MAIN, request.target.path, 4), notes=notes)
+
+    worker.answer = answer
+    done = run_cli("check", "loop.py")
+    assert "__main__ (loop.py): torch compiled nothing" in done.stdout
+    assert "2 graphs were captured by TorchDynamo alone" in done.stdout

@@ -137,6 +137,7 @@ def _ran(finding: Finding) -> str:
 def _summary(outcome: CheckOutcome) -> Iterator[Part]:
     for report in outcome.reports:
         yield _target_line(report, outcome.unchanged_since(report)), "dim"
+        yield from ((f"  {note.text}", "dim") for note in report.notes if note.kind == "without_aot")
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
     if not outcome.reports and not outcome.findings and not outcome.problems:

@@ -14,7 +14,7 @@ import pytest_asyncio
 from lsprotocol import types
 
 from fuselight.protocol import Progress, RunRequest, VerifyRequest
-from fuselight.report import Aspect, Report, data_key
+from fuselight.report import Aspect, CallComparison, CaseFamily, Difference, Report, Verification, data_key
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import fix_actions
 from fuselight_server.features.status import verifying
@@ -143,6 +143,22 @@ async def test_a_first_answer_says_that_other_inputs_are_checked_and_is_withdraw
     resolved = await world.resolve(action)
     assert resolved.edit is None, "it is applied only after all calls"
     assert await world.titles() == []
+
+
+@pytest.mark.asyncio
+async def test_a_title_names_the_cases_that_differ_and_such_a_fix_is_not_among_all_exact_ones(
+    world: FixWorld,
+) -> None:
+    other = Difference(Aspect.OUTPUT, "it differs")
+    case = CallComparison(
+        0, "where int32 overflows", compiled=False, differences=(other,), family=CaseFamily.EXTREME
+    )
+    world.verification = Verification((*EXACT.comparisons, case))
+    assert await world.verified() == [f"{VERIFIED}, except where int32 overflows"]
+    (action,) = await world.actions()
+    assert action.is_preferred is None
+    assert await world.session.verify_all(world.path) is not None
+    assert world.session._all[world.path].attempts == ()
 
 
 @pytest.mark.asyncio

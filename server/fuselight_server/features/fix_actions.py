@@ -68,7 +68,9 @@ async def fix_actions(
             unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
         elif attempt.has_passed:
             passed.append(_action(server, offer, title_of(attempt), diagnostics, resolves=resolves))
-            is_first = len(passed) == 1 and offer.remedy.fix_class is not FixClass.CHANGES
+            is_first = (
+                len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.exceptions
+            )
             passed[-1].is_preferred = is_first or None
     return [*passed, *unknown]
 

@@ -179,8 +179,8 @@ class Fixer:
         self._folder = folder
         self._inductor = inductor
         self._case_seconds = case_seconds
-        self._cases: set[str] = set()
-        """The folders of `_records` that have the further calls, too."""
+        self._cases: dict[str, str] = {}
+        """The folders of `_records` that have the further calls, too, and why there are none."""
         self._records: dict[object, tuple[str, Report]] = {}
         """Results of the texts so far; none of older texts."""
 
@@ -333,7 +333,7 @@ class Fixer:
         verdict = judge_cases(remedy, report)
         found = report.verification or Verification()
         tried = tuple(dict.fromkeys(one.values for one in found.comparisons))
-        notes = first.notes
+        notes = tuple(dict.fromkeys((*first.notes, *found.notes)))
         if found.not_reached:
             notes = (*notes, f"not compared, as the time ended: {_shown_cases(found.not_reached)}")
         if not verdict.passed:
@@ -367,10 +367,13 @@ class Fixer:
         is_special = remedy.fix_class is FixClass.EQUAL
         changed = {path: self.text(path) or "" for path in remedy.texts}
         before = {**self.texts, **changed}
-        folder, _ = await self._recorded(target, before, is_special=is_special)
+        folder, recorded = await self._recorded(target, before, is_special=is_special)
         if folder not in self._cases:
-            await target.report(self._asked_cases(target, before, folder, records=True))
-            self._cases.add(folder)
+            old = await target.report(self._asked_cases(target, before, folder, records=True))
+            self._cases[folder] = old.verification.refused if old.verification is not None else ""
+        if self._cases[folder]:
+            note = f"no further calls were compared: {self._cases[folder]}"
+            return dataclasses.replace(recorded, failures=(), verification=Verification(notes=(note,)))
         new = {**self.texts, **remedy.texts}
         return await target.report(self._asked_cases(target, new, folder, records=False))
 

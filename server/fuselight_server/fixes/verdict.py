@@ -93,6 +93,8 @@ def judge_cases(remedy: Remedy, report: Report) -> Verdict:
     """Judge the further calls of a remedy that passed those of the inputs."""
     failures = [one for one in report.failures if one.kind not in _UNFINISHED]
     why = f"with other inputs, the changed text fails: {failures[0].message}" if failures else ""
+    if report.verification is not None and report.verification.refused:
+        why = why or f"with other inputs, it cannot be verified: {report.verification.refused}"
     return _verdict(remedy, why or _difference(remedy, report), report)
 
 

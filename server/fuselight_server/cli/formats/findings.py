@@ -165,7 +165,7 @@ def _target_line(report: Report, unchanged_since: datetime | None) -> str:
     parts = [str(counts(report))]
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
         parts.append(format_count(len(report.inputs.calls), "call"))
-    if not report.compiles and report.inputs is not None and not report.inputs.calls and not report.failures:
+    elif report.inputs is not None and not (report.compiles or report.breaks or report.failures):
         parts = ["torch compiled nothing"]
     seconds = sum(report.phases.values())
     if seconds >= _SHORTEST_TIME:

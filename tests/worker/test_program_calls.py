@@ -205,3 +205,18 @@ def test_a_graph_that_is_too_large_for_aot_autograd_is_counted_and_the_others_ar
     (note,) = (one for one in report.notes if one.kind == "without_aot")
     assert note.text.startswith("1 graph was captured by TorchDynamo alone")
     assert len(report.recompiles) == 2, "AOTAutograd specializes each weight"
+
+
+def test_a_program_that_needs_arguments_is_to_be_recorded_with_them(live: LiveWorker) -> None:
+    source = """\
+import argparse
+import torch
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    torch.compile(print)(parser.parse_args().data)
+"""
+    failure = live.failure(source, "", file="arguments.py")
+    assert failure.kind == "exit"
+    assert "`fuselight run PROGRAM ARGS`" in failure.next_step

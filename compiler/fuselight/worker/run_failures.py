@@ -98,11 +98,14 @@ def note_exit(report: Callable[[int, types.FrameType], None]) -> None:
 def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) -> Failure:
     """Describe a run whose code called `sys.exit` or `os._exit`."""
     shown = "0" if status is None else safe_text(status, 80)
+    step = 'keep what ends a program under `if __name__ == "__main__":`, out of what the target imports and calls'
+    if phase == "main":
+        step = "if the program needs arguments, record it with them: `fuselight run PROGRAM ARGS`"
     return Failure(
         Culprit.USER,
         "exit",
         f"the code ended the process with exit status {shown}{_during(phase)}",
-        'keep what ends a program under `if __name__ == "__main__":`, out of what the target imports and calls',
+        step,
         exception="SystemExit",
         stack=stack,
         call=call,

@@ -1,9 +1,9 @@
 """The program's side of `fuselight run`: runs a user's script like `python SCRIPT ARGS`, with the recorder active.
 
 Invariant: the program cannot detect it. argv, `sys.path[0]`, `__main__`, streams, exit code and fatal signal are those
-of a plain run, its own backend compiles, and outside of a compile none of our code runs, no thread and no signal
-handler either. The recorder starts when torch's compiler is first imported. The report is replaced after each compile,
-so that it exists however the program ends.
+of a plain run, its own backend compiles, and none of our code runs outside of a compile and of the moment when a module
+gets or loses a hook, no thread and no signal handler either. The recorder starts when torch's compiler is first
+imported. The report is replaced after each compile, so that it exists however the program ends.
 """
 
 from __future__ import annotations

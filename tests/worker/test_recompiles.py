@@ -210,3 +210,83 @@ def test_the_limit_is_reported_once_with_the_last_reason(tmp_path: Path) -> None
     assert refused.gb_id == "GB0039"
     assert got.parts.recompiles[-1].compile_id is None
     assert len(got.parts.recompiles) == 8
+
+
+def test_a_hook_that_compiled_code_registers_is_traced_as_without_the_recorder(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        import warnings
+
+        layer = nn.Linear(3, 3)
+
+        @torch.compile
+        def hooked(x):
+            handle = layer.register_forward_hook(lambda module, args, output: output * 2)
+            y = layer(x)
+            handle.remove()
+            return y
+
+        def main():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                hooked(torch.ones(2, 3))
+        """,
+    )
+    assert got.failure is None
+    assert (got.parts.problems, got.parts.unseen) == ((), ())
+    assert not any("fuselight" in f"{one.reason}{one.explanation}{one.context}" for one in got.parts.breaks)
+    assert not any(
+        "hooks.py" in place.path
+        for one in got.parts.breaks
+        for place in one.stack
+        if "torch_api" in place.path
+    )
+
+
+def test_a_version_that_differs_in_values_is_nearer_than_one_of_another_kind_of_call(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x, past, start):
+            y = x if past is None else x + sum(one.sum() for one in past)
+            return y * start
+
+        def main():
+            step(torch.ones(4), None, 0)
+            step(torch.ones(4), [torch.ones(2, 5), torch.ones(2, 5), torch.ones(2, 5)], 5)
+            step(torch.ones(4), [torch.ones(2, 6), torch.ones(2, 6), torch.ones(2, 6)], 6)
+        """,
+    )
+    nearest = got.parts.recompiles[-1].entries[0]
+    assert nearest.compile_id.endswith("0/1")
+    assert nearest.failures[0].difference == "past[0].size(1) was 5, now 6"
+
+
+def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Keeper:
+            def __init__(self, weight):
+                self.seen = {weight: torch.ones(3)}
+
+            def update(self, weight):
+                weight.sub_(weight.grad * self.seen[weight])
+
+        def main():
+            weight = nn.Parameter(torch.ones(3))
+            update = torch.compile(Keeper(weight).update)
+            for _ in range(2):
+                weight.sum().backward()
+                with torch.no_grad():
+                    update(weight)
+                weight.grad = None  # freed
+        """,
+    )
+    (failure,) = got.parts.recompiles[0].entries[0].failures
+    assert (failure.cause, failure.difference) == (GuardCause.DELETED, "weight.grad was freed")
+    assert [place.line for place in failure.dropped if place.path == got.path][-1:] == [
+        got.line("# freed")
+    ], failure

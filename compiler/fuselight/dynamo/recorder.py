@@ -22,6 +22,7 @@ from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.facts import FactLog
 from fuselight.dynamo.forecast import CompiledFrame, copied_locals, does_something_at_its_end, forecast
+from fuselight.dynamo.unseen import UnseenLog
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
@@ -38,6 +39,7 @@ from fuselight.report import (
     Stack,
     Symbol,
     TracedFacts,
+    UnseenChange,
 )
 from fuselight.torch_api import artifacts, errors, frames, hooks, settings
 
@@ -177,6 +179,7 @@ class Parts:
     breaks: tuple[Break, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     not_compiled: tuple[NotCompiled, ...] = ()
+    unseen: tuple[UnseenChange, ...] = ()
     failures: tuple[Failure, ...] = ()
     problems: tuple[Problem, ...] = ()
     texts: dict[str, str] = field(default_factory=dict)
@@ -222,6 +225,7 @@ class Recorder:
         self._problems: dict[Problem, None] = {}
         self._texts: dict[str, str] = {}
         self._asked: dict[CodeType, CompiledFrame] = {}
+        self._unseen = UnseenLog()
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
@@ -255,6 +259,7 @@ class Recorder:
             breaks=tuple(self._breaks),
             recompiles=tuple(self._recompiles),
             not_compiled=tuple(self._not_compiled),
+            unseen=self._unseen.changes(),
             problems=(*self._problems, *(self._facts.problems() if self._facts else ())),
             texts=dict(self._texts),
         )
@@ -367,10 +372,31 @@ class Recorder:
         if found.rest_from is not None and run is not None:
             self._refuse(self._as_known(eager_frames.rest_skipped(found, run.code, run.caller), run.code))
 
-    def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
+    def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:
         """A graph goes to the backend."""
-        if self._running:
-            self._running[-1].graph = graphs.read_graph(module, self._texts)
+        if not self._running:
+            return
+        run = self._running[-1]
+        run.graph = graphs.read_graph(module, self._texts)
+        self._unseen.compiled(
+            run.callee.function,
+            run.callee.location,
+            run.code,
+            modules=artifacts.called_modules(module),
+            traced=frames.traced_codes(),
+            values=[
+                *(artifacts.local_scope(output_graph) or {}).values(),
+                *artifacts.used_globals(output_graph),
+            ],
+        )
+
+    def hook_registered(self, module: Any, kind: str, hooks: Any, identity: int) -> None:
+        """A module, or None for all modules, gets a hook."""
+        self._unseen.hook_registered(module, kind, hooks, identity)
+
+    def hook_removed(self, identity: int) -> None:
+        """A hook is removed."""
+        self._unseen.hook_removed(identity)
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """Dynamo built the guards of a compile."""

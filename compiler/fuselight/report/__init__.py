@@ -28,6 +28,8 @@ from fuselight.report.capture import Recompile as Recompile
 from fuselight.report.capture import SizeChange as SizeChange
 from fuselight.report.capture import StaticSizes as StaticSizes
 from fuselight.report.capture import Symbol as Symbol
+from fuselight.report.capture import UnseenChange as UnseenChange
+from fuselight.report.capture import UnseenKind as UnseenKind
 from fuselight.report.device import Device as Device
 from fuselight.report.facts import Branch as Branch
 from fuselight.report.facts import Fact as Fact
@@ -266,6 +268,8 @@ class Report:
     breaks: tuple[Break, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     not_compiled: tuple[NotCompiled, ...] = ()
+    unseen: tuple[UnseenChange, ...] = ()
+    """Changes of the program that its compiled code does not follow."""
     failures: tuple[Failure, ...] = ()
     notes: tuple[Note, ...] = ()
     problems: tuple[Problem, ...] = ()

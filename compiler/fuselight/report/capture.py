@@ -298,3 +298,31 @@ class NotCompiled:
     """The line from which on the frame runs in eager mode; None: all of it."""
     in_thread: bool = False
     """As `Break.in_thread`."""
+
+
+class UnseenKind(str, enum.Enum):
+    """What compiled code does not follow."""
+
+    HOOK = "hook"
+    """A hook that a module got after the compile."""
+    GLOBAL_HOOK = "global_hook"
+    """A hook of all modules."""
+    METHOD = "method"
+    """A method that was replaced in its class."""
+
+
+@dataclass(frozen=True)
+class UnseenChange:
+    """A change of the program that compiled code does not follow, because torch has no guard on it."""
+
+    kind: UnseenKind
+    what: str
+    """The class of the module, or the method as `Net.forward`; empty for a hook of all modules."""
+    function: str
+    """The compiled function."""
+    location: Location
+    """Its `def` line."""
+    stack: Stack = ()
+    """Where the hook was registered, outermost frame first, or the `def` line of the new method."""
+    registration: str = ""
+    """`register_forward_hook`; empty for a method."""

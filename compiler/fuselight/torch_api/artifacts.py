@@ -108,6 +108,19 @@ def source_name(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
+def called_modules(module: torch.fx.GraphModule) -> set[int]:
+    """The `id` of each module whose call a graph contains."""
+    keys = {key for node in module.graph.nodes for key in node.meta.get("nn_module_stack") or ()}
+    numbers = (str(key).partition("@")[0] for key in keys)
+    return {int(number) for number in numbers if number.isdecimal()}
+
+
+def used_globals(output_graph: Any) -> list[object]:
+    """The modules among the globals of the compiled function."""
+    scope = getattr(output_graph, "global_scope", None) or {}
+    return [value for value in list(scope.values()) if isinstance(value, torch.nn.Module)]
+
+
 def local_name(guard: Any) -> str | None:
     """The name of the local variable that a guard by identity looks at, None for any other guard."""
     found = re.fullmatch(r"L\['(\w+)'\]", source_name(guard))

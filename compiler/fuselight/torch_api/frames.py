@@ -68,6 +68,12 @@ def real_stack(error: BaseException) -> list[Any]:
     return list(found or ([] if innermost is None else [innermost]))
 
 
+def traced_codes() -> list[CodeType]:
+    """The functions that the trace of this moment inlined; empty where this torch does not say."""
+    context = torch._guards.TracingContext.try_get()
+    return list(getattr(context, "traced_code", None) or ())
+
+
 def root_code(translator: Any) -> CodeType:
     """The code object of the frame that is being compiled, for a translator of any depth in it."""
     code: CodeType = translator.output.root_tx.f_code

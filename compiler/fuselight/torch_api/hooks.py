@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
@@ -23,6 +24,8 @@ import torch._dynamo.guards
 import torch._dynamo.output_graph
 import torch._dynamo.symbolic_convert
 import torch.fx.experimental.symbolic_shapes
+import torch.nn.modules.module
+import torch.utils.hooks
 
 from fuselight.torch_api.artifacts import entry_list
 from fuselight.torch_api.frame_text_cache import cache_stack_texts
@@ -49,6 +52,8 @@ class Listener(Protocol):
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None: ...
     def guards_reasoned(self, reasons: Sequence[str]) -> None: ...
     def limit_checked(self, exceeded: bool, limit: str) -> None: ...  # noqa: FBT001 - torch's own pair
+    def hook_registered(self, module: Any, kind: str, hooks: Any, identity: int) -> None: ...
+    def hook_removed(self, identity: int) -> None: ...
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None: ...
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
@@ -92,6 +97,10 @@ class _Installed:
             where = getattr(owner, "__name__", repr(owner))
             self.listener.unavailable(feature, f"torch {torch.__version__} has no {where}.{name}")
 
+    def at_end(self, function: Callable[[], object]) -> None:
+        """Have a function called when the block ends."""
+        self._stack.callback(function)
+
     def close(self) -> None:
         self._active = False
         self._stack.close()
@@ -110,6 +119,7 @@ def listen(listener: Listener, *, lines: bool = False, steps: StepListener | Non
         _listen_to_refusals(installed)
         _listen_to_symbols(installed)
         _listen_to_graphs(installed)
+        _listen_to_module_hooks(installed)
         if lines:
             _listen_to_lines(installed)
         if steps is not None:
@@ -271,6 +281,51 @@ def _listen_to_graphs(installed: _Installed) -> None:
 
     owner = torch._dynamo.output_graph.OutputGraph
     installed.replace("graphs", owner, "call_user_compiler", call_user_compiler)
+
+
+def _listen_to_module_hooks(installed: _Installed) -> None:
+    """Hooks that modules get and lose, outside of a trace."""
+    _HEARING.append(installed)
+    installed.at_end(functools.partial(_HEARING.remove, installed))
+    installed.replace("hooks of modules", torch.utils.hooks.RemovableHandle, "__init__", _create_handle)
+    installed.replace("hooks of modules", torch.utils.hooks.RemovableHandle, "remove", _remove_handle)
+
+
+_HEARING: list[_Installed] = []
+"""Who hears of hooks. It is no variable of the functions below: a trace of them represents all of their closure."""
+
+
+def _create_handle(real: Callable[..., Any], self: Any, hooks_dict: Any, **options: Any) -> None:
+    real(self, hooks_dict, **options)
+    if not torch.compiler.is_compiling():  # a constant to a trace, which then has nothing of ours
+        _tell_of_hook(hooks_dict, self.id)
+
+
+def _remove_handle(real: Callable[..., Any], self: Any) -> None:
+    real(self)
+    if not torch.compiler.is_compiling():
+        for installed in _HEARING:
+            installed.tell("hooks of modules", installed.listener.hook_removed, self.id)
+
+
+def _tell_of_hook(hooks: Any, identity: int) -> None:
+    """Report a hook of a module: the one who registers it is found above the handle that he gets."""
+    frame: Any = sys._getframe(1)
+    for _ in range(_FRAMES_TO_REGISTRATION):
+        if frame is None:
+            return
+        code = frame.f_code
+        if code.co_filename == torch.nn.modules.module.__file__ and code.co_name.startswith("register_"):
+            module = frame.f_locals.get("self")
+            if getattr(torch._dynamo.config, "skip_nnmodule_hook_guards", False) or module is None:
+                for installed in _HEARING:
+                    heard = installed.listener.hook_registered
+                    installed.tell("hooks of modules", heard, module, code.co_name, hooks, identity)
+            return
+        frame = frame.f_back
+
+
+_FRAMES_TO_REGISTRATION = 6
 
 
 def _listen_to_lines(installed: _Installed) -> None:

@@ -394,6 +394,7 @@ class RunState:
             breaks=parts.breaks,
             recompiles=parts.recompiles,
             not_compiled=parts.not_compiled,
+            unseen=parts.unseen,
             failures=(*parts.failures, *self.failures),
             notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
             problems=(*parts.problems, *lost, *self.problems),

@@ -22,6 +22,7 @@ from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
 from fuselight_server.findings.specializations import specialization_findings
 from fuselight_server.findings.static import apply_ignores, of_capture, of_measured, static_findings
+from fuselight_server.findings.unseen import unseen_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +49,7 @@ _FAMILIES = (
     not_compiled_findings,
     recompilation_findings,
     specialization_findings,
+    unseen_findings,
     guard_findings,
     note_findings,
     kernel_findings,

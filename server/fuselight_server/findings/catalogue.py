@@ -46,6 +46,7 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL106", _HINT, "nothing to compile: no tensor operators"),
         CodeInfo("FL107", _WARNING, "graph break"),
         CodeInfo("FL201", _WARNING, "recompiled"),
+        CodeInfo("FL202", _WARNING, "compiled code does not follow a change of the program"),
         CodeInfo("FL203", _WARNING, "many or slow guards"),
         CodeInfo("FL301", _WARNING, "a dynamic dimension was fixed to one size"),
         CodeInfo("FL302", _WARNING, "a dynamic number was fixed to one value"),

@@ -268,25 +268,26 @@ def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> 
     got = record(
         tmp_path,
         """
-        class Keeper:
-            def __init__(self, weight):
-                self.seen = {weight: torch.ones(3)}
+        class Descent:
+            def __init__(self, parameters):
+                self.state = {one: {"factor": 0.1} for one in parameters}
 
-            def update(self, weight):
-                weight.sub_(weight.grad * self.seen[weight])
+            def update(self, parameter):
+                factor = self.state[parameter]["factor"]
+                parameter.sub_(parameter.grad * factor)
 
         def main():
-            weight = nn.Parameter(torch.ones(3))
-            update = torch.compile(Keeper(weight).update)
+            layer = nn.Linear(4, 4, bias=False)
+            update = torch.compile(Descent([layer.weight]).update)
             for _ in range(2):
-                weight.sum().backward()
+                layer(torch.ones(2, 4)).sum().backward()
                 with torch.no_grad():
-                    update(weight)
-                weight.grad = None  # freed
+                    update(layer.weight)
+                layer.zero_grad()  # freed
         """,
     )
     (failure,) = got.parts.recompiles[0].entries[0].failures
-    assert (failure.cause, failure.difference) == (GuardCause.DELETED, "weight.grad was freed")
+    assert (failure.cause, failure.difference) == (GuardCause.DELETED, "parameter.grad was freed")
     assert [place.line for place in failure.dropped if place.path == got.path][-1:] == [
         got.line("# freed")
     ], failure

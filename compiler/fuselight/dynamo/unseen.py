@@ -34,7 +34,7 @@ class _Method:
 
 
 @dataclass(frozen=True)
-class _Compiled:
+class _CompiledFunction:
     """One compiled function: the modules that it calls, and the methods that it was compiled for."""
 
     number: int
@@ -61,7 +61,7 @@ class _Hook:
 class UnseenLog:
     """The compiled functions of one recording, and the hooks that were registered meanwhile."""
 
-    _compiled: list[_Compiled] = field(default_factory=list)
+    _compiled: list[_CompiledFunction] = field(default_factory=list)
     _hooks: list[_Hook] = field(default_factory=list)
     _removed: set[int] = field(default_factory=set)
     _number: int = 0
@@ -85,7 +85,7 @@ class UnseenLog:
         inlined = {id(one): one for one in traced if one is not code}
         kinds = {type(value) for value in reachable.values()} if inlined else set()
         methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
-        self._compiled.append(_Compiled(self._next(), function, location, references, methods))
+        self._compiled.append(_CompiledFunction(self._next(), function, location, references, methods))
 
     def hook_registered(
         self, module: torch.nn.Module | None, kind: str, hooks: Mapping[Any, Any], identity: int
@@ -114,7 +114,7 @@ class UnseenLog:
         found = [change for one in newest.values() for change in (*self._hooks_of(one), *_replaced(one))]
         return tuple(dict.fromkeys(found))
 
-    def _hooks_of(self, one: _Compiled) -> Iterator[UnseenChange]:
+    def _hooks_of(self, one: _CompiledFunction) -> Iterator[UnseenChange]:
         for hook in self._hooks:
             if (
                 (one.function, one.location) in hook.functions
@@ -162,7 +162,7 @@ def _code(value: object) -> CodeType | None:
     return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
-def _replaced(one: _Compiled) -> Iterator[UnseenChange]:
+def _replaced(one: _CompiledFunction) -> Iterator[UnseenChange]:
     for method in one.methods:
         owner = method.owner()
         if owner is None or method.name not in vars(owner):

@@ -57,6 +57,7 @@ FINITE = {
 """Caches without a size: where, and what bounds them."""
 
 GROWING = {
+    ("fuselight/torch_api/hooks.py", "_HEARING"): "the recordings that are active",
     ("fuselight/torch_api/job_store.py", "_last"): "one store",
     ("fuselight/torch_api/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",

@@ -63,6 +63,7 @@ GROWING = {
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
     ("fuselight/worker/remote_run.py", "_kept"): "one worker",
     ("fuselight_server/files.py", "_DISK"): "the last files that were read",
+    ("fuselight_server/fixes/attribute_uses.py", "_has_word"): "the last files and words that were searched",
 }
 """Containers of a module that begin empty: what bounds them."""
 

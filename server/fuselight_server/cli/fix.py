@@ -20,7 +20,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, readings_of, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.files import split_text
-from fuselight_server.fixes import FixClass
+from fuselight_server.fixes import FixClass, refusals
 from fuselight_server.fixes.file_texts import FileText
 from fuselight_server.fixes.fixer import Attempt, Fixer, FixOptions, FixStatus
 
@@ -30,8 +30,17 @@ if TYPE_CHECKING:
 
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.fixes import Remedy
+    from fuselight_server.finding import Finding
+    from fuselight_server.fixes import RefusedRewrite, Remedy
     from fuselight_server.static.reading import Reading
+
+
+@dataclass(frozen=True)
+class FindingRefusal:
+    """A finding that is left, and a rewrite that is not offered for it."""
+
+    finding: Finding
+    refusal: RefusedRewrite
 
 
 @dataclass
@@ -44,6 +53,8 @@ class FixOutcome:
     unsolved: int = 0
     """Findings for which no remedy is known."""
     diff: str = ""
+    refusals: tuple[FindingRefusal, ...] = ()
+    """Rewrites that are not offered, with the reasons."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +116,7 @@ async def fix(
     with owned_folder("fix") as folder:
         files = FixedFiles(asked, folder, writes=writes, inductor=inductor)
         checked = await report_each(options, show, files.report_of, after_all=files.fix_all)
-    outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff())
+    outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals))
     if writes:
         files.write(checked)
     shared_findings(checked)
@@ -118,6 +129,7 @@ class FixedFiles:
     def __init__(self, asked: FixOptions, folder: str, *, writes: bool, inductor: bool = False) -> None:
         """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`."""
         self.unsolved = 0
+        self.refusals: list[FindingRefusal] = []
         self._asked = asked
         self._writes = writes
         self._files: dict[str, FileText | None] = {}
@@ -175,9 +187,11 @@ class FixedFiles:
         is_changed = bool(fixer.texts.keys() & first.files.keys())
         now = await target_run.report(fixer.request(target_run)) if is_changed else first
         last = await fixer.fix(target_run, now, self._asked)
-        self.unsolved += sum(
-            self._asked.takes(one) and not fixer.candidates(one, last) for one in fixer.findings(last)
-        )
+        left = [one for one in fixer.findings(last) if self._asked.takes(one)]
+        self.unsolved += sum(not fixer.candidates(one, last) for one in left)
+        self.refusals += [
+            FindingRefusal(one, refusal) for one in left for refusal in refusals(one, last, fixer.text)
+        ]
         return last
 
     # Files

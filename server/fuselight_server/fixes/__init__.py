@@ -23,6 +23,7 @@ from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, 
 from fuselight_server.fixes.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.output import output_remedies, print_remedies
 from fuselight_server.fixes.recompilations import recompilation_remedies
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site
 
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
 
-__all__ = ["FixClass", "Remedy", "has_remedies", "remedies"]
+__all__ = ["FixClass", "RefusedRewrite", "Remedy", "has_remedies", "refusals", "remedies"]
 
 _DATA = frozenset({"GB0033", "GB0036", "GB0037", "GB0124"})
-_FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...] = (
+_FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], frozenset[str]], ...] = (
     (branch_remedies, _DATA | {"GB0034", "GB0170"}),
     (mask_remedies, _DATA),
     (number_remedies, _DATA),
@@ -63,14 +64,32 @@ def has_remedies(code: str) -> bool:
 
 def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
     """Candidates for one finding, the best first, not verified. `read` gives the text of a file as the run had it."""
+    return tuple(one for one in _candidates(finding, report, read) if isinstance(one, Remedy))
+
+
+def refusals(
+    finding: Finding, report: Report, read: Callable[[str], str | None]
+) -> tuple[RefusedRewrite, ...]:
+    """Rewrites for one finding that are not offered, each with the reason: they are not the same for every call."""
+    found = (one for one in _candidates(finding, report, read) if isinstance(one, RefusedRewrite))
+    return tuple(dict.fromkeys(found))
+
+
+def _candidates(
+    finding: Finding, report: Report, read: Callable[[str], str | None]
+) -> Iterator[Remedy | RefusedRewrite]:
     if finding.code in _RECOMPILED:
-        return tuple(recompilation_remedies(finding, report, read))
+        yield from recompilation_remedies(finding, report, read)
+        return
     if not finding.code.startswith(_BREAKS):
-        return ()
+        return
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
-    found = tuple(_with_used_imports(site, one) for one in _rewrites(site)) if site is not None else ()
-    return (*found, *break_settings(finding, report, read), *bound_remedies(finding, report, read))
+    if site is not None:
+        for one in _rewrites(site):
+            yield _with_used_imports(site, one) if isinstance(one, Remedy) else one
+    yield from break_settings(finding, report, read)
+    yield from bound_remedies(finding, report, read)
 
 
 def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:
@@ -80,7 +99,7 @@ def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:
     return dataclasses.replace(remedy, texts={**remedy.texts, path: text})
 
 
-def _rewrites(site: Site) -> Iterator[Remedy]:
+def _rewrites(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     ids = {site.finding.code, *site.finding.gb_ids[:1]}
     for family, wanted in _FAMILIES:
         if not wanted or wanted & ids:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import dotted
 from fuselight_server.fixes.tensor_conditions import condition_of, under_known
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.traced_names import is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.site import Replacement, Site
 
 
-def repeated_argument_remedies(site: Site) -> Iterator[Remedy]:
+_COPY = "Copy the repeated argument"
+
+
+def repeated_argument_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """`Function.apply(x, x)` as `Function.apply(x, x.clone())`."""
     for call in site.nodes(cst.Call)[:2]:
         function = call.func
@@ -31,14 +36,22 @@ def repeated_argument_remedies(site: Site) -> Iterator[Remedy]:
             value = argument.value
             if argument.star or not isinstance(value, cst.Name):
                 continue
+            if value.value in seen and not is_tensor(site, value):
+                reason = f"nothing in the run shows that `{value.value}` is a tensor"
+                yield RefusedRewrite("clone_argument", _COPY, reason)
+                return
             if value.value in seen:
                 copies.append((*site.range_of(value), f"{value.value}.clone()"))
             seen.add(value.value)
+        if copies and "mark_dirty" in site.text:
+            reason = "the function may change its arguments in place (`mark_dirty`), and a copy loses that"
+            yield RefusedRewrite("clone_argument", _COPY, reason)
+            return
         text = site.rewritten(*copies) if copies else None
         if text is not None:
             yield Remedy(
                 "clone_argument",
-                "Copy the repeated argument",
+                _COPY,
                 FixClass.EQUAL,
                 {site.finding.span.path: text},
             )

@@ -14,17 +14,23 @@ import libcst as cst
 
 from fuselight.report import FactKind
 from fuselight_server.fixes.assertions import assert_remedies, raise_remedy
-from fuselight_server.fixes.purity import is_pure
+from fuselight_server.fixes.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.selections import (
+    changes_of_cond,
+    changes_of_where,
+    check_condition,
+    check_unchanged,
+)
 from fuselight_server.fixes.site import Site, descendants
 from fuselight_server.fixes.tensor_conditions import (
     TensorTest,
     condition_of,
     is_computed_once,
     is_pure_test,
-    owner_of,
     under_known,
 )
+from fuselight_server.fixes.tensor_values import short_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +47,7 @@ class Alternative:
     values: dict[str, cst.BaseExpression]
 
 
-def branch_remedies(site: Site) -> Iterator[Remedy]:
+def branch_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """Remedies for a branch, a conditional expression or an assert whose condition is a tensor."""
     found = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
     if isinstance(found, cst.IfExp):
@@ -59,36 +65,77 @@ def _is_value(node: cst.BaseExpression) -> bool:
     return not isinstance(node, (cst.SimpleString, cst.Tuple, cst.List))
 
 
-def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy]:
-    condition, owner, torch = condition_of(site, node.test), owner_of(site, node), site.torch
+def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy | RefusedRewrite]:
+    condition, torch = condition_of(site, node.test), site.torch
     if condition is None or not is_pure_test(site, node.test):
         return
     start, end = site.outer_range(node)
     sides = (node.body, node.orelse)
-    if all(_is_value(side) and is_pure(side, owner) for side in sides):
-        text = f"{torch}.where({condition}, {site.code(node.body)}, {site.code(node.orelse)})"
-        yield from _where(site, (start, end, text))
-    elif all(_is_simple(site, side) for side in sides):
-        text = f"{torch}.cond({condition}, lambda: {site.code(node.body)}, lambda: {site.code(node.orelse)})"
-        yield from _cond(site, (start, end, text))
+    texts = {
+        "where": f"{torch}.where({condition}, {site.code(node.body)}, {site.code(node.orelse)})",
+        "cond": f"{torch}.cond({condition}, lambda: {_computed_code(site, node.body)}, "
+        f"lambda: {_computed_code(site, node.orelse)})",
+    }
+    reasons = []
+    for kind, text in texts.items():
+        try:
+            check_condition(site, [node.test])
+            changes = _changes(site, kind, sides)
+            _check_result(site, node, sides)
+        except RewriteRefusedError as error:
+            reasons.append(str(error))
+            continue
+        yield from (_where if kind == "where" else _cond)(site, (start, end, text), changes)
+        return
+    yield RefusedRewrite("where", _WHERE, reasons[0])
 
 
-def _where(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
+def _check_result(site: Site, node: cst.IfExp, sides: Sequence[cst.BaseExpression]) -> None:
+    """Raise RewriteRefusedError if the result of a conditional expression is changed in place."""
+    parent = site.parents[node]
+    if isinstance(parent, cst.Attribute) and parent.attr.value.endswith("_"):
+        raise RewriteRefusedError(f"`{parent.attr.value}` changes the result in place")
+    targets = [one.target for one in parent.targets] if isinstance(parent, cst.Assign) else []
+    for target in targets:
+        if isinstance(target, cst.Name):
+            check_unchanged(site, node, target.value, sides)
+
+
+def _computed_code(site: Site, node: cst.BaseExpression) -> str:
+    """The code of a side for torch.cond, which may not return what the caller holds already."""
+    return f"{site.code(node)}.clone()" if isinstance(node, cst.Name) else site.code(node)
+
+
+def _changes(site: Site, kind: str, values: Sequence[cst.BaseExpression]) -> str:
+    """What changes with torch.where or torch.cond; empty if nothing does. Raises RewriteRefusedError."""
+    for value in values:
+        if not _is_value(value) or (kind == "cond" and not _is_simple(site, value)):
+            raise RewriteRefusedError(f"`{short_code(site, value)}` is nothing that torch.{kind} can compute")
+    return (changes_of_where if kind == "where" else changes_of_cond)(site, values)
+
+
+_WHERE = "Use torch.where"
+
+
+def _where(site: Site, replacement: Replacement, changes: str) -> Iterator[Remedy]:
     text = site.rewritten(replacement)
     if text is not None:
-        yield Remedy("where", "Use torch.where", FixClass.EQUAL, {site.finding.span.path: text})
+        fix_class = FixClass.CHANGES if changes else FixClass.EQUAL
+        yield Remedy("where", _WHERE, fix_class, {site.finding.span.path: text}, changes)
 
 
-def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
+def _cond(site: Site, replacement: Replacement, changes: str) -> Iterator[Remedy]:
     text = site.rewritten(replacement)
     if text is None:
         return
     texts = {site.finding.span.path: text}
-    yield Remedy("cond", "Use torch.cond", FixClass.EQUAL, texts)
+    fix_class = FixClass.CHANGES if changes else FixClass.EQUAL
+    yield Remedy("cond", "Use torch.cond", fix_class, texts, changes)
     inputs = site.report.inputs
     if inputs is not None and inputs.training:  # layers may draw random numbers, in another order
         title = "Use torch.cond, with other random numbers"
-        yield Remedy("random_cond", title, FixClass.CHANGES, texts, "random numbers in compiled calls")
+        both = "; ".join(filter(None, ("random numbers in compiled calls", changes)))
+        yield Remedy("random_cond", title, FixClass.CHANGES, texts, both)
 
 
 _SKIPPED_FIRST = re.compile(r"\bcond\((.*), lambda: (\w+)\.clone\(\), lambda: ", re.DOTALL)
@@ -103,8 +150,10 @@ def _computed(site: Site, replacement: Replacement) -> Iterator[Remedy]:
     new = site.rewritten((start, end, text)) if first + last == 1 else None
     if new is not None:
         title = "Compute the layer also where it is skipped, and use torch.where"
-        changes = "random numbers, and what a skipped layer keeps: it is computed, and its result is not used"
-        yield Remedy("computed_where", title, FixClass.CHANGES, {site.finding.span.path: new}, changes)
+        kept = "what a skipped layer keeps: it is computed, and its result is not used"
+        changes = f"random numbers, gradients of zero instead of None, and {kept}"
+        texts = {site.finding.span.path: new}
+        yield Remedy("computed_where", title, FixClass.CHANGES, texts, changes)
 
 
 _DRAWS = {"rand", "random", "randn", "uniform", "bernoulli", "uniform_", "bernoulli_"}
@@ -191,7 +240,7 @@ def _module_name(site: Site, function: cst.BaseExpression) -> str:
     return function.value if is_module or is_element else ""
 
 
-def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
+def _statement(site: Site, node: cst.If) -> Iterator[Remedy | RefusedRewrite]:
     indent = site.indentation(node)
     test = TensorTest.of(site, node)
     if indent is None or test is None or isinstance(site.parents[node], cst.If):  # an elif
@@ -206,7 +255,7 @@ def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
         yield from _selection(site, node, test, indent)
 
 
-def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Iterator[Remedy]:
+def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Iterator[Remedy | RefusedRewrite]:
     """A statement whose sides assign or return values."""
     start, end = site.range_of(node)
     sides = _sides(site, node, test.rest)
@@ -216,20 +265,30 @@ def _selection(site: Site, node: cst.If, test: TensorTest, indent: str) -> Itera
         end = site.range_of(sides.following)[1]
     end = site.end_of_line(end)
     comments = site.comments(start, end)
-    kinds = ("where", "cond") if comments is not None else ()
-    for kind in kinds:
-        lines = _selection_lines(site, node, sides, kind)
-        if lines is not None:
-            lines = [*(comments or ()), *under_known(site, node, test.known, lines)]
-            replaced = (start, end, f"{site.newline}{indent}".join(lines))
-            flag = _decided_flag(sides)
-            if flag:
-                yield from _with_flag(site, node, replaced, flag)
-            else:
-                yield from (_where if kind == "where" else _cond)(site, replaced)
-            if kind == "cond" and not flag and _is_random(site, node, test.rest):
-                yield from _computed(site, replaced)
-            return
+    if comments is None:
+        return
+    reasons = []
+    for kind in ("where", "cond"):
+        try:
+            selected = _selected(site, node, sides, kind)
+        except RewriteRefusedError as error:
+            reasons.append(str(error))
+            continue
+        if selected is None:
+            continue
+        lines, changes = selected
+        lines = [*comments, *under_known(site, node, test.known, lines)]
+        replaced = (start, end, f"{site.newline}{indent}".join(lines))
+        flag = _decided_flag(sides)
+        if flag:
+            yield from _with_flag(site, node, replaced, flag)
+        else:
+            yield from (_where if kind == "where" else _cond)(site, replaced, changes)
+        if kind == "cond" and not flag and _is_random(site, node, test.rest):
+            yield from _computed(site, replaced)
+        return
+    if reasons:
+        yield RefusedRewrite("where", _WHERE, reasons[0])
 
 
 def _decided_flag(sides: Sides) -> str:
@@ -243,7 +302,9 @@ def _decided_flag(sides: Sides) -> str:
     return constants.pop() if len(constants) == len(sides.parts[0][1].values) == 1 else ""
 
 
-def _with_flag(site: Site, node: cst.If, replaced: Replacement, flag: str) -> Iterator[Remedy]:
+def _with_flag(
+    site: Site, node: cst.If, replaced: Replacement, flag: str
+) -> Iterator[Remedy | RefusedRewrite]:
     """The remedies of the only later branch on a flag, in the text in which the flag is a tensor."""
     function = site.function(node)
     reads = site.loads(function, flag) if function is not None else []
@@ -274,7 +335,7 @@ class Skipped:
 
 def _continue(
     site: Site, node: cst.If, test: cst.BaseExpression, skipped: Skipped, indent: str
-) -> Iterator[Remedy]:
+) -> Iterator[Remedy | RefusedRewrite]:
     """`if condition: continue` and one assignment after it, as an assignment of what the condition selects."""
     start, end = site.range_of(node)[0], site.end_of_line(site.range_of(skipped.line)[1])
     comments, value = site.comments(start, end), skipped.value
@@ -287,18 +348,27 @@ def _continue(
     )
     if comments is None or not _is_bound(site, node, skipped.name):
         return
+    reasons = []
     for kind in ("where", "cond"):
-        lines = _selection_lines(site, node, sides, kind)
-        if lines is not None:
-            text = f"{site.newline}{indent}".join((*comments, *under_known(site, node, skipped.known, lines)))
-            if skipped.around is not None:
-                again = f"{skipped.name} = {_on_one_line(value)}"
-                text += f"{site.newline}{skipped.around}else:"
-                text += f"{site.newline}{skipped.around}{site.step(node)}{again}"
-            yield from (_where if kind == "where" else _cond)(site, (start, end, text))
-            if kind == "cond" and _is_random(site, node, test):
-                yield from _computed(site, (start, end, text))
-            return
+        try:
+            selected = _selected(site, node, sides, kind)
+        except RewriteRefusedError as error:
+            reasons.append(str(error))
+            continue
+        if selected is None:
+            continue
+        lines, changes = selected
+        text = f"{site.newline}{indent}".join((*comments, *under_known(site, node, skipped.known, lines)))
+        if skipped.around is not None:
+            again = f"{skipped.name} = {_on_one_line(value)}"
+            text += f"{site.newline}{skipped.around}else:"
+            text += f"{site.newline}{skipped.around}{site.step(node)}{again}"
+        yield from (_where if kind == "where" else _cond)(site, (start, end, text), changes)
+        if kind == "cond" and _is_random(site, node, test):
+            yield from _computed(site, (start, end, text))
+        return
+    if reasons:
+        yield RefusedRewrite("where", _WHERE, reasons[0])
 
 
 @dataclass(frozen=True)
@@ -436,15 +506,17 @@ def _binds(statement: cst.BaseSmallStatement, name: str) -> bool:
     return False
 
 
-def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[str] | None:
-    """The statements that replace an `if`, None where the sides do not allow it."""
+def _selected(site: Site, node: cst.If, sides: Sides, kind: str) -> tuple[list[str], str] | None:
+    """The statements that replace an `if`, and what changes with them; None where they do not fit.
+
+    Raises RewriteRefusedError where they are not the same for other calls.
+    """
     conditions, columns = _conditions(site, sides), _columns(sides)
     if not conditions or columns is None or _is_entangled(columns):
         return None
     if min(len(columns), len(conditions)) > 1 or (kind == "cond" and len(columns) * len(conditions) > 1):
         return None
-    if not all(_accepts(site, node, value, kind) for _, values in columns for value in values):
-        return None
+    changes = _checked(site, node, sides, columns, kind)
     lines = []
     if len(columns) > 1 and not conditions[0].isidentifier():
         name = site.free_name(node, _CONDITION)
@@ -452,8 +524,45 @@ def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[
         conditions = [name]
     texts = [_call(site, kind, conditions, values) for _, values in columns]
     if columns[0][0] == "return":
-        return [*lines, f"return {', '.join(texts)}"]
-    return [*lines, *(f"{name} = {text}" for (name, _), text in zip(columns, texts, strict=True))]
+        return [*lines, f"return {', '.join(texts)}"], changes
+    return [*lines, *(f"{name} = {text}" for (name, _), text in zip(columns, texts, strict=True))], changes
+
+
+def _checked(
+    site: Site,
+    node: cst.If,
+    sides: Sides,
+    columns: Sequence[tuple[str, Sequence[cst.BaseExpression]]],
+    kind: str,
+) -> str:
+    """What changes with the statements. Raises RewriteRefusedError."""
+    check_condition(site, [test for test, _ in sides.parts if test is not None])
+    found = list[str]()
+    for name, values in columns:
+        if kind == "where" and any(_is_flag(value) for value in values):
+            if not all(_is_flag(value) or _name_of(value) == name for value in values):
+                raise RewriteRefusedError(f"`{name}` is True or False on one side only")
+            continue
+        placed = [_at(site, node, value) for value in values]
+        found.append(_changes(site, kind, placed))
+        if name != "return":
+            check_unchanged(site, node, name, placed)
+    return next(filter(None, found), "")
+
+
+def _is_flag(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Name) and value.value in {"True", "False"}
+
+
+def _at(site: Site, node: cst.If, value: cst.BaseExpression) -> cst.BaseExpression:
+    """The value of a side in the text; for one that is only implied, a use of its name in the function."""
+    if value in site.ranges or not isinstance(value, cst.Name):
+        return value
+    function = site.function(node)
+    uses = site.loads(function, value.value) if function is not None else []
+    if not uses:
+        raise RewriteRefusedError(f"nothing in the run shows that `{value.value}` is a tensor")
+    return uses[0]
 
 
 def _conditions(site: Site, sides: Sides) -> list[str] | None:
@@ -463,14 +572,6 @@ def _conditions(site: Site, sides: Sides) -> list[str] | None:
         return None
     found = [condition for test in tests if (condition := condition_of(site, test))]
     return found if len(found) == len(tests) else None
-
-
-def _accepts(site: Site, node: cst.If, value: cst.BaseExpression, kind: str) -> bool:
-    """Whether a side's value can be an argument of torch.where, or a function for torch.cond."""
-    if kind == "cond":
-        return _is_simple(site, value)
-    is_flag = isinstance(value, cst.Name) and value.value in {"True", "False"}
-    return is_flag or (_is_value(value) and is_pure(value, owner_of(site, node)))
 
 
 def _call(site: Site, kind: str, conditions: Sequence[str], values: Sequence[cst.BaseExpression]) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight_server.finding import Span
-from fuselight_server.fixes.purity import dotted
-from fuselight_server.fixes.site import Site
+from fuselight_server.fixes.site import Site, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from fuselight_server.fixes.purity import dotted
-from fuselight_server.fixes.site import chunks_of_text, descendants, imported_name
+from fuselight_server.fixes.site import chunks_of_text, descendants, dotted, imported_name
 from fuselight_server.static.document import lines_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import FactKind
 from fuselight_server.fixes.output import output_call
-from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import imported_name, insert_statements
+from fuselight_server.fixes.site import dotted, imported_name, insert_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,12 +16,12 @@ import libcst as cst
 
 from fuselight.report import FactKind
 from fuselight_server.finding import Span
-from fuselight_server.fixes.purity import dotted
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import Site, descendants
+from fuselight_server.fixes.site import Site, descendants, dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from fuselight_server.static.facts import Definition
 
@@ -34,7 +34,7 @@ _FROM_NUMPY = frozenset({"from_numpy", "as_tensor"})
 _ANNOTATIONS = {"True": "bool", "False": "bool"}
 
 
-def helper_remedies(site: Site) -> Iterator[Remedy]:
+def helper_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """The disabled function that the call of the finding names, as a custom operator."""
     for call in site.nodes(cst.Call)[:2]:
         name = dotted(call.func)
@@ -85,12 +85,23 @@ def _function(site: Site, definition: Definition) -> cst.FunctionDef | None:
 # A custom operator
 
 
-def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDef) -> Iterator[Remedy]:
+def _operator(
+    site: Site, call: cst.Call, helper: Site, function: cst.FunctionDef
+) -> Iterator[Remedy | RefusedRewrite]:
     result = _result(helper, function)
     parameters = _parameters(site, call, function)
     if result is None or parameters is None or f"{result[0]}: {helper.torch}.Tensor" not in parameters:
         return
     name, newline, torch = function.name.value, helper.newline, helper.torch
+    title = f"Make `{name}` an operator of the graph"
+    tensors = {one.partition(":")[0] for one in parameters if one.endswith(f"{torch}.Tensor")}
+    failing = fails_for_gradients(helper, function, tensors)
+    if failing:
+        yield RefusedRewrite("custom_op", title, failing)
+        return
+    operator = f"{name}_operator"
+    if re.search(rf"\b{operator}\b", site.text):
+        return
     shaped, returned = result
     step = helper.step(function.body)
     decorator = function.decorators[0].decorator
@@ -98,27 +109,66 @@ def _operator(site: Site, call: cst.Call, helper: Site, function: cst.FunctionDe
     signature = helper.range_of(function.name)[1], _signature_end(helper, function)
     space = operator_space(site.finding.span.path)
     names = ", ".join(one.partition(":")[0] for one in parameters)
+    typed = f"({', '.join(parameters)}) -> {torch}.Tensor"
     rows = [
         "",
-        "",
-        "",
-        f"@{name}.register_fake",
-        f"def _({names}):",
+        *("", "", f"@{operator}.register_fake", f"def _({names}):"),
         f"{step}return {shaped}.new_empty({shaped}.shape)",
+        *("", "", f"def {name}{typed}:"),
+        f"{step}return {operator}({names}).detach()",  # NumPy records no gradient
     ]
-    if any(isinstance(one, cst.Name) and one.value == "detach" for one in descendants(function.body)):
-        nothing = "None" if len(parameters) == 1 else f"({', '.join(['None'] * len(parameters))})"
-        rows += ["", "", f"{name}.register_autograd(lambda context, gradient: {nothing})"]
     end = _trimmed(helper, start, end)
     text = helper.rewritten(
         (*helper.outer_range(decorator), f'{torch}.library.custom_op("{space}::{name}", mutates_args=())'),
-        (*signature, f"({', '.join(parameters)}) -> {torch}.Tensor"),
+        (*helper.range_of(function.name), operator),
+        (*signature, typed),
         (*helper.outer_range(returned), f"{helper.operand(returned)}.contiguous()"),
         (end, end, newline.join(rows)),
     )
     if text is not None:
-        title = f"Make `{name}` an operator of the graph"
         yield Remedy("custom_op", title, FixClass.EXACT, {site.finding.span.path: text})
+
+
+_WITHOUT_GRADIENT = frozenset(
+    """
+    detach tolist item size shape device dtype ndim dim numel is_cuda argmax argmin bool long int
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Methods and attributes whose result requires no gradient."""
+
+
+def fails_for_gradients(site: Site, function: cst.FunctionDef, tensors: Collection[str]) -> str:
+    """Why a function fails for tensors that require a gradient, which an operator would take; empty if it does not."""
+    for name in sorted(tensors):
+        for use in site.loads(function, name):
+            if isinstance(use, cst.Name) and _meets_numpy(site, use):
+                return f"`{function.name.value}` fails where `{name}` requires a gradient, and an operator would not"
+    return ""
+
+
+def _meets_numpy(  # noqa: PLR0911 - one return a kind of expression
+    site: Site, use: cst.Name
+) -> bool:
+    """Whether a tensor, or what is computed from it, may become an array although it requires a gradient."""
+    inner: cst.CSTNode = use
+    for parent in site.ancestors(use):
+        if isinstance(parent, cst.Attribute):
+            if parent.attr.value in _WITHOUT_GRADIENT:
+                return False
+            if parent.attr.value == "numpy":
+                return True
+        elif isinstance(parent, (cst.Comparison, cst.If, cst.IfExp, cst.Return)):
+            return isinstance(parent, cst.Return)
+        elif isinstance(parent, cst.Call) and inner is not parent.func:
+            root = dotted(parent.func).partition(".")[0]
+            if root in {"len", "isinstance", "range", "int", "float"}:
+                return False
+            if root != site.torch:
+                return True
+        elif isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            return True
+        inner = parent
+    return True
 
 
 def operator_space(path: str) -> str:

@@ -24,9 +24,9 @@ import libcst as cst
 
 from fuselight_server.fixes.output import is_output
 from fuselight_server.fixes.prologue import can_be_called_from_outside, is_compiled, with_prologue
-from fuselight_server.fixes.purity import dotted, is_pure
+from fuselight_server.fixes.purity import is_pure
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.site import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -338,7 +338,7 @@ def _around(
         is_flags = isinstance(value, cst.Call) and dotted(value.func).startswith(f"{site.torch}.backends.")
         if item.asname is not None or not (is_object or is_flags) or _names_read(value) & bound:
             return
-        if isinstance(value, cst.Call) and not all(is_pure(one.value, None) for one in value.args):
+        if isinstance(value, cst.Call) and not all(is_pure(site, one.value) for one in value.args):
             return
     start, end = site.range_of(block)
     items = site.source[start : site.range_of(block.items[-1])[1]]

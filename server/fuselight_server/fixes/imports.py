@@ -20,8 +20,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight.foreign_files import read_regular
 from fuselight_server.files import walk_sources
-from fuselight_server.fixes.purity import dotted
-from fuselight_server.fixes.site import chunks_of_text
+from fuselight_server.fixes.site import chunks_of_text, dotted
 from fuselight_server.static.document import lines_of
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W\d]\w*")
 _HEAD = re.compile(r"(?:from\s+\S+\s+)?import\s+")
 _ATTRIBUTE = re.compile(r"\b(\w+)\.(?=(\w+))")
-_MOST_FILES = 5_000
+MOST_FILES = 5_000
 _MOST_FOLDERS = 2_000
-_LONGEST_FILE = 4_000_000
+LONGEST_FILE = 4_000_000
 """Bytes; a source that somebody wrote is shorter."""
 _NAME = re.compile(r"[/\\]")
 
@@ -71,12 +70,12 @@ def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) ->
     """
     stem = _NAME.split(path)[-1].rpartition(".")[0]
     found: set[str] = set()
-    files = _other_files(path, roots) if names and stem else iter(())
+    files = other_files(path, roots) if names and stem else iter(())
     for count, file in enumerate(files):
-        if count >= _MOST_FILES or file is None:
+        if count >= MOST_FILES or file is None:
             return set(names)
         try:
-            text = read_regular(file, _LONGEST_FILE).decode("utf-8", "replace")
+            text = read_regular(file, LONGEST_FILE).decode("utf-8", "replace")
         except OSError:
             continue
         if stem in text:
@@ -84,7 +83,7 @@ def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) ->
     return found
 
 
-def _other_files(path: str, roots: Sequence[str]) -> Iterator[Path | None]:
+def other_files(path: str, roots: Sequence[str]) -> Iterator[Path | None]:
     """The other sources and notebooks in the folders; None where there are too many folders."""
     folders = 0
     for root in roots:

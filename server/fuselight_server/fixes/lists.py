@@ -11,8 +11,8 @@ import libcst as cst
 
 from fuselight.report import GuardCause
 from fuselight_server.fixes.prologue import marks, with_prologue
-from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fuselight.report import GuardFailure
     from fuselight_server.fixes.site import Replacement, Site
 
-_CHANGES = "raises an exception for an empty list, and for tensors of different shapes"
+_CHANGES = "raises an exception for an empty list, and for tensors of different shapes, dtypes or devices"
 
 
 def stack_remedies(
@@ -73,13 +73,17 @@ def _rewritten_uses(site: Site, function: cst.FunctionDef, name: str) -> list[Re
     return found
 
 
-def _use(site: Site, call: cst.Call, name: str) -> str | None:
+def _use(  # noqa: PLR0911 - one return a kind of expression
+    site: Site, call: cst.Call, name: str
+) -> str | None:
     """A call on the list, as one on the tensor of its items."""
     function, further = dotted(call.func), call.args[1:]
     if any(one.star for one in call.args) or site.comments(*site.range_of(call)) != []:
         return None
+    if function in {"sum", "len"} and site.is_bound(function):
+        return None
     if function == "sum" and not further:
-        return f"{name}.sum(0)"
+        return f"{name}.sum(0, dtype={name}.dtype)"  # integers keep their dtype
     if function == "len" and not further:
         return f"{name}.size(0)"
     is_plain = not further or (

@@ -1,7 +1,7 @@
 """Selections whose size depends on data: masked assignments, reductions of a mask, repeat_interleave.
 
-Invariant: an assignment into a tensor stays one: its other names see the change. A mask has the rank of the tensor as
-far as Dynamo saw both.
+Invariant: an assignment into a tensor stays one: its other names see the change. A mask has the shape of the tensor
+because both are computed from the same tensors: one of fewer dimensions would select rows.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.purity import dotted, is_elementwise, is_pure
+from fuselight_server.fixes.purity import is_elementwise, is_pure
+from fuselight_server.fixes.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.row_modules import is_row_wise
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.row_modules import is_row_wise, is_row_wise_module
+from fuselight_server.fixes.selections import changes_in_place
+from fuselight_server.fixes.site import descendants, dotted
+from fuselight_server.fixes.tensor_values import short_code, value_of
+from fuselight_server.fixes.traced_names import is_float, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +29,14 @@ _NEUTRAL = {"sum": "0", "prod": "1"}
 """Reductions without a dimension, and the value that leaves them as they are."""
 
 
-def mask_remedies(site: Site) -> Iterator[Remedy]:
+def mask_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """Remedies for `y[mask] = c`, `y[mask] = f(x[mask])`, `x[mask].sum()` and repeat_interleave."""
     for call in site.nodes(cst.Call)[:3]:
-        yield from _reductions(site, call)
+        yield from _refusable("where", _reductions(site, call))
         yield from _repeat_interleave(site, call)
     statement = next(iter(site.nodes(cst.Assign)), None) or _assignment_at(site)
     if statement is not None:
-        yield from _assignment(site, statement)
+        yield from _refusable("where", _assignment(site, statement))
 
 
 def _assignment_at(site: Site) -> cst.Assign | None:
@@ -43,8 +47,23 @@ def _assignment_at(site: Site) -> cst.Assign | None:
     return next((one for one in site.ancestors(node) if isinstance(one, cst.Assign)), None)
 
 
+def _refusable(kind: str, remedies: Iterator[Remedy]) -> Iterator[Remedy | RefusedRewrite]:
+    """The remedies, and the reason why there are no more."""
+    try:
+        yield from remedies
+    except RewriteRefusedError as error:
+        yield RefusedRewrite(kind, _WHERE, str(error))
+
+
+_WHERE = "Use torch.where"
+
+
 def _remedy(
-    site: Site, kind: str, title: str, fix_class: FixClass, *replacements: tuple[int, int, str]
+    site: Site,
+    kind: str,
+    title: str,
+    fix_class: FixClass,
+    *replacements: tuple[int, int, str],
 ) -> Iterator[Remedy]:
     text = site.rewritten(*replacements)
     if text is not None:
@@ -62,13 +81,19 @@ def _mask(node: cst.CSTNode) -> cst.BaseExpression | None:
     return None if isinstance(value, (cst.Integer, cst.SimpleString, cst.List, cst.Ellipsis)) else value
 
 
-def _may_be_mask(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
-    """Whether nothing that Dynamo saw contradicts a mask of bools that has the tensor's rank."""
-    masks, tensors = site.values(mask), site.values(tensor)
-    if any(not value.text.startswith(("b8[", "bool[")) for value in masks):
-        return False
-    ranks = {_rank(value.text) for value in (*masks, *tensors)}
-    return len(ranks) <= 1
+def _check_mask(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> None:
+    """Raise RewriteRefusedError unless an index is a mask of bools that has the shape of the tensor."""
+    selecting, selected = value_of(site, mask), value_of(site, tensor)
+    if selecting.dtype != "bool":
+        raise RewriteRefusedError(
+            f"nothing in the run shows that `{short_code(site, mask)}` is a mask of bools"
+        )
+    if selecting.shape != selected.shape:
+        names = f"`{short_code(site, mask)}` and `{short_code(site, tensor)}`"
+        raise RewriteRefusedError(f"{names} may have different shapes for other inputs")
+
+
+_OVER_ROWS = frozenset({"sum", "mean", "amax", "amin", "any", "all", "prod", "norm"})
 
 
 def _selects_rows(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
@@ -79,9 +104,30 @@ def _selects_rows(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpressi
     return {_rank(value.text) + 1 for value in masks} == {_rank(value.text) for value in tensors}
 
 
-def _is_mask(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an index is a mask of bools for certain: a comparison, or Dynamo saw one."""
-    return isinstance(node, cst.Comparison) or (bool(site.values(node)) and _may_be_mask(site, node, node))
+def _check_rows(
+    site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression, value: cst.BaseExpression
+) -> None:
+    """Raise RewriteRefusedError unless a mask has all dimensions of the tensor but the last for every call."""
+    if any(isinstance(one, cst.Call) and is_row_wise_module(site, one) for one in descendants(value)):
+        return  # a layer takes rows only
+    function = site.function(mask)
+    found: list[cst.BaseExpression | None] = [mask]
+    if isinstance(mask, cst.Name) and function is not None:
+        found = site.assigned(function, mask.value)
+    only = found[0] if len(found) == 1 else None
+    reduced = only.left if isinstance(only, cst.Comparison) else only
+    arguments = [site.code(one) for one in reduced.args] if isinstance(reduced, cst.Call) else []
+    if (
+        isinstance(reduced, cst.Call)
+        and isinstance(reduced.func, cst.Attribute)
+        and reduced.func.attr.value in _OVER_ROWS
+        and arguments in (["-1"], ["dim=-1"])
+        and value_of(site, reduced.func.value).shape == value_of(site, tensor).shape
+    ):
+        return
+    raise RewriteRefusedError(
+        f"`{short_code(site, mask)}` may have other dimensions than `{short_code(site, tensor)}`"
+    )
 
 
 def _rank(text: str) -> int:
@@ -90,27 +136,83 @@ def _rank(text: str) -> int:
 
 
 def _assignment(site: Site, statement: cst.Assign) -> Iterator[Remedy]:
+    """An assignment to what a mask selects. Raises RewriteRefusedError."""
     target = statement.targets[0].target if len(statement.targets) == 1 else None
     mask = _mask(target) if target is not None else None
     if not isinstance(target, cst.Subscript) or mask is None or site.line_of(statement) is None:
         return
     start, end = site.range_of(statement)
     value = statement.value
-    if site.comments(start, end) != [] or not is_pure(mask, None) or not is_pure(target.value, None):
+    if site.comments(start, end) != [] or not is_pure(site, mask) or not is_pure(site, target.value):
         return
-    rows = _selects_rows(site, target.value, mask)
-    if not (rows or _may_be_mask(site, target.value, mask)) or isinstance(mask, cst.Tuple):
+    if isinstance(mask, cst.Tuple):
         return
     name = site.operand(target.value)
-    condition = f"{site.operand(mask)}.unsqueeze(-1)" if rows else site.code(mask)
+    rows = _selects_rows(site, target.value, mask)
     if _is_scalar(value):
+        if rows:
+            _check_rows(site, target.value, mask, value)
+        else:
+            _check_mask(site, target.value, mask)
+        if not isinstance(value, cst.Integer) and not is_float(site, target.value):
+            raise RewriteRefusedError(
+                f"masked_fill_ fails for `{short_code(site, value)}` where `{name}` holds integers"
+            )
+        condition = f"{site.operand(mask)}.unsqueeze(-1)" if rows else site.code(mask)
         text = f"{name}.masked_fill_({condition}, {site.code(value)})"
         yield from _remedy(site, "masked_fill", "Use masked_fill_", FixClass.EXACT, (start, end, text))
         return
     new = _without_mask(site, value, mask, rows=rows)
-    if new is not None:
-        text = f"{name}.copy_({site.torch}.where({condition}, {new}, {site.code(target.value)}))"
-        yield from _remedy(site, "where", "Use torch.where", FixClass.EQUAL, (start, end, text))
+    if new is None:
+        return
+    _check_values(site, target, mask, value, rows=rows)
+    condition = f"{site.operand(mask)}.unsqueeze(-1)" if rows else site.code(mask)
+    text = f"{name}.copy_({site.torch}.where({condition}, {new}, {site.code(target.value)}))"
+    yield from _remedy(site, "where", _WHERE, FixClass.EQUAL, (start, end, text))
+
+
+def _check_values(
+    site: Site, target: cst.Subscript, mask: cst.BaseExpression, value: cst.BaseExpression, *, rows: bool
+) -> None:
+    """Raise RewriteRefusedError unless torch.where assigns the same for every call."""
+    name, function = dotted(target.value), site.function(target)
+    if function is None or not is_new_tensor(site, function, name):
+        raise RewriteRefusedError(
+            f"`{name or short_code(site, target.value)}` may share its memory with another tensor"
+        )
+    read = site.names_read(value)
+    if name in read:
+        raise RewriteRefusedError(
+            f"the value reads `{name}`, which the assignment changes: backward would fail"
+        )
+    changed = next((one for one in sorted(read) if changes_in_place(function, one)), "")
+    if changed:
+        raise RewriteRefusedError(f"`{changed}` is changed in place, so that backward could fail")
+    if rows:
+        _check_rows(site, target.value, mask, value)
+        return
+    _check_mask(site, target.value, mask)
+    known = value_of(site, value, mask=site.code(mask))
+    if known.shape != value_of(site, target.value).shape:
+        raise RewriteRefusedError(
+            f"`{short_code(site, value)}` and `{name}` may have different shapes for other inputs"
+        )
+    if not known.is_smooth:
+        raise RewriteRefusedError(
+            f"`{short_code(site, value)}` may turn gradients into NaN where the mask is False"
+        )
+
+
+_NEW = frozenset({"clone", "zeros_like", "ones_like", "empty_like", "full_like"})
+
+
+def is_new_tensor(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether the function itself makes the tensor of a name, which shares its memory with nothing."""
+    values = site.assigned(function, name) if name.isidentifier() else []
+    value = values[0] if len(values) == 1 else None
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        return value.func.attr.value in _NEW
+    return isinstance(value, cst.BinaryOperation) and is_tensor(site, value)
 
 
 def _is_scalar(node: cst.BaseExpression) -> bool:
@@ -132,9 +234,8 @@ def _without_mask(
     site: Site, value: cst.BaseExpression, selecting: cst.BaseExpression, *, rows: bool
 ) -> str | None:
     """The text of `f(x[mask])` as `f(x)`; None where f is not known to go element by element, or row by row."""
-    if not (is_elementwise(value) or (rows and is_row_wise(site, value))):
+    if not (is_elementwise(site, value) or (rows and is_row_wise(site, value))):
         return None
-    is_known = _selects_rows if rows else _may_be_mask
     start = site.range_of(value)[0]
     text = site.code(value)
     found: list[cst.Subscript] = []
@@ -145,7 +246,7 @@ def _without_mask(
             mask = _mask(node)
             if mask is None or site.code(mask) != site.code(selecting):
                 return None
-            if not is_known(site, node.value, mask):
+            if rows and not _selects_rows(site, node.value, mask):
                 return None
             found.append(node)
         elif isinstance(node, (cst.Tuple, cst.List)):
@@ -164,7 +265,6 @@ class MaskedReduction:
 
     name: str
     replacement: Replacement
-    mask: cst.BaseExpression
 
 
 def _reductions(site: Site, call: cst.Call) -> Iterator[Remedy]:
@@ -176,10 +276,11 @@ def _reductions(site: Site, call: cst.Call) -> Iterator[Remedy]:
     there = descendants(statement) if statement is not None else ()
     replaced = [first.replacement]
     for one in there:
-        found = _reduction(site, one) if isinstance(one, cst.Call) and site.is_plain(one) else None
-        if found is None or not (
-            site.code(found.mask) == site.code(first.mask) or _is_mask(site, found.mask)
-        ):
+        try:
+            found = _reduction(site, one) if isinstance(one, cst.Call) and site.is_plain(one) else None
+        except RewriteRefusedError:
+            continue
+        if found is None:
             continue
         start, end, _ = found.replacement
         if all(end <= other[0] or other[1] <= start for other in replaced):  # none is part of another
@@ -189,7 +290,10 @@ def _reductions(site: Site, call: cst.Call) -> Iterator[Remedy]:
 
 
 def _reduction(site: Site, call: cst.Call) -> MaskedReduction | None:
-    """`x[mask].sum()`, `torch.sum(x[mask])` and the same with prod and mean, over all elements."""
+    """`x[mask].sum()`, `torch.sum(x[mask])` and the same with prod and mean, over all elements.
+
+    Raises RewriteRefusedError where the mask may be no mask of all elements.
+    """
     function = call.func
     if not isinstance(function, cst.Attribute):
         return None
@@ -202,14 +306,25 @@ def _reduction(site: Site, call: cst.Call) -> MaskedReduction | None:
     if not isinstance(selected, cst.Subscript) or mask is None or name not in {*_NEUTRAL, "mean"}:
         return None
     tensor = selected.value
-    pure = is_pure(mask, None) and is_pure(tensor, None) and not isinstance(mask, cst.Tuple)
-    if not pure or not _may_be_mask(site, tensor, mask) or site.comments(*site.range_of(call)) != []:
+    pure = is_pure(site, mask) and is_pure(site, tensor) and not isinstance(mask, cst.Tuple)
+    if not pure or site.comments(*site.range_of(call)) != []:
         return None
+    _check_mask(site, tensor, mask)
     condition, neutral = site.code(mask), _NEUTRAL.get(name, "0")
     text = f"{site.torch}.where({condition}, {site.code(tensor)}, {neutral})"
-    reduced = f"({text}.sum() / {site.operand(mask)}.sum())"
-    text = reduced if name == "mean" else f"{text}.{name}()"
-    return MaskedReduction(name, (*site.range_of(call), text), mask)
+    text = _mean(site, tensor, mask, text) if name == "mean" else f"{text}.{name}()"
+    return MaskedReduction(name, (*site.range_of(call), text))
+
+
+def _mean(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression, selected: str) -> str:
+    """The mean of what a mask selects. Raises RewriteRefusedError where a sum could overflow that a mean does not."""
+    names = [one for one in descendants(tensor) if isinstance(one, cst.Name) and is_tensor(site, one)]
+    if not names or not all(is_float(site, one) for one in names):
+        raise RewriteRefusedError(
+            f"the sum of `{short_code(site, tensor)}` may overflow where its mean does not"
+        )
+    dtype = f"{site.torch}.promote_types({site.operand(tensor)}.dtype, {site.torch}.float32)"
+    return f"({selected}.sum(dtype={dtype}) / {site.operand(mask)}.sum()).to({site.operand(tensor)}.dtype)"
 
 
 def _repeat_interleave(site: Site, call: cst.Call) -> Iterator[Remedy]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.purity import dotted
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.site import descendants, dotted
 
 if TYPE_CHECKING:
     from fuselight_server.fixes.site import Site

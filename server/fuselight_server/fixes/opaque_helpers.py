@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from fuselight.report import FactKind
-from fuselight_server.fixes.helpers import operator_space
+from fuselight_server.fixes.helpers import fails_for_gradients, operator_space
 from fuselight_server.fixes.new_arrays import (
     NUMPY,
     NewArray,
@@ -22,9 +22,9 @@ from fuselight_server.fixes.new_arrays import (
     new_array,
     size_statements,
 )
-from fuselight_server.fixes.purity import dotted
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.site import descendants, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ _READS = frozenset(
 """Functions by the last part of their name that write into no argument."""
 
 
-def opaque_helper_remedies(site: Site) -> Iterator[Remedy]:
+def opaque_helper_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """The function at top level around a break, as a custom operator."""
     function = _function(site)
     if function is None:
@@ -77,6 +77,12 @@ def opaque_helper_remedies(site: Site) -> Iterator[Remedy]:
     types = _parameter_types(site, function)
     statements = size_statements(site, function, first.shape)
     if types is None or statements is None or _writes_arguments(site, function, types):
+        return
+    failing = fails_for_gradients(
+        site, function, {name for name, kind in types.items() if kind == "torch.Tensor"}
+    )
+    if failing:
+        yield RefusedRewrite("custom_op", f"Make `{function.name.value}` an operator of the graph", failing)
         return
     yield from _operator(site, function, first, types, statements)
 

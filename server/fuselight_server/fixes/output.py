@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.purity import dotted
+from fuselight_server.fixes.purity import is_pure_call
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.site import descendants, dotted
+from fuselight_server.fixes.tensor_values import short_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,9 @@ _LOGGERS = ("log", "logger", "logging", "_logger", "_log", "LOG", "LOGGER", "_LO
 
 def output_call(site: Site) -> cst.Call | None:
     """The call of print, a logger or warnings.warn in the place of the finding."""
-    return next((call for call in site.nodes(cst.Call) if is_output(call)), None)
+    found = next((call for call in site.nodes(cst.Call) if is_output(call)), None)
+    is_other = found is not None and isinstance(found.func, cst.Name) and site.is_bound(found.func.value)
+    return None if is_other else found
 
 
 def is_output(call: cst.Call) -> bool:
@@ -123,7 +127,29 @@ def _line(site: Site, call: cst.Call) -> cst.SimpleStatementLine | None:
     return line if isinstance(only, cst.Expr) and only.value is call else None
 
 
-def output_remedies(site: Site) -> Iterator[Remedy]:
+_SHOWING = frozenset(
+    {"len", "float", "int", "str", "round", "repr", "type", "list", "tuple", "format", "min", "max"}
+)
+"""Functions of Python that show a value."""
+_CLOCKS = frozenset(
+    {"time", "perf_counter", "monotonic", "now", "strftime", "format", "join", "item", "tolist"}
+)
+"""Methods that only read."""
+
+
+def _effect(site: Site, output: cst.Call) -> cst.Call | None:
+    """The first call among the arguments that may do more than give a value."""
+    for call in (
+        one for argument in output.args for one in descendants(argument.value) if isinstance(one, cst.Call)
+    ):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        shows = dotted(call.func) in _SHOWING and not site.is_bound(dotted(call.func))
+        if not shows and name not in _CLOCKS and not is_pure_call(site, call):
+            return call
+    return None
+
+
+def output_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """The call under `if not torch.compiler.is_compiling()`."""
     call = output_call(site)
     line = _line(site, call) if call is not None else None
@@ -131,6 +157,11 @@ def output_remedies(site: Site) -> Iterator[Remedy]:
         return
     indent = site.indentation(line)
     if indent is None:
+        return
+    effect = _effect(site, call)
+    if effect is not None:
+        reason = f"`{short_code(site, effect)}` may have an effect, which compiled calls would lose"
+        yield RefusedRewrite("is_compiling", f"Skip `{dotted(call.func)}` in compiled code", reason)
         return
     start, end = site.range_of(line)
     step = site.step(line)

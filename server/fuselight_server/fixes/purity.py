@@ -1,7 +1,8 @@
 """Which expressions may be computed although their branch is not taken: those without a side effect.
 
-Invariant: what is not known to be pure is not pure. A function is known by its name under torch, torch.nn.functional
-or as a method; a module by the class of torch.nn that its own `__init__` assigns.
+Invariant: what is not known to be pure is not pure. A function is known by its name under torch or
+torch.nn.functional, as the file imports them, or as a method of what is a tensor for certain; a module by the class of
+torch.nn that its own `__init__` assigns.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.site import descendants, dotted
+from fuselight_server.fixes.traced_names import is_tensor, module_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fuselight_server.fixes.site import Site
 
 ELEMENTWISE = frozenset(
     """
@@ -51,15 +55,7 @@ _MODULES = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Modules of torch.nn whose call changes neither buffers nor the random state."""
-_FUNCTIONAL = {
-    "torch",
-    "F",
-    "torch.nn.functional",
-    "nn.functional",
-    "functional",
-    "torch.special",
-    "torch.linalg",
-}
+_FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special", "torch.linalg"})
 _PLAIN = (
     *(cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Attribute, cst.BinaryOperation),
     *(cst.UnaryOperation, cst.Comparison, cst.Subscript, cst.Tuple, cst.List, cst.Call),
@@ -67,19 +63,19 @@ _PLAIN = (
 """Expressions whose evaluation has no side effect if that of their parts has none; calls are looked at one by one."""
 
 
-def is_pure(node: cst.BaseExpression, owner: cst.ClassDef | None) -> bool:
-    """Whether an expression can be computed without a trace. `owner` is the class of the method that contains it."""
-    return is_made_of(node, lambda call: _is_pure_call(call, owner))
+def is_pure(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression can be computed without a trace."""
+    return is_made_of(node, lambda call: is_pure_call(site, call))
 
 
-def is_elementwise(node: cst.BaseExpression) -> bool:
+def is_elementwise(site: Site, node: cst.BaseExpression) -> bool:
     """Whether each element of the result depends on the elements at its index only, subscripts excluded."""
-    return is_made_of(node, is_elementwise_call)
+    return is_made_of(node, lambda call: is_elementwise_call(site, call))
 
 
-def is_elementwise_call(call: cst.Call) -> bool:
+def is_elementwise_call(site: Site, call: cst.Call) -> bool:
     """Whether a call computes each element of its result from the elements at its index."""
-    return _last_name(call.func) in ELEMENTWISE and _is_pure_call(call, None)
+    return _last_name(call.func) in ELEMENTWISE and is_pure_call(site, call)
 
 
 def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
@@ -94,34 +90,34 @@ def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) ->
     return True
 
 
-def _is_pure_call(call: cst.Call, owner: cst.ClassDef | None) -> bool:
+def is_pure_call(site: Site, call: cst.Call) -> bool:
+    """Whether a call is that of a function without a trace; its arguments are looked at one by one."""
     if any(argument.star or _keyword(argument) in {"out", "inplace"} for argument in call.args):
         return False
     function = call.func
     if not isinstance(function, cst.Attribute):
-        return isinstance(function, cst.Name) and function.value == "len"
+        return isinstance(function, cst.Name) and function.value == "len" and not site.is_bound("len")
     path = dotted(function)
-    if path.startswith("self."):
-        attribute = path.removeprefix("self.")
-        if owner is not None and "." not in attribute:
-            assigned = _assigned_class(owner, attribute)
-            return assigned is not None and assigned in _MODULES
-    module = dotted(function.value)
-    if (
-        module
-        and module[:1].islower()
-        and module.partition(".")[0] in {"torch", "nn"}
-        and module not in _FUNCTIONAL
-    ):
-        return False
-    return function.attr.value in _PURE
+    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    if owner is not None and path.startswith("self.") and path.count(".") == 1:
+        assigned = assigned_class(owner, function.attr.value)
+        return assigned is not None and assigned in _MODULES
+    module = module_path(site, function.value)
+    if module:
+        return module in _FUNCTIONAL and function.attr.value in _PURE
+    return function.attr.value in _PURE and is_tensor(site, function.value)
+
+
+def is_stateless_module(name: str) -> bool:
+    """Whether the call of a module of torch.nn changes neither buffers nor the random state."""
+    return name in _MODULES
 
 
 def _keyword(argument: cst.Arg) -> str:
     return argument.keyword.value if argument.keyword is not None else ""
 
 
-def _assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
+def assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
     """The class of torch.nn whose call the class assigns to `self.<attribute>`; None unless it is exactly one."""
     found: list[str | None] = []
     for node in descendants(owner.body):
@@ -132,15 +128,6 @@ def _assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
             named = dotted(value.func) if isinstance(value, cst.Call) else ""
             found.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
     return found[0] if len(found) == 1 else None
-
-
-def dotted(node: cst.BaseExpression) -> str:
-    """`torch.nn.Linear` for such an expression, empty for any other."""
-    parts: list[str] = []
-    while isinstance(node, cst.Attribute):
-        parts.append(node.attr.value)
-        node = node.value
-    return ".".join((node.value, *reversed(parts))) if isinstance(node, cst.Name) else ""
 
 
 def _last_name(function: cst.BaseExpression) -> str:

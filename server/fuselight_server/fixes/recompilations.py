@@ -23,7 +23,15 @@ from fuselight_server.fixes.call_sites import call_argument
 from fuselight_server.fixes.compile_calls import CompiledFunction, with_argument
 from fuselight_server.fixes.configuration import switch
 from fuselight_server.fixes.lists import stack_remedies
+from fuselight_server.fixes.parameter_uses import (
+    check_arithmetic,
+    check_list_is_read,
+    check_order_is_free,
+    check_unwritten,
+    definitions,
+)
 from fuselight_server.fixes.prologue import compiled_definition, marks, parameter_names, with_prologue
+from fuselight_server.fixes.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site, insert_statements
 
@@ -53,12 +61,19 @@ class Conversion:
     fix_class: FixClass
     argument: str
     """The new argument, with the parameter's name."""
+    check: Callable[[GuardFailure, Site, cst.FunctionDef, str], None]
+    """Raises RewriteRefusedError where the function does more with the argument than read it."""
     result: str = "{}"
+    changes: str = ""
+
+    def remedy(self, kind: str, title: str, texts: dict[str, str]) -> Remedy:
+        """The remedy that makes it."""
+        return Remedy(kind, title, self.fix_class, texts, self.changes)
 
 
 def recompilation_remedies(
     finding: Finding, report: Report, read: Callable[[str], str | None]
-) -> Iterator[Remedy]:
+) -> Iterator[Remedy | RefusedRewrite]:
     """Candidates for a recompilation, and for a function that reached the recompile limit."""
     context = Context.of(report)
     one = _recompile(finding, context)
@@ -219,7 +234,7 @@ def _for_arguments(
     site: Site,
     report: Report,
     read: Callable[[str], str | None],
-) -> Iterator[Remedy]:
+) -> Iterator[Remedy | RefusedRewrite]:
     function = compiled_definition(site, one.function, one.location.line)
     if function is None:
         return
@@ -232,22 +247,67 @@ def _for_arguments(
     root = order[1] if order is not None else failure.source
     if root in parameter_names(function):
         for conversion in _conversions(failure, root, site.torch):
+            try:
+                conversion.check(failure, site, function, root)
+            except RewriteRefusedError as error:
+                yield RefusedRewrite(conversion.kind, conversion.title, str(error))
+                continue
             text = with_prologue(
                 *(site, function, {root: conversion.argument}), result=conversion.result, taken=taken
             )
             if text is not None:
-                yield Remedy(conversion.kind, conversion.title, conversion.fix_class, {path: text})
+                yield conversion.remedy(conversion.kind, conversion.title, {path: text})
         yield from _marked(failure, site, function, taken)
         yield from stack_remedies(failure, site, function, taken)
     number = _GLOBAL.match(failure.code)
     if number is not None and number[1] == root:
-        argument = _as_tensor(failure, root, site.torch)
-        text = (
-            with_prologue(site, function, {}, further=((root, argument),), taken=taken) if argument else None
+        yield from _for_global(failure, site, function, root, taken)
+
+
+def _for_global(
+    failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str, taken: Callable[[str], bool]
+) -> Iterator[Remedy | RefusedRewrite]:
+    """A global number as a further argument."""
+    argument, title = _as_tensor(failure, name, site.torch), f"Pass `{name}` to the compiled code as a tensor"
+    if not argument:
+        return
+    try:
+        check_number(failure, site, function, name)
+    except RewriteRefusedError as error:
+        yield RefusedRewrite("tensor_argument", title, str(error))
+        return
+    text = with_prologue(site, function, {}, further=((name, argument),), taken=taken)
+    if text is not None:
+        yield Remedy("tensor_argument", title, FixClass.EQUAL, {site.finding.span.path: text})
+
+
+def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a number may be a tensor, whatever number it is."""
+    params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+    annotations = [
+        site.code(one.annotation.annotation) for one in params if one.name.value == name and one.annotation
+    ]
+    is_integer = _is_integer_change(failure)
+    if is_integer and annotations != ["int"]:
+        raise RewriteRefusedError(
+            f"`{name}` may also be a float, whose digits a tensor of it loses: annotate it as int"
         )
-        if text is not None:
-            title = f"Pass `{root}` to the compiled code as a tensor"
-            yield Remedy("tensor_argument", title, FixClass.EQUAL, {path: text})
+    check_arithmetic(site, function, name, is_integer=is_integer)
+
+
+def check_copy(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a copy of a tensor is as good as the tensor."""
+    check_unwritten(site, function, name)
+
+
+def check_list(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a copy of a list is as good as the list."""
+    check_list_is_read(site, function, name)
+
+
+def check_dict(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a sorted copy of a dict is as good as the dict."""
+    check_order_is_free(site, function, name)
 
 
 def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conversion]:
@@ -255,30 +315,34 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
     cause, was, now = failure.cause, failure.was, failure.now
     argument = _as_tensor(failure, name, torch)
     if argument:
-        yield Conversion("tensor_argument", f"Pass `{name}` as a tensor", FixClass.EQUAL, argument)
+        title = f"Pass `{name}` as a tensor"
+        yield Conversion("tensor_argument", title, FixClass.EQUAL, argument, check_number)
     if cause is GuardCause.STRIDE:
         yield Conversion(
-            *("contiguous", f"Make `{name}` contiguous before the compiled code", FixClass.EXACT),
-            f"{name}.contiguous()",
+            *("contiguous", f"Make `{name}` contiguous before the compiled code", FixClass.CHANGES),
+            *(f"{name}.contiguous()", check_copy),
+            changes="the strides of results",
         )
     if cause is GuardCause.DTYPE and was in _FLOATS and now in _FLOATS:
         wider = max("float32", was, now, key=_FLOATS.index)
         yield Conversion(
-            *("cast", f"Compute in {wider} for each dtype of `{name}`", FixClass.EQUAL),
-            *(f"{name}.to({torch}.{wider})", f"{{}}.to({name}.dtype)"),
+            *("cast", f"Compute in {wider} for each dtype of `{name}`", FixClass.CHANGES),
+            *(f"{name}.to({torch}.{wider})", check_copy, f"{{}}.to({name}.dtype)"),
+            changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`",
         )
     if cause is GuardCause.DISPATCH:
-        yield Conversion(
-            "resolve_conj", f"Resolve lazy conjugation of `{name}`", FixClass.EXACT, f"{name}.resolve_conj()"
-        )
+        title = f"Resolve lazy conjugation of `{name}`"
+        yield Conversion("resolve_conj", title, FixClass.EXACT, f"{name}.resolve_conj()", check_copy)
     if cause is GuardCause.TYPE and {was, now} <= {"list", "tuple"}:
-        yield Conversion(f"{was}_argument", f"Pass `{name}` as a {was}", FixClass.EXACT, f"{was}({name})")
+        title = f"Pass `{name}` as a {was}"
+        yield Conversion(f"{was}_argument", title, FixClass.EXACT, f"{was}({name})", check_list)
     if cause is GuardCause.KEYS:
         yield Conversion(
             "sorted_keys",
             f"Sort the keys of `{name}` before the compiled code",
             FixClass.EQUAL,
-            f"dict(sorted({name}.items()))",
+            f"dict(sorted({name}.items(), key=lambda item: str(item[0])))",
+            check_dict,
         )
 
 
@@ -318,25 +382,49 @@ def _marked(
 # The call that brought the new value
 
 
+def _found(compiled: tuple[Site, cst.FunctionDef] | None, one: Recompile) -> tuple[Site, cst.FunctionDef]:
+    """The function that was compiled again. Raises RewriteRefusedError where it is not in the workspace."""
+    if compiled is None:
+        raise RewriteRefusedError(f"`{one.function}` is not in a file of the workspace")
+    return compiled
+
+
+def _compiled(
+    finding: Finding, one: Recompile, report: Report, read: Callable[[str], str | None]
+) -> tuple[Site, cst.FunctionDef] | None:
+    """The function that was compiled again, in its file."""
+    text = read(one.location.path)
+    there = dataclasses.replace(finding, span=Span(one.location.path, one.location.line))
+    site = Site.of(there, report, text) if text is not None else None
+    found = next(definitions(site, one.function, one.location.line), None) if site is not None else None
+    return (site, found) if site is not None and found is not None else None
+
+
 def _at_the_call(
     failure: GuardFailure,
     finding: Finding,
     one: Recompile,
     report: Report,
     read: Callable[[str], str | None],
-) -> Iterator[Remedy]:
+) -> Iterator[Remedy | RefusedRewrite]:
     order = _ORDER.match(failure.difference)
     name = failure.sizes[0].name if failure.sizes else order[1] if order is not None else failure.source
     place = call_argument(finding, report, one, name, read)
     if place is None:
         return
     path = place.site.finding.span.path
+    compiled = _compiled(finding, one, report, read)
     for conversion in _conversions(failure, place.text, place.site.torch):
+        title = f"{conversion.title} in the call on line {one.caller[-1].line}"
+        title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
+        try:
+            conversion.check(failure, *_found(compiled, one), name)
+        except RewriteRefusedError as error:
+            yield RefusedRewrite(kind, title, str(error))
+            continue
         text = place.converted(conversion.argument, conversion.result)
         if text is not None:
-            title = f"{conversion.title} in the call on line {one.caller[-1].line}"
-            title = title.replace(" before the compiled code", "")
-            yield Remedy(f"{conversion.kind}_at_call", title, conversion.fix_class, {path: text})
+            yield conversion.remedy(kind, title, {path: text})
     if any(size.name != name for size in failure.sizes):
         return
     is_fixed = fixed_by_torch(failure)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.report import FactKind
 from fuselight_server.finding import Span
-from fuselight_server.fixes.purity import dotted, is_elementwise_call, is_made_of
-from fuselight_server.fixes.site import Site, descendants
+from fuselight_server.fixes.purity import is_elementwise_call, is_made_of
+from fuselight_server.fixes.site import Site, descendants, dotted
+from fuselight_server.fixes.traced_names import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,18 @@ _DEEPEST = 4
 def is_row_wise(site: Site, node: cst.BaseExpression) -> bool:
     """Whether each row of the result depends on the rows at its index only, subscripts excluded."""
     owner = next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
-    return is_made_of(node, lambda call: is_elementwise_call(call) or _is_row_wise_call(site, owner, call, 0))
+    return is_made_of(
+        node, lambda call: is_elementwise_call(site, call) or _is_row_wise_call(site, owner, call, 0)
+    )
+
+
+def is_row_wise_module(site: Site, call: cst.Call) -> bool:
+    """Whether it calls a module of the class that computes each row by itself, and keeps no state."""
+    seen = values_of(site, call.func)
+    if seen and all(one.kind is FactKind.MODULE and one.text in _ROW_WISE for one in seen):
+        return True
+    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    return _is_row_wise_call(site, owner, call, 0)
 
 
 def _is_row_wise_call(site: Site, owner: cst.ClassDef | None, call: cst.Call, depth: int) -> bool:
@@ -106,7 +119,7 @@ def _keeps_rows(
     site: Site, owner: cst.ClassDef, statements: Sequence[cst.BaseSmallStatement], depth: int
 ) -> bool:
     def accepts(call: cst.Call) -> bool:
-        return is_elementwise_call(call) or _is_row_wise_call(site, owner, call, depth)
+        return is_elementwise_call(site, call) or _is_row_wise_call(site, owner, call, depth)
 
     for one in statements:
         if isinstance(one, cst.Expr) and isinstance(one.value, cst.SimpleString):

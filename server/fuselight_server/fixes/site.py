@@ -67,6 +67,8 @@ class Site:
     module: cst.Module
     ranges: Mapping[cst.CSTNode, CodeRange]
     parents: Mapping[cst.CSTNode, cst.CSTNode]
+    origin: Site | None = None
+    """The finding in the text that ran, where this is a text in between: positions of facts hold there only."""
 
     @classmethod
     def of(cls, finding: Finding, report: Report, text: str) -> Site | None:
@@ -99,7 +101,8 @@ class Site:
             end_line=there.count("\n") + 1,
             end_column=len(there[there.rfind("\n") + 1 :].encode()),
         )
-        return cls.of(replace(site.finding, span=span), replace(site.report, facts=TracedFacts()), text)
+        moved = cls.of(replace(site.finding, span=span), replace(site.report, facts=TracedFacts()), text)
+        return replace(moved, origin=site.origin or site) if moved is not None else None
 
     # Places.
 
@@ -251,6 +254,29 @@ class Site:
         """The names that statements bind, nested functions included."""
         found = (one for node in nodes for one in descendants(node))
         return {one.value for one in found if isinstance(one, cst.Name) and self._is_bound_at(one)}
+
+    def names_read(self, node: cst.CSTNode) -> set[str]:
+        """The names that an expression reads, without those of attributes and of keyword arguments."""
+        return {
+            one.value
+            for one in descendants(node)
+            if isinstance(one, cst.Name)
+            and not (isinstance(parent := self.parents.get(one), cst.Attribute) and parent.attr is one)
+            and not (isinstance(parent, cst.Arg) and parent.keyword is one)
+        }
+
+    def is_declared(self, function: cst.FunctionDef, name: str) -> bool:
+        """Whether a function says that a name is of the module or of a function around it."""
+        declared = (one for one in descendants(function.body) if isinstance(one, (cst.Global, cst.Nonlocal)))
+        return any(item.name.value == name for one in declared for item in one.names)
+
+    def is_bound(self, name: str) -> bool:
+        """Whether a definition or an assignment at top level of the file binds a name."""
+        return any(
+            one.name == name and one.scope == () for chunk in self.chunks for one in chunk.facts.definitions
+        ) or any(
+            one.target == name and one.scope == () for chunk in self.chunks for one in chunk.facts.bindings
+        )
 
     def contains(self, node: cst.CSTNode, offset: int) -> bool:
         """Whether an offset is in a node."""
@@ -454,6 +480,15 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         one = waiting.pop()
         yield one
         waiting += one.children
+
+
+def dotted(node: cst.BaseExpression) -> str:
+    """`torch.nn.Linear` for such an expression, empty for any other."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    return ".".join((node.value, *reversed(parts))) if isinstance(node, cst.Name) else ""
 
 
 _Parsed = tuple[cst.Module, "Mapping[cst.CSTNode, CodeRange]", "Mapping[cst.CSTNode, cst.CSTNode]"]

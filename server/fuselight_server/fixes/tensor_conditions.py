@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from fuselight_server.fixes.purity import dotted, is_pure
-from fuselight_server.fixes.site import descendants
+from fuselight_server.fixes.purity import is_pure
+from fuselight_server.fixes.refusals import RewriteRefusedError
+from fuselight_server.fixes.site import descendants, dotted
+from fuselight_server.fixes.tensor_values import value_of
+from fuselight_server.fixes.traced_names import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +61,8 @@ def condition_of(site: Site, node: cst.BaseExpression) -> str | None:
     elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         is_bool = _is_python(site, node) or _is_flag(site, node)
         text = f"{torch}.as_tensor({site.code(node)})" if is_bool else f"{site.code(node)}.bool()"
+        if not is_bool and is_number(site, node):
+            text = f"{torch}.as_tensor({site.code(node)}).bool()"
     return text
 
 
@@ -103,24 +108,34 @@ def _decides_early(site: Site, node: cst.BaseExpression) -> bool:
     return dotted(node) == "self.training" or _is_python(site, node)
 
 
-def owner_of(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
-    """The class around a node."""
-    return next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
-
-
 def is_pure_test(site: Site, test: cst.BaseExpression) -> bool:
     """Whether a condition can be computed as a whole: `a and b` without stopping at a."""
     if isinstance(test, cst.BooleanOperation):
-        return is_pure_test(site, test.left) and is_pure_test(site, test.right)
+        return is_pure_test(site, test.left) and is_total(site, test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return is_pure_test(site, test.expression)
-    return is_pure(test, owner_of(site, test))
+    return is_pure(site, test)
+
+
+def is_total(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether a condition can be computed where Python would have stopped before it: it cannot fail."""
+    if isinstance(test, cst.BooleanOperation):
+        return is_total(site, test.left) and is_total(site, test.right)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return is_total(site, test.expression)
+    if isinstance(test, (cst.Name, cst.Attribute)):
+        return True
+    try:
+        value_of(site, test)
+    except RewriteRefusedError:
+        return False
+    return True
 
 
 def is_computed_once(site: Site, test: cst.BaseExpression) -> bool:
     """Whether a condition that the new code computes where the old did may have side effects: a random number."""
     if isinstance(test, cst.BooleanOperation):
-        return is_computed_once(site, test.left) and is_pure_test(site, test.right)
+        return is_computed_once(site, test.left) and is_total(site, test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return is_computed_once(site, test.expression)
     for one in descendants(test):
@@ -149,12 +164,25 @@ class TensorTest:
         parts = _parts(node.test)
         known = [one for one in parts if _decides_early(site, one)]
         tests = [one for one in parts if one not in known]
-        if not tests or not all(is_pure(one, owner_of(site, node)) for one in known):
+        if not tests or not all(is_pure(site, one) and _cannot_fail(one) for one in known):
             return None
         rest = tests[0]
         for one in tests[1:]:
             rest = cst.BooleanOperation(rest, cst.And(), one)
         return cls(known, rest)
+
+
+def _cannot_fail(node: cst.BaseExpression) -> bool:
+    """Whether a condition without a tensor cannot fail where an operand before it was false."""
+    return not any(
+        isinstance(one, (cst.Subscript, cst.Call, cst.BinaryOperation)) and _called_name(one) != "isinstance"
+        for one in descendants(node)
+    )
+
+
+def _called_name(node: cst.CSTNode) -> str:
+    """The name of what a node calls; empty for no call."""
+    return dotted(node.func) if isinstance(node, cst.Call) else ""
 
 
 def under_known(site: Site, node: cst.If, known: Sequence[cst.BaseExpression], lines: list[str]) -> list[str]:

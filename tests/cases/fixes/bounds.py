@@ -9,16 +9,16 @@ torch._dynamo.config.capture_scalar_outputs = True
 def captured(x, n):
     most = int(n.max())
     if most > n.size(0) * 9:
-    # refused: [GB0170] where "Use torch.where"
-    # = the changed text fails: TypeError: where() received an invalid combination of arguments -
-    # = got (bool, Tensor, Tensor), but expected one of:
-    # -|    if most > n.size(0) * 9:
-    # -|        x = x + 1
-    # +|    x = torch.where(most > n.size(0) * 9, x + 1, x)
     # fix: [GB0170] check "Promise `most <= n.size(0) * 9`"
-    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail
+    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail, except where
+    # = integers overflow
     #  |    most = int(n.max())
     # +|    torch._check(most <= n.size(0) * 9)
+    # refused: [GB0170] check "Promise `most > n.size(0) * 9`"
+    # = the changed text fails: RuntimeError: Runtime assertion failed for expression u0 >= 28 on
+    # = node 'ge'
+    #  |    most = int(n.max())
+    # +|    torch._check(most > n.size(0) * 9)
         x = x + 1
     return x[:most] * 2
 

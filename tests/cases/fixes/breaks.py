@@ -35,7 +35,9 @@ class Block(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
         # fix: [GB0170] cond "Use torch.cond"
-        # = 2 -> 1 graphs, same results
+        # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
+        # = state, with hooks or of another shape fail, except that unused parameters get zero
+        # = gradients
         # -|        if x.sum() > 0:
         # -|            return self.down(x)
         # -|        return self.up(x)
@@ -69,16 +71,16 @@ def number(x):
     # fix: [GB0124] keep_tensor "Keep the tensor"
     # = 2 -> 1 graphs, same results
     # -|    return x * x.max().item()
-    # +|    return x * x.max()
+    # +|    return x * x.max().detach()
 
 
 # fuselight: integer(f32[4])
 def integer(x):
     return x - int(x.sum())
-    # fix: [GB0124] keep_tensor "Keep the tensor"
+    # fix: [GB0124] capture_scalar_outputs "Set capture_scalar_outputs"
     # = 2 -> 1 graphs, same results
-    # -|    return x - int(x.sum())
-    # +|    return x - x.sum().long()
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
 
 
 # fuselight: sizes(f32[4], i64[2] * 0 + 2)
@@ -236,10 +238,6 @@ def asserted(x):
 # fuselight: parameter(f32[4])
 def parameter(x):
     scale = nn.Parameter(torch.ones(4))
-    # fix: [GB0264] plain_tensor "Use a plain tensor"
-    # = 2 -> 1 graphs, same results
-    # -|    scale = nn.Parameter(torch.ones(4))
-    # +|    scale = torch.ones(4)
     return x * scale
 
 

@@ -10,7 +10,7 @@ def named_number(x):
     # fix: [GB0124] keep_tensor "Keep the tensor"
     # = 2 -> 1 graphs, same results
     # -|    most = x.max().item()
-    # +|    most = x.max()
+    # +|    most = x.max().detach()
     return x * most + most
 
 
@@ -72,7 +72,9 @@ class Layers(nn.Module):
                 skip = torch.rand([]) < 0.5
             if not skip:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
+            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
+            # = state, with hooks or of another shape fail, except that unused parameters get zero
+            # = gradients
             # -|            if not skip:
             # -|                x = layer(x)
             # +|            x = torch.cond(torch.logical_not(torch.as_tensor(skip)), lambda: layer(x), lambda: x.clone())
@@ -86,7 +88,9 @@ class Dropped(Layers):
         for layer in self.layers:
             if self.training and torch.rand([]) < 0.5:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
+            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
+            # = state, with hooks or of another shape fail, except that unused parameters get zero
+            # = gradients
             # -|            if self.training and torch.rand([]) < 0.5:
             # -|                continue
             # -|            x = layer(x)
@@ -107,7 +111,9 @@ class Flagged(Layers):
             if self.training:
                 if torch.rand([]) < 0.5:  # skip the layer
                 # fix: [GB0170] cond "Use torch.cond"
-                # = 0 -> 1 graphs, same results, except that unused parameters get zero gradients
+                # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
+                # = state, with hooks or of another shape fail, except that unused parameters get zero
+                # = gradients
                 # -|                if torch.rand([]) < 0.5:  # skip the layer
                 # -|                    drop = True
                 # -|            if not drop:

@@ -19,17 +19,18 @@ def disabled(x):
     # -|@torch.compiler.disable
     # -|def sort_rows(x):
     # +|@torch.library.custom_op("fixes_helpers::sort_rows", mutates_args=())
-    # +|def sort_rows(x: torch.Tensor) -> torch.Tensor:
+    # +|def sort_rows_operator(x: torch.Tensor) -> torch.Tensor:
     # -|    return torch.from_numpy(np.sort(rows, axis=1))
     # +|    return torch.from_numpy(np.sort(rows, axis=1)).contiguous()
     # +|
     # +|
-    # +|@sort_rows.register_fake
+    # +|@sort_rows_operator.register_fake
     # +|def _(x):
     # +|    return x.new_empty(x.shape)
     # +|
     # +|
-    # +|sort_rows.register_autograd(lambda context, gradient: None)
+    # +|def sort_rows(x: torch.Tensor) -> torch.Tensor:
+    # +|    return sort_rows_operator(x).detach()
 
 
 def span_mask(shape: tuple[int, int], share: float, length: int = 2) -> np.ndarray:

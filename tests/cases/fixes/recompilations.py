@@ -119,7 +119,7 @@ class Warmup(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, index):
+    def __init__(self, index: int):
         super().__init__()
         self.index = index
         self.linear = nn.Linear(4, 4)
@@ -156,7 +156,7 @@ def length(x, xs):
     return x + sum(xs)
     # fix: [FL201] stack "Pass `xs` as one tensor"
     # = 1 -> 1 graphs, changes behavior: raises an exception for an empty list, and for tensors of
-    # = different shapes
+    # = different shapes, dtypes or devices
     #  |# fuselight: length(f32[4], [f32[4], f32[4]])
     # +|def length(x, xs):
     # +|    xs = torch.stack(xs)
@@ -168,7 +168,7 @@ def length(x, xs):
     # -|def length(x, xs):
     # -|    return x + sum(xs)
     # +|def _compiled_length(x, xs):
-    # +|    return x + xs.sum(0)
+    # +|    return x + xs.sum(0, dtype=xs.dtype)
 
 
 # fuselight: dtype(f32[4])
@@ -177,7 +177,8 @@ def length(x, xs):
 def dtype(x):
     return x + 1
     # fix: [FL201] cast "Compute in float32 for each dtype of `x`"
-    # = 1 -> 1 graphs, same results
+    # = 1 -> 1 graphs, changes behavior: precision: all is computed in float32, and each result
+    # = gets the dtype of `x`, except for float64 inputs
     #  |# fuselight: dtype(f16[4])
     # +|def dtype(x):
     # +|    return _compiled_dtype(x.to(torch.float32)).to(x.dtype)
@@ -194,7 +195,7 @@ def layout(x):
     """Add one."""
     return x + 1
     # fix: [FL201] contiguous "Make `x` contiguous before the compiled code"
-    # = 1 -> 1 graphs, same results
+    # = 1 -> 1 graphs, changes behavior: the strides of results
     # -|@torch.compile
     #  |    """Add one."""
     # +|    return _compiled_layout(x.contiguous())
@@ -248,7 +249,7 @@ def order_of_keys(parts):
     # = 1 -> 1 graphs, same results
     #  |# fuselight: order_of_keys({"b": f32[4], "a": f32[4]})
     # +|def order_of_keys(parts):
-    # +|    return _compiled_order_of_keys(dict(sorted(parts.items())))
+    # +|    return _compiled_order_of_keys(dict(sorted(parts.items(), key=lambda item: str(item[0]))))
     # +|
     # +|
     # -|def order_of_keys(parts):

@@ -16,8 +16,9 @@ from fuselight.report import (
     Report,
     Verification,
 )
+from fuselight_server.cli import fix as fix_command
 from fuselight_server.finding import Finding
-from fuselight_server.fixes import FixClass, Remedy, fixer
+from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, fixer
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, replaced, report_of_text
 
@@ -175,6 +176,18 @@ def test_a_fix_that_causes_another_finding_is_refused(world: FixCommand) -> None
     world.offers(moved_down)
     why = "it causes another finding: GB0170 on line 10: "
     assert [words.startswith(why) for _, words in world.statuses()] == [True, False]
+
+
+def test_a_rewrite_that_is_not_offered_is_listed_with_its_reason(
+    world: FixCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.offers(lambda *_: ())
+    refusal = RefusedRewrite("where", "Use torch.where", "`lr` is a number")
+    monkeypatch.setattr(fix_command, "refusals", lambda *_: (refusal,))
+    assert "not offered: model.py:7: Use torch.where: `lr` is a number\n" in world.run().stdout
+    data = json.loads(world.run("--format", "json").stdout)
+    first = data["refusals"][0]
+    assert (first["line"], first["kind"], first["reason"]) == (7, "where", "`lr` is a number")
 
 
 def test_a_file_that_changes_meanwhile_is_left_alone(world: FixCommand) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight.report import FactKind, Report, TargetRef, Tier, TracedFacts, TracedValue, Versions
 from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.fixes import remedies
+from tests.support.offered_remedies import traced
 
 ROOT = Path(__file__).parents[3]
 SOURCES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("tests/cases/**/*.py")])
@@ -81,12 +82,20 @@ def variants(text: str) -> list[str]:
 
 
 def finding_at(node: ast.expr, text: str, code: str) -> tuple[Finding, Report]:
-    """A break at an expression, and a report that says nothing else of it."""
+    """A break at an expression, and a report that says that all names are tensors."""
     shift = 3 if text.startswith("\ufeff") and node.lineno == 1 else 0
     end = (node.end_col_offset or 0) + shift
     span = Span("m.py", node.lineno, node.col_offset + shift, node.end_lineno, end)
     finding = Finding(code, Severity.WARNING, "", "", span, Tier.CAPTURE, "f", "", "2.13.0")
-    return finding, Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1)
+    facts = facts_of(text)
+    return finding, Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1, facts=facts)
+
+
+@functools.lru_cache(maxsize=1)
+def facts_of(text: str) -> TracedFacts:
+    tree = ast.parse(text.removeprefix("\ufeff"))
+    tensor = TracedValue(FactKind.TENSOR, "f32[4]", requires_grad=False)
+    return traced(text, {one.id: tensor for one in ast.walk(tree) if isinstance(one, ast.Name)})
 
 
 def check_undamaged(text: str, after: str, first: int, last: int) -> None:

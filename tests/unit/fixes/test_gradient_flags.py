@@ -6,20 +6,24 @@ import textwrap
 
 import pytest
 
-from tests.support.offered_remedies import first, offered, rewrites
+from tests.support.offered_remedies import first, offered, refused, rewrites
 
 REWRITES = {
     "plain_tensor: a new tensor": (
         (
-            "p = torch.nn.Parameter(torch.zeros(4))\nreturn x + p\n",
+            "with torch.no_grad():\n    p = torch.nn.Parameter(torch.zeros(4))\n    x = x + p\nreturn x\n",
             "torch.nn.Parameter(torch.zeros(4))",
             "GB0264",
         ),
-        ("plain_tensor", "p = torch.zeros(4)\nreturn x + p\n"),
+        ("plain_tensor", "with torch.no_grad():\n    p = torch.zeros(4)\n    x = x + p\nreturn x\n"),
     ),
     "plain_tensor: a computed value": (
-        ("return torch.nn.Parameter(x * 2) + torch.pi\n", "torch.nn.Parameter(x * 2)", "GB0264"),
-        ("plain_tensor", "return (x * 2).detach() + torch.pi\n"),
+        (
+            "with torch.inference_mode():\n    return torch.nn.Parameter(x * 2) + torch.pi\n",
+            "torch.nn.Parameter(x * 2)",
+            "GB0264",
+        ),
+        ("plain_tensor", "with torch.inference_mode():\n    return (x * 2).detach() + torch.pi\n"),
     ),
 }
 
@@ -28,6 +32,19 @@ REWRITES = {
 def test_a_parameter_becomes_a_tensor(case: str) -> None:
     (body, mark, *code), after = REWRITES[case]
     assert first(body, mark, *code) == after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = torch.nn.Parameter(x)\nreturn y + p\n",
+        "with torch.no_grad():\n    p = torch.nn.Parameter(x)\n    y = y + p\nreturn y * p\n",
+        "with torch.no_grad():\n    p = torch.nn.Parameter(x)\n    return p\n",
+    ],
+)
+def test_a_parameter_stays_where_gradients_are_recorded(body: str) -> None:
+    assert rewrites(body, "torch.nn.Parameter(x)", "GB0264") == []
+    assert [one.kind for one in refused(body, "torch.nn.Parameter(x)", "GB0264")] == ["plain_tensor"]
 
 
 def test_a_parameter_of_the_module_stays() -> None:

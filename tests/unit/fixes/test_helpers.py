@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fuselight_server.fixes import refusals
 from fuselight_server.fixes.helpers import operator_space
-from tests.support.offered_remedies import offered
+from tests.support.offered_remedies import finding_at, offered
 
-BODY = "    return torch.from_numpy(np.sort(x.numpy(), axis=1))\n"
+BODY = "    return torch.from_numpy(np.sort(x.detach().numpy(), axis=1))\n"
 HELPER = f"@torch.compiler.disable\ndef helper(x: torch.Tensor):\n{BODY}"
 CALLER = "\n\ndef f(y):\n    return helper(y) + 1\n"
 
@@ -17,23 +18,26 @@ def text(helper: str = HELPER, caller: str = CALLER) -> str:
 
 
 def kinds(program: str, mark: str = "helper(y)") -> list[str]:
-    return [one.kind for one in offered(program, mark, "GB0098")]
+    return [one.kind for one in offered(program, mark, "GB0098", is_traced=False)]
 
 
 def test_a_disabled_function_becomes_an_operator() -> None:
     (remedy,) = offered(text(), "helper(y)", "GB0098")
     assert remedy.texts["m.py"] == text(
         '@torch.library.custom_op("m::helper", mutates_args=())\n'
-        "def helper(x: torch.Tensor) -> torch.Tensor:\n"
-        "    return torch.from_numpy(np.sort(x.numpy(), axis=1)).contiguous()\n\n\n"
-        "@helper.register_fake\ndef _(x):\n    return x.new_empty(x.shape)\n"
+        "def helper_operator(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return torch.from_numpy(np.sort(x.detach().numpy(), axis=1)).contiguous()\n\n\n"
+        "@helper_operator.register_fake\ndef _(x):\n    return x.new_empty(x.shape)\n\n\n"
+        "def helper(x: torch.Tensor) -> torch.Tensor:\n    return helper_operator(x).detach()\n"
     )
 
 
-def test_a_helper_that_stops_gradients_does_so_as_an_operator() -> None:
-    detached = HELPER.replace("x.numpy()", "x.detach().numpy()")
-    (remedy,) = offered(text(detached), "helper(y)", "GB0098")
-    assert "\n\n\nhelper.register_autograd(lambda context, gradient: None)\n" in remedy.texts["m.py"]
+def test_a_helper_that_fails_for_gradients_stays() -> None:
+    program = text(HELPER.replace("x.detach().numpy()", "x.numpy()"))
+    finding, report = finding_at(program, "helper(y)", "GB0098")
+    assert offered(program, "helper(y)", "GB0098") == ()
+    (refusal,) = refusals(finding, report, {"m.py": program}.get)
+    assert refusal.reason == "`helper` fails where `x` requires a gradient, and an operator would not"
 
 
 @pytest.mark.parametrize(
@@ -41,8 +45,11 @@ def test_a_helper_that_stops_gradients_does_so_as_an_operator() -> None:
     [
         HELPER.replace("disable\n", 'disable(reason="NumPy")\n'),
         HELPER.replace("compiler.disable", "_dynamo.disable"),
-        HELPER.replace(BODY, f'    """Sort."""\n    rows = x.numpy()\n{BODY.replace("x.numpy()", "rows")}'),
-        HELPER.replace("np.sort(x.numpy(), axis=1)", "np.flip(x.numpy()).copy()"),
+        HELPER.replace(
+            BODY,
+            f'    """Sort."""\n    rows = x.detach().numpy()\n{BODY.replace("x.detach().numpy()", "rows")}',
+        ),
+        HELPER.replace("np.sort(x.detach().numpy(), axis=1)", "np.flip(x.detach().numpy()).copy()"),
         HELPER.replace(") ->", ")").replace("x: torch.Tensor):", "x: torch.Tensor) -> torch.Tensor:"),
     ],
 )
@@ -51,13 +58,15 @@ def test_forms_of_helpers_that_fit(helper: str) -> None:
 
 
 NOT_CERTAIN = {
-    "another shape": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.unique(x.numpy())"),
-    "another dtype": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.sqrt(x.numpy())"),
+    "another shape": HELPER.replace("np.sort(x.detach().numpy(), axis=1)", "np.unique(x.detach().numpy())"),
+    "another dtype": HELPER.replace("np.sort(x.detach().numpy(), axis=1)", "np.sqrt(x.detach().numpy())"),
     "a flat sort": HELPER.replace("axis=1", "axis=None"),
     "a sort with a key of a structured array": HELPER.replace("axis=1", 'order="a"'),
-    "a view of the argument": HELPER.replace("np.sort(x.numpy(), axis=1)", "np.ascontiguousarray(x.numpy())"),
+    "a view of the argument": HELPER.replace(
+        "np.sort(x.detach().numpy(), axis=1)", "np.ascontiguousarray(x.detach().numpy())"
+    ),
     "a name for a view": HELPER.replace(
-        BODY, "    y = np.flip(x.numpy())\n    return torch.from_numpy(np.ascontiguousarray(y))\n"
+        BODY, "    y = np.flip(x.detach().numpy())\n    return torch.from_numpy(np.ascontiguousarray(y))\n"
     ),
     "random numbers on the way": HELPER.replace(BODY, f"    seed = np.random.rand()\n{BODY}"),
     "no NumPy": HELPER.replace(BODY, "    return x.clone()\n"),

@@ -156,11 +156,11 @@ def test_what_is_read_of_an_argument_is_no_view_of_it() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "width_of = int(x.numpy()[0])",
-        "mask[x.numpy() > 0] = True",
-        "mask[RNG.choice(x.numpy())] = True",
+        "width_of = int(x.detach().numpy()[0])",
+        "mask[x.detach().numpy() > 0] = True",
+        "mask[RNG.choice(x.detach().numpy())] = True",
         "mask[:, sample(range(size[0]), rows)] = True",
-        "mask[:] = np.maximum(x.numpy(), 0) > 1",
+        "mask[:] = np.maximum(x.detach().numpy(), 0) > 1",
     ],
 )
 def test_a_helper_that_reads_its_arguments_becomes_an_operator(line: str) -> None:

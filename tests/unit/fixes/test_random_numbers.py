@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from fuselight_server.fixes import FixClass
-from tests.support.offered_remedies import first, offered, rewrites
+from tests.support.offered_remedies import first, offered, refused, rewrites
 
 REWRITES = {
     "torch_random: NumPy": (
@@ -25,6 +25,21 @@ REWRITES = {
 def test_a_random_number_becomes_one_of_torch(case: str) -> None:
     (body, mark, *code), after = REWRITES[case]
     assert first(body, mark, *code) == after
+
+
+MISFITS = {
+    "a size": ("return x[int(np.random.rand() * 4) :]\n", "np.random.rand()"),
+    "a result": ("n = random.random()\nreturn x * n, n\n", "random.random()"),
+    "a number alone": ("n = random.random() * 2\nreturn x\n", "random.random()"),
+    "a power": ("return 2 ** random.random() * x\n", "random.random()"),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_a_random_number_stays_where_a_tensor_may_not_stand(case: str) -> None:
+    body, mark = MISFITS[case]
+    assert rewrites(body, mark, "GB0007") == []
+    assert [one.kind for one in refused(body, mark, "GB0007")] == ["torch_random"]
 
 
 def test_random_numbers_with_a_size_stay() -> None:
@@ -45,7 +60,7 @@ def test_a_layer_that_is_skipped_at_random_may_also_be_computed() -> None:
         f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='torch.rand([])'), '    ')}"
     )
     kinds = {one.kind: one for one in offered(body, "number < self.drop")}
-    assert list(kinds) == ["cond", "computed_where"]
+    assert list(kinds) == ["cond", "random_cond", "computed_where"]
     found = kinds["computed_where"]
     assert "x = torch.where(number < self.drop, x, layer(x))\n" in found.texts["m.py"]
     assert found.fix_class is FixClass.CHANGES
@@ -58,7 +73,7 @@ def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
     )
     layer = "                skips = True\n        if not skips:\n            x = layer(x)\n    return x\n"
     kinds = {one.kind: one for one in offered(head + drawn + layer, "number < self.drop")}
-    assert list(kinds) == ["cond", "computed_where"]
+    assert list(kinds) == ["cond", "random_cond", "computed_where"]
     new = kinds["computed_where"].texts["m.py"]
     assert "skips = torch.where(number < self.drop, True, skips)\n" in new
     assert ", layer(x), x)\n" in new
@@ -67,7 +82,7 @@ def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
 
 def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
     body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='x.sum()'), '    ')}"
-    assert [one.kind for one in offered(body, "number < self.drop")] == ["cond"]
+    assert [one.kind for one in offered(body, "number < self.drop")] == ["cond", "random_cond"]
 
 
 @pytest.mark.parametrize("draw", ["np.random.uniform(0, 1)", "random.uniform(0, 1)"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from fuselight.report import (
@@ -19,7 +21,11 @@ from fuselight.report import (
 )
 from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.findings.recompilations import subject_of
-from fuselight_server.fixes import FixClass, Remedy, remedies
+from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, attribute_uses, refusals, remedies
+from tests.support.offered_remedies import traced
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 
@@ -32,6 +38,8 @@ def offered(
     torch: str = "2.13.0",
     others: dict[str, str] | None = None,
     caller: str = "",
+    roots: tuple[str, ...] = (),
+    refused: list[RefusedRewrite] | None = None,
 ) -> dict[str, Remedy]:
     """The remedies by kind, where the guard failed on the `def` line of a function that the line `caller` calls."""
     name = function.rpartition(".")[2]
@@ -45,6 +53,8 @@ def offered(
         recompiles=(again,),
         frames=(Frame(function, at, parameters=("self", "x", "n") if "." in function else ("x", "n")),),
         files=dict.fromkeys(("m.py", *(others or {})), ""),
+        roots=roots,
+        facts=traced(text),
     )
     finding = Finding(
         *("FL201", Severity.WARNING, f"recompiled: {failure.difference}", "message", Span("m.py", line)),
@@ -52,6 +62,8 @@ def offered(
         subject=subject_of(failure),
     )
     texts = {"m.py": text, **(others or {})}
+    if refused is not None:
+        refused += refusals(finding, report, texts.get)
     return {one.kind: one for one in remedies(finding, report, texts.get)}
 
 
@@ -166,10 +178,11 @@ def test_the_name_of_the_compiled_function_is_free() -> None:
 
 
 def test_a_global_number_becomes_a_parameter() -> None:
-    text = f"{HEAD}N = 1\n\n\n@torch.compile\ndef f(x):\n    return x * N\n"
-    found = offered(text, number("N", "1", "2", "G['N'] == 1"), "f")
+    text = f"{HEAD}N = 1.5\n\n\n@torch.compile\ndef f(x):\n    return x * N\n"
+    found = offered(text, number("N", "1.5", "2", "G['N'] == 1.5"), "f")
+    argument = "torch.as_tensor(N, dtype=torch.float64)"
     assert found["tensor_argument"].texts["m.py"] == (
-        f"{HEAD}N = 1\n\n\ndef f(x):\n    return _compiled_f(x, torch.as_tensor(N))\n\n\n"
+        f"{HEAD}N = 1.5\n\n\ndef f(x):\n    return _compiled_f(x, {argument})\n\n\n"
         "@torch.compile\ndef _compiled_f(x, N):\n    return x * N\n"
     )
 
@@ -185,7 +198,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         self.calls += 2 - 1
-        return x[self.calls - 1]
+        return x + self.calls
 """
 
 
@@ -202,33 +215,195 @@ def test_a_number_of_a_module_becomes_a_buffer_with_all_its_assignments() -> Non
     ).replace("self.calls = 0", "self.calls = torch.full_like(self.calls, 0)").replace(
         "self.calls += 2 - 1", "self.calls = self.calls + (2 - 1)"
     )
-    fraction = offered(HEAD + CLASS, calls("0", "0.5"), "Net.forward")
+    text = HEAD + CLASS.replace("start: int", "start: float")
+    fraction = offered(text, calls("0", "0.5"), "Net.forward")
     assert list(fraction) == ["buffer"]
     assert "torch.tensor(start, dtype=torch.float64)" in fraction["buffer"].texts["m.py"]
 
 
-ELSEWHERE = {
+def read(code: str) -> str:
+    return CLASS.replace("return x + self.calls", code)
+
+
+USED = {
     "another function": CLASS + "\n\ndef f(net):\n    net.calls = 1\n",
-    "another object": CLASS.replace("return x[", "other.calls = 2\n        return x["),
+    "another object": read("other.calls = 2\n        return x"),
     "two names": CLASS.replace("self.calls = 0", "self.calls = self.other = 0"),
     "a tuple": CLASS.replace("self.calls = 0", "self.calls, y = 0, 1"),
     "a loop": CLASS.replace("self.calls = 0", "for self.calls in range(3):\n            pass"),
     "del": CLASS.replace("self.calls = 0", "del self.calls"),
     "an operator that changes the type": CLASS.replace("+= 2 - 1", "/= 2"),
+    "an operator that overflows": CLASS.replace("+= 2 - 1", "*= 2"),
+    "a value that may be no integer": CLASS.replace("self.calls = 0", "self.calls = reset_value()"),
+    "an argument that may be no integer": CLASS.replace("start: int", "start"),
     "created twice": CLASS.replace("so far\n", "so far\n        self.calls = 1\n"),
     "never created": CLASS.replace("self.calls: int = start", "pass"),
     "by name": CLASS + '\n\nsetattr(net, "calls", 3)\n',
+    "by a computed name": CLASS + "\n\nfor name in names:\n    print(getattr(net, name))\n",
+    "all attributes": CLASS + "\n\nprint(vars(net))\n",
+    "as an index": read("return x[self.calls - 1]"),
+    "as text": read('print(f"{self.calls}")\n        return x'),
+    "as a condition": read("return x if self.calls > 2 else -x"),
+    "as a result": read("return x, self.calls"),
+    "in JSON": CLASS + "\n\ndef save(net):\n    return json.dumps([net.calls])\n",
+    "in a function inside": read("return f(lambda: x + self.calls)"),
+    "in a subclass": CLASS + "\n\nclass Other(Net):\n    def size(self):\n        return self.calls\n",
+    "with shared copies": CLASS + "\n\nother = copy.copy(net)\n",
+    "among the buffers": CLASS + "\n\nfor one in net.buffers():\n    one.zero_()\n",
+    "a base of the workspace": CLASS.replace("(nn.Module)", "(Base)")
+    + "\n\nclass Base(nn.Module):\n    def size(self):\n        return self.calls\n",
 }
 
 
-@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_number_that_is_also_assigned_otherwise_stays(text: str) -> None:
-    assert "buffer" not in offered(HEAD + text, calls(), "Net.forward")
+@pytest.mark.parametrize("text", USED.values(), ids=USED)
+def test_a_number_that_is_also_used_otherwise_stays(text: str) -> None:
+    refused: list[RefusedRewrite] = []
+    assert "buffer" not in offered(HEAD + text, calls(), "Net.forward", refused=refused)
+    (refusal,) = [one for one in refused if one.kind == "buffer"]
+    assert "\n" not in refusal.reason
+    assert not refusal.reason.endswith(".")
 
 
-def test_a_number_that_another_file_assigns_stays() -> None:
-    other = {"train.py": "def train(net):\n    net.calls = 0\n"}
-    assert "buffer" not in offered(HEAD + CLASS, calls(), "Net.forward", others=other)
+STRANGERS = {
+    "a class of its own": "\n\nclass Other:\n    def __init__(self):\n        self.calls = []\n",
+    "another attribute": "\n\ndef f(net):\n    return net.calls_so_far, net.recalls\n",
+}
+
+
+@pytest.mark.parametrize("more", STRANGERS.values(), ids=STRANGERS)
+def test_an_attribute_of_other_objects_is_another(more: str) -> None:
+    assert "buffer" in offered(HEAD + CLASS + more, calls(), "Net.forward")
+
+
+@pytest.mark.parametrize("ran", [True, False])
+@pytest.mark.parametrize(
+    ("use", "is_used"),
+    [
+        ("def train(net):\n    net.calls = 0\n", True),
+        ("def show(net):\n    return f'{net.calls:d}'\n", True),
+        ("from m import Net\n\nprint(Net(0).__dict__, 'calls')\n", True),
+        ("class Phone:\n    def ring(self):\n        self.calls += 1\n", False),
+        ("calls = 3\n", False),
+    ],
+)
+def test_other_files_of_the_workspace_are_searched(
+    use: str, tmp_path: Path, *, is_used: bool, ran: bool
+) -> None:
+    if ran:
+        found = offered(HEAD + CLASS, calls(), "Net.forward", others={"train.py": use})
+    else:
+        (tmp_path / "train.py").write_text(use, encoding="utf-8")
+        found = offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
+    assert ("buffer" in found) is not is_used
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("calls = 1\n", encoding="utf-8")
+    assert "buffer" in offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
+    file.write_text("net.calls = 12\n", encoding="utf-8")
+    assert "buffer" not in offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
+
+
+def test_the_answers_of_a_search_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribute_uses, "_KEPT", 3)
+    for number in range(6):
+        (tmp_path / f"m{number}.py").write_text("calls = 1\n", encoding="utf-8")
+    assert "buffer" in offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
+    assert len(attribute_uses._has_word) == 3
+
+
+NUMBERS = {
+    "a size": "return x[:n]",
+    "a branch": "return x if n > 1 else -x",
+    "a result": "return x * n, n",
+    "text": 'return x, f"{n}"',
+    "the left operand of a division": "return n / x",
+    "a power": "return x**n",
+    "arithmetic of numbers": "return x * (n + 1)",
+    "a tensor without dimensions": "return x.sum() * n",
+    "a function inside": "return (lambda: x * n)()",
+    "another value": "n = n * 2\n    return x * n",
+}
+
+
+@pytest.mark.parametrize("body", NUMBERS.values(), ids=NUMBERS)
+def test_a_number_stays_where_a_tensor_differs(body: str) -> None:
+    refused: list[RefusedRewrite] = []
+    text = f"{HEAD}@torch.compile\ndef f(x, n):\n    {body}\n"
+    assert "tensor_argument" not in offered(text, number("n", "0.5", "0.25"), "f", refused=refused)
+    assert "tensor_argument" in {one.kind for one in refused}
+
+
+@pytest.mark.parametrize(("annotation", "is_offered"), [("", False), (": int", True), (": float", False)])
+def test_an_integer_becomes_a_tensor_only_if_it_is_always_one(annotation: str, *, is_offered: bool) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(x, n{annotation}):\n    return x * n\n"
+    assert ("tensor_argument" in offered(text, number("n", "2", "3"), "f")) is is_offered
+
+
+def container(cause: GuardCause, name: str, was: str, now: str) -> GuardFailure:
+    words = f"key 0 of {name} was {was}, now {now}" if cause is GuardCause.KEYS else f"{name} was {was}"
+    return GuardFailure("TYPE_MATCH", name, f"L['{name}']", words, was, now, cause=cause)
+
+
+LISTS = {
+    "return xs[0] + sum(xs)": True,
+    "a, b = xs\n    return a + b": True,
+    "return sum(x * 2 for x in xs)": True,
+    "return torch.cat(xs)": True,
+    "xs.append(x)\n    return x": False,
+    "xs[0] = x\n    return x": False,
+    "xs += [x]\n    return x": False,
+    "return x, xs": False,
+    "return keep(xs)": False,
+    "return xs + [x]": False,
+    "return xs[1:]": False,
+    "return isinstance(xs, tuple)": False,
+}
+
+
+@pytest.mark.parametrize("body", LISTS)
+def test_a_list_is_copied_only_where_it_is_read(body: str) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(xs, x):\n    {body}\n"
+    found = offered(text, container(GuardCause.TYPE, "xs", "list", "tuple"), "f")
+    assert list(found) == (["list_argument"] if LISTS[body] else [])
+
+
+DICTS = {
+    "return sum(parts.values())": True,
+    'return parts["a"] * parts.get("b", 1)': True,
+    "return x if 'a' in parts else -x": True,
+    "return torch.cat(list(parts.values()))": False,
+    "return [v for v in parts.values()]": False,
+    "parts['a'] = x\n    return x": False,
+    "return parts.pop('a')": False,
+    "return parts[x]": False,
+    "return next(iter(parts))": False,
+}
+
+
+@pytest.mark.parametrize("body", DICTS)
+def test_keys_are_sorted_only_where_their_order_is_free(body: str) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(parts, x):\n    {body}\n"
+    found = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")
+    assert list(found) == (["sorted_keys"] if DICTS[body] else [])
+
+
+STRIDES = {
+    "return x + 1": True,
+    "x.add_(1)\n    return x + 1": False,
+    "return x": False,
+    "x += 1\n    return x * 2": False,
+}
+
+
+@pytest.mark.parametrize("body", STRIDES)
+def test_a_tensor_is_copied_only_where_it_is_read(body: str) -> None:
+    failure = GuardFailure(
+        "TENSOR_MATCH", "x", "check_tensor(L['x'], Tensor)", "x.stride", "1", "4", cause=GuardCause.STRIDE
+    )
+    found = offered(f"{HEAD}@torch.compile\ndef f(x):\n    {body}\n", failure, "f")
+    assert [one.changes for one in found.values()] == (["the strides of results"] if STRIDES[body] else [])
 
 
 def length() -> GuardFailure:
@@ -240,7 +415,7 @@ def length() -> GuardFailure:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("sum(xs)", "xs.sum(0)"),
+        ("sum(xs)", "xs.sum(0, dtype=xs.dtype)"),
         ("torch.stack(xs)", "xs"),
         ("torch.stack(xs, dim=-1)", "xs.movedim(0, -1)"),
         ("torch.cat(xs) / len(xs)", "xs.flatten(0, 1) / xs.size(0)"),

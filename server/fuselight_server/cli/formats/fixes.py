@@ -14,7 +14,7 @@ from fuselight_server.fixes.fixer import FixStatus
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
-    from fuselight_server.cli.fix import FixOutcome
+    from fuselight_server.cli.fix import FindingRefusal, FixOutcome
     from fuselight_server.cli.terminal import Terminal
     from fuselight_server.fixes.fixer import Attempt
 
@@ -41,6 +41,8 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
             "bold",
         )
     )
+    for refused in dict.fromkeys(map(_refused, outcome.refusals)):
+        terminal.print(f"not offered: {refused}")
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
     if any(one.status is FixStatus.PASSED for one in attempts):
@@ -64,16 +66,34 @@ def _why(one: Attempt) -> str:
     return f"{one.graphs[0]} -> {format_count(one.graphs[1], 'graph')}, {one.why}"
 
 
+def _refused(one: FindingRefusal) -> str:
+    """`m.py:3: Use torch.where: ...`, in the line numbers of the last text."""
+    span = one.finding.span
+    return f"{shown_path(span.path)}:{span.line}: {one.refusal.title}: {one.refusal.reason}"
+
+
 def fixes_as_json(outcome: FixOutcome) -> str:
     """The outcome as JSON text (docs/fixes.md)."""
     data = {
         "schema": SCHEMA,
         "fixes": [_fix(one) for one in outcome.attempts],
         "unsolved": outcome.unsolved,
+        "refusals": [_refusal(one) for one in outcome.refusals],
         "diff": outcome.diff,
         "problems": problems_as_json(outcome.checked),
     }
     return json.dumps(data, indent=2)
+
+
+def _refusal(one: FindingRefusal) -> dict[str, Any]:
+    return {
+        "path": one.finding.span.path,
+        "line": one.finding.span.line,
+        "code": one.finding.code,
+        "kind": one.refusal.kind,
+        "title": one.refusal.title,
+        "reason": one.refusal.reason,
+    }
 
 
 def _fix(one: Attempt) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""Rewrites that are right for some calls only: none is offered, and the reason is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.offered_remedies import offered, refused, rewrites
+
+NUMBERS = {
+    "arithmetic of Python": ("n = x.max().item()\nreturn x * (n - 5)\n", "x.max().item()", "wraps"),
+    "a sign": ("n = x.max().item()\nreturn x * -n\n", "x.max().item()", "wraps"),
+    "a square": ("n = x.max().item()\nreturn x + n * n\n", "x.max().item()", "wraps"),
+    "a power of ten": ("n = x.max().item()\nreturn x + 10**n\n", "x.max().item()", "may not stand"),
+    "an exponent": ("return x ** x.max().item()\n", "x.max().item()", "may not stand"),
+    "a remainder": ("return x % x.max().item()\n", "x.max().item()", "may not stand"),
+    "the left operand of a division": ("return x.max().item() / x\n", "x.max().item()", "may not stand"),
+    "another tensor's dtype": ("return x * y.max().item()\n", "y.max().item()", "another than `x`"),
+    "a converted tensor": (
+        "return x * x.double().max().item()\n",
+        "x.double().max().item()",
+        "another than `x`",
+    ),
+    "a tensor that changes its dtype": (
+        "n = x.max().item()\nx = x.long()\nreturn x * n\n",
+        "x.max().item()",
+        "another than `x`",
+    ),
+    "an integer of a fraction": ("return x - int(x.sum())\n", "int(x.sum())", "NaN"),
+    "a result": ("n = x.max().item()\nreturn x * n, n\n", "x.max().item()", "may not stand"),
+    "an attribute": ("self.top = x.max().item()\nreturn x\n", "x.max().item()", "stored"),
+    "a global": ("global n\nn = x.max().item()\nreturn x * n\n", "x.max().item()", "several places"),
+    "a function inside": (
+        "n = x.max().item()\nreturn [a * n for a in x]\n",
+        "x.max().item()",
+        "may not stand",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_a_number_stays_where_a_tensor_differs(case: str) -> None:
+    body, mark, reason = NUMBERS[case]
+    assert rewrites(body, mark, "GB0124") == []
+    (refusal,) = refused(body, mark, "GB0124")
+    assert refusal.kind == "keep_tensor"
+    assert reason in refusal.reason
+
+
+BRANCHES = {
+    "numbers": ("n = 0.1 if x.sum() > 0 else 0.3\nreturn x * n\n", "x.sum() > 0", "Python numbers"),
+    "a number and a tensor": ("return x if x.sum() > 0 else 0\n", "x.sum() > 0", "on the other"),
+    "another shape": (
+        "if x.sum() > 0:\n    return x.sum(0, keepdim=True)\nreturn x * 1\n",
+        "x.sum() > 0",
+        "another shape",
+    ),
+    "a tensor that may broadcast": ("if x.sum() > 0:\n    x = x * y\nreturn x\n", "x.sum() > 0", "shapes"),
+    "another dtype": ("return x.long() if x.sum() > 0 else x\n", "x.sum() > 0", "dtypes"),
+    "a method of a user's object": (
+        "if x.sum() > 0:\n    return LOG.norm(x)\nreturn x\n",
+        "x.sum() > 0",
+        "have an effect",
+    ),
+    "a module of the user's": ("if x.sum() > 0:\n    return F.relu(x)\nreturn x\n", "x.sum() > 0", "tensor"),
+    "an index that may not be there": (
+        "if x.sum() > 0:\n    return x[3]\nreturn x[0]\n",
+        "x.sum() > 0",
+        "fail",
+    ),
+    "a logarithm": ("return torch.log(x) if x.sum() > 0 else x * 1.5\n", "x.sum() > 0", "NaN"),
+    "a division by a tensor": ("return x / x if x.sum() > 0 else x * 1.5\n", "x.sum() > 0", "NaN"),
+    "a matrix product": ("return x @ x if x.sum() > 0 else x\n", "x.sum() > 0", "fail"),
+    "several elements": ("if x > 0:\n    return x\nreturn -x\n", "x > 0", "several elements"),
+    "the truth of several": ("if not m:\n    return x\nreturn -x\n", "not m", "several elements"),
+    "a change in place later": (
+        "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x\ny += 1\nreturn y\n",
+        "x.sum() > 0",
+        "in place on line 9",
+    ),
+    "a change of the result": (
+        "z = x if x.sum() > 0 else -x\nz.add_(1)\nreturn z\n",
+        "x.sum() > 0",
+        "in place on line 6",
+    ),
+    "a parameter": ("return self.w if x.sum() > 0 else -self.w\n", "x.sum() > 0", "tensor"),
+}
+
+
+@pytest.mark.parametrize("case", BRANCHES)
+def test_a_branch_stays_where_a_selection_differs(case: str) -> None:
+    body, mark, reason = BRANCHES[case]
+    assert rewrites(body, mark) == []
+    (refusal,) = refused(body, mark)
+    assert refusal.kind == "where"
+    assert reason in refusal.reason
+
+
+MASKS = {
+    "a mask that may select rows": ("return x[m].sum()\n", "x[m]", "different shapes"),
+    "an index that may be no mask": ("k = x.argmax()\nreturn x[k].sum()\n", "x[k]", "tensor|fail|effect"),
+    "what it writes": (
+        "z = x * 2\nz[x > 0] = z[x > 0] / 2\nreturn z\n",
+        "z[x > 0] = z[x > 0] / 2",
+        "backward",
+    ),
+    "a tensor of the caller": ("x[x > 0] = x[x > 0] * 2\nreturn x\n", "x[x > 0] * 2", "share its memory"),
+    "a view": ("z = x.view(-1)\nz[x > 0] = x[x > 0] * 2\nreturn z\n", "x[x > 0] * 2", "share its memory"),
+    "a logarithm": (
+        "z = x.clone()\nz[x > 0] = torch.log(x[x > 0])\nreturn z\n",
+        "torch.log(x[x > 0])",
+        "NaN",
+    ),
+    "a source that changes": (
+        "z = x.clone()\nz[x > 0] = x[x > 0] * 2\nx.add_(1)\nreturn z\n",
+        "x[x > 0] * 2",
+        "in place",
+    ),
+    "a mean of integers or halves": ("k = h > 0\nreturn h[k].mean()\n", "h[k]", "tensor"),
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_a_selection_by_a_mask_stays(case: str) -> None:
+    body, mark, reason = MASKS[case]
+    assert rewrites(body, mark, "GB0036") == []
+    found = refused(body, mark, "GB0036")
+    assert any(word in one.reason for one in found for word in reason.split("|"))
+
+
+def test_gradients_of_zero_are_named() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return x if x.sum() > 0 else x.detach()\n"
+    (remedy,) = offered(text, "x.sum() > 0")
+    assert "gradients of zero instead of None" in remedy.changes
+
+
+def test_a_layer_with_statistics_needs_inputs_of_training() -> None:
+    head = "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+    body = (
+        "        self.a = {}\n\n    def forward(self, x):\n        return self.a(x) if x.sum() > 0 else x\n"
+    )
+    for layer, is_offered in {"nn.Linear(4, 4)": True, "nn.BatchNorm1d(4)": False, "Block()": False}.items():
+        found = offered(head + body.format(layer), "x.sum() > 0", trains=False)
+        assert [one.kind for one in found] == (["cond"] if is_offered else [])
+
+
+def test_a_short_circuit_stays() -> None:
+    for test in ("y.sum() != 0 and x.sum() // y.sum() > 2", "x.sum() > 0 and x[3] > 0"):
+        assert rewrites(f"if {test}:\n    x = x * 2\nreturn x\n", test) == []
+    test = "y.sum() != 0 and x.sum() > 2"
+    assert [kind for kind, _ in rewrites(f"if {test}:\n    x = x * 2\nreturn x\n", test)] == ["where"]
+
+
+EFFECTS = {
+    "print(next(batches))\nreturn x\n": False,
+    "print(self.count())\nreturn x\n": False,
+    'print(f"{x.mean():.3f}", len(x), round(float(y.sum()), 2))\nreturn x\n': True,
+}
+
+
+@pytest.mark.parametrize("body", EFFECTS)
+def test_output_with_an_effect_is_not_skipped(body: str) -> None:
+    kinds = [kind for kind, _ in rewrites(body, body.partition("\n")[0], "GB0059")]
+    assert ("is_compiling" in kinds) is EFFECTS[body]
+
+
+def test_a_function_of_the_file_that_is_called_print_is_no_output() -> None:
+    text = "import torch\n\n\ndef print(x): ...\n\n\ndef f(x):\n    print(x)\n    return x\n"
+    assert offered(text, "print(x)\n    return", "GB0059") == ()
+
+
+def test_arguments_that_are_changed_in_place_are_not_copied() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return F.apply(x, x)\n"
+    assert [one.kind for one in offered(text, "F.apply(x, x)", "GB6297")] == ["clone_argument"]
+    dirty = f"{text}\n\nclass F:\n    def forward(c, x, y):\n        c.mark_dirty(x)\n"
+    assert offered(dirty, "F.apply(x, x)", "GB6297") == ()

@@ -24,6 +24,7 @@ import {
   type ResolvedInterpreter,
   serverCommand,
 } from "./protocol";
+import { withShownReason } from "./refused_fixes";
 import { section, wholeSection } from "./settings";
 
 /** Commands that run code of the folder, which needs the user's consent. */
@@ -41,6 +42,8 @@ export interface ClientParts {
   readonly messages: vscode.LogOutputChannel;
   readonly consent: Consent;
   readonly resolution: () => Resolution | null;
+  /** Called before code of a folder runs because the user asked for it; null stands for files outside any folder. */
+  readonly beforeRun: (folder: string | null) => Promise<void>;
 }
 
 export function createClient(server: Candidate, parts: ClientParts): LanguageClient {
@@ -62,15 +65,26 @@ export function createClient(server: Candidate, parts: ClientParts): LanguageCli
       storage: context.globalStorageUri.fsPath,
       clientCommands,
       confirmRun: true,
+      previewFix: true,
       locale: vscode.env.language,
     }),
     // Hovers contain text of the folder, which must not run commands or load anything.
     markdown: { isTrusted: false, supportHtml: false, supportThemeIcons: false },
     middleware: {
       handleDiagnostics: (uri, diagnostics, next) => next(uri, withPageLinks(diagnostics)),
+      async provideCodeActions(document, range, context, token, next) {
+        return (await next(document, range, context, token))?.map(withShownReason);
+      },
       async executeCommand(command, args, next) {
-        const folder = runningCommands.has(command) ? folderAt(fieldsOf(args[0])["uri"]) : null;
-        return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
+        if (!runningCommands.has(command)) {
+          return next(command, args);
+        }
+        const folder = folderAt(fieldsOf(args[0])["uri"]);
+        if (folder !== null && !(await consent.mayStart(folder))) {
+          return undefined;
+        }
+        await parts.beforeRun(folder);
+        return next(command, args);
       },
       workspace: {
         async configuration(params, token, next) {

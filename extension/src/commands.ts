@@ -10,6 +10,7 @@ import type { Consent } from "./consent";
 import { activeFolder, targetAtCursor } from "./cursor";
 import { fieldsOf } from "./fields";
 import { codeOf, findingAtCursor, goToFinding } from "./findings";
+import type { FixPreviews } from "./fix_preview";
 import type { GraphView } from "./graphs/view";
 import { switchInlayHints } from "./inlay_hints";
 import { selectInterpreter } from "./interpreter/picker";
@@ -21,6 +22,7 @@ import type { Lifecycle } from "./lifecycle";
 import { checkEnvironment, openPage, pageOf } from "./pages";
 import { reportProblem } from "./problem_report";
 import { serverCommand } from "./protocol";
+import { sayRefusal, sayRefusalCommand } from "./refused_fixes";
 import type { ReportView } from "./report_view";
 import { inform } from "./say";
 import { type StatusBoard, showMenu } from "./status";
@@ -34,6 +36,7 @@ export interface Parts {
   readonly lifecycle: Lifecycle;
   readonly board: StatusBoard;
   readonly consent: Consent;
+  readonly fixes: FixPreviews;
   readonly report: ReportView;
   readonly kernels: KernelView;
   readonly marks: KernelMarks;
@@ -71,7 +74,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     },
     "fuselight.reportProblem": () => reportProblem(parts),
     "fuselight.checkEnvironment": () => checkEnvironment(lifecycle, activeFolder(), parts.storage),
-    "fuselight.selectInterpreter": () => selectInterpreter(context.globalState, parts.log),
+    "fuselight.selectInterpreter": () => selectInterpreter(parts),
     "fuselight.chooseDevice": (folder) =>
       chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),
     "fuselight.switchInlayHints": switchInlayHints,
@@ -92,6 +95,9 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.cancelTuning": tunings.cancel,
     "fuselight.openWalkthrough": openWalkthrough,
     "fuselight.openPage": openPageOf,
+    "fuselight.applyPreviewedFix": parts.fixes.apply,
+    "fuselight.discardPreviewedFix": parts.fixes.discard,
+    [sayRefusalCommand]: sayRefusal,
   };
 
   /** VS Code marks no step as done for a state from before it first read the walkthrough, so this sets it again. */

@@ -16,7 +16,12 @@ import {
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
 import { look } from "./interpreter/environment";
 import { changedFolders, type Resolution, resolve, serverStep } from "./interpreter/resolve";
-import { interpreterChangedNotification, type RunState, trustNotification } from "./protocol";
+import {
+  interpreterChangedNotification,
+  lookAgainRequest,
+  type RunState,
+  trustNotification,
+} from "./protocol";
 import { warn } from "./say";
 import { readSettings } from "./settings";
 
@@ -173,6 +178,12 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
         if (cause === "trust granted") {
           await client?.sendNotification(trustNotification, { trusted: true });
         }
+      }),
+    /** Resolves the interpreters again, also where none could run code, and waits until the server uses the result. */
+    lookAgain: (cause: string) =>
+      enqueue(async () => {
+        await apply(cause);
+        await runningClient()?.sendRequest(lookAgainRequest, {});
       }),
     restart,
     stop: () => enqueue(stop),

@@ -9,8 +9,10 @@ import { ShowMessageNotification, ShowMessageRequest } from "vscode-languageclie
 import { createBenchView } from "./bench/view";
 import { type Parts, registerCommands } from "./commands";
 import { createConsent } from "./consent";
+import { createFixPreviews } from "./fix_preview";
 import { createGraphView } from "./graphs/view";
 import { onInterpreterSelected } from "./interpreter/environment";
+import { watchEnvironments } from "./interpreter/watch";
 import { createDeviceItem, warnOfDevices } from "./kernels/device_picker";
 import { createKernelDocuments } from "./kernels/documents";
 import { createKernelHeat } from "./kernels/heat";
@@ -21,6 +23,7 @@ import { createMessageLog } from "./message_log";
 import {
   confirmRunRequest,
   measuredChangedNotification,
+  previewFixRequest,
   reportChangedNotification,
   type Status,
   statusNotification,
@@ -42,7 +45,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   let hasStatus = false;
 
   const lifecycle = createLifecycle(
-    { context, log, messages, consent },
+    { context, log, messages, consent, beforeRun },
     {
       state(state, detail) {
         hasStatus = false;
@@ -59,10 +62,24 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
         client.onNotification(ShowMessageNotification.type, sayOfServer);
         client.onRequest(ShowMessageRequest.type, askForServer);
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
+        client.onRequest(previewFixRequest, (fix) => fixes.show(fix));
       },
     },
   );
   running = lifecycle;
+
+  /** Looks for another interpreter before a run that would fail as the last one did. */
+  async function beforeRun(folder: string | null): Promise<void> {
+    if (board.all().some((one) => one.folder === folder && one.state === "noInterpreter")) {
+      await lifecycle.lookAgain("a run was asked for");
+    }
+  }
+
+  function environmentAppeared(): void {
+    if (board.all().some((one) => one.state === "noInterpreter")) {
+      void lifecycle.lookAgain("an environment appeared");
+    }
+  }
 
   function show(status: Status): void {
     board.set(status);
@@ -76,11 +93,12 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", hasInterpreter);
   }
 
+  const fixes = createFixPreviews(lifecycle);
   const report = createReportView(lifecycle);
   const documents = createKernelDocuments(lifecycle);
   const marks = createKernelMarks(documents);
   const heat = createKernelHeat(lifecycle, context);
-  const kernels = createKernelView(lifecycle, documents);
+  const kernels = createKernelView(lifecycle, documents, marks);
   const graphs = createGraphView(context.extensionUri, lifecycle, report);
   const benchmarks = createBenchView(context.extensionUri, lifecycle);
   const tunings = createTuneView(context.extensionUri, lifecycle);
@@ -92,19 +110,21 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   }
 
   const storage = context.storageUri ?? context.globalStorageUri;
-  const views = { report, kernels, marks, heat, graphs, benchmarks, tunings };
+  const views = { fixes, report, kernels, marks, heat, graphs, benchmarks, tunings };
   const parts: Parts = { context, storage, lifecycle, board, consent, log, ...views };
   context.subscriptions.push(
     log,
     messages,
     board,
     documents,
+    fixes,
     marks,
     heat,
     graphs,
     benchmarks,
     tunings,
     warnOfInterpreters(board),
+    watchEnvironments(environmentAppeared),
     createDeviceItem(board),
     warnOfDevices(board),
     report,

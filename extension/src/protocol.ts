@@ -147,6 +147,7 @@ export interface InitializationOptions {
   readonly storage: string | null;
   readonly clientCommands: readonly string[];
   readonly confirmRun: boolean;
+  readonly previewFix: boolean;
   readonly locale: string;
 }
 
@@ -157,6 +158,21 @@ export interface ResolvedInterpreter {
   readonly why: string;
 }
 
+/** A fix that changes behavior, to be shown before it is applied. */
+export interface FixPreview {
+  readonly label: string;
+  readonly documents: readonly {
+    readonly uri: string;
+    readonly version: number | null;
+    readonly edits: readonly { readonly range: Range; readonly newText: string }[];
+  }[];
+}
+
+/** Why a previewed fix was not applied; null where it was, or was discarded. */
+export interface FixAnswer {
+  readonly problem: string | null;
+}
+
 const notification = <P>(name: string) => new NotificationType<P>(`fuselight/${name}`);
 const request = <P, R>(name: string) => new RequestType<P, R, void>(`fuselight/${name}`);
 
@@ -164,7 +180,10 @@ export const statusNotification = notification<Status>("status");
 export const reportChangedNotification = notification<OfFile>("reportChanged");
 export const trustNotification = notification<{ readonly trusted: boolean }>("trust");
 export const interpreterChangedNotification = notification<OfFolder>("interpreterChanged");
+/** Takes in the interpreters of all folders, and tries again where none could run code. */
+export const lookAgainRequest = request<Record<string, never>, null>("lookAgain");
 export const confirmRunRequest = request<ConfirmRun, ConfirmAnswer>("confirmRun");
+export const previewFixRequest = request<FixPreview, FixAnswer>("previewFix");
 export const reportTreeRequest = request<OfFile, { readonly nodes: readonly ReportNode[] }>("reportTree");
 /** The target that a command at a line means; null for the entire file. */
 export const targetAtRequest = request<

@@ -142,6 +142,7 @@ def _register(server: Server) -> None:
         (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, status.cancelled),
         (protocol.TRUST, lifecycle.trust),
         (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
+        (protocol.LOOK_AGAIN, configuration.look_again),
         (protocol.REPORT_TREE, report_tree.report_tree),
         (protocol.TARGET_AT, target_at.answer),
         (protocol.KERNELS_AT, kernel_documents.kernels_at),

@@ -150,8 +150,9 @@ class Settings:
     sample_after_seconds: float = 5.0
     """After so many seconds without progress a run is sampled for the line that it is in."""
     guards: GuardSettings = GuardSettings()
-    code_lens: Literal["all", "compiled", "off"] = "all"
-    """`compiled`: lenses only on targets that are compiled or have inputs."""
+    code_lens: Literal["all", "compilable", "compiled", "off"] = "compilable"
+    """`compiled`: lenses only on targets that are compiled or have inputs; `compilable`: also on modules and functions
+    that compute with tensors."""
     hints: HintSettings = HintSettings()
     fixes: FixSettings = FixSettings()
     inlay_hints: Literal["off", "assignments", "all"] = "assignments"

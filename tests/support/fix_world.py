@@ -149,15 +149,17 @@ class FixWorld:
         self.edits: list[types.WorkspaceEdit] = []
         self.runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
         self.asked: list[Key] = []
+        self.go_on: Callable[[], None] = lambda: None
+        """What is to follow the user's consent."""
+        self.spawned: list[asyncio.Future[Any]] = []
         self.server: Any = SimpleNamespace(
             state=self.state,
             ui=self.ui,
             view=convert.Client("utf-8", self.state.read_line, convert.uri),
             encoding="utf-8",
             uri_of=convert.uri,
-            analysis=SimpleNamespace(
-                fixes=self.session, agrees_to_verification=self.asked.append, runs=self.runs
-            ),
+            analysis=SimpleNamespace(fixes=self.session, agrees_to_verification=self._ask, runs=self.runs),
+            spawn=lambda work, _what: self.spawned.append(asyncio.ensure_future(work)),
             workspace_apply_edit_async=self._apply,
         )
         self._patch = monkeypatch
@@ -193,6 +195,11 @@ class FixWorld:
         options = RunOptions(roots=(str(Path(self.path).parent),))
         (planned,) = named_runs(self.document.reading(), [key.name], options)
         return PreparedRun(planned.request(1, 1, options), self._execute, "python") if self.allowed else None
+
+    def _ask(self, key: Key, go_on: Callable[[], None]) -> bool:
+        self.asked.append(key)
+        self.go_on = go_on
+        return False
 
     async def _execute(self, request: RunRequest, _show: Callable[[Progress], None]) -> Report:
         self.requests.append(request)

@@ -42,6 +42,7 @@ from fuselight_server.results.target_result import STILL_RUNNING, TargetResult
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.live import STARTING, TOO_LARGE
 from fuselight_server.session.state import Document, State
+from fuselight_server.settings import parse_settings
 from fuselight_server.static.code_changes import DeferredChange
 from fuselight_server.static.document import SourceDocument
 from tests.support.measured import benchmark, row
@@ -251,3 +252,50 @@ def test_several_directives_are_all_named() -> None:
     assert inputs_words(Inputs(Rung.DIRECTIVE, "m.py", 16, calls)) == "inputs from lines 16-18"
     assert inputs_words(Inputs(Rung.DIRECTIVE, "m.py", 16)) == "inputs from line 16"
     assert inputs_words(Inputs(Rung.PROVIDER, "m.py")) == "inputs from a provider"
+
+
+OFFERED = """\
+import torch
+from torch.utils.data import DataLoader
+
+
+def make_loader(path, batch):
+    return DataLoader(path, batch_size=batch)
+
+
+def loss_of(x, wanted):
+    return torch.nn.functional.mse_loss(x, wanted)
+
+
+# fuselight: counted(3)
+def counted(n):
+    return n + 1
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+step = torch.compile(loss_of)
+"""
+LOADER, LOSS, COUNTED, MODULE, VARIABLE = 4, 8, 13, 17, 22
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("setting", "lines"),
+    [
+        (None, {LOSS, COUNTED, MODULE, VARIABLE}),
+        ("compilable", {LOSS, COUNTED, MODULE, VARIABLE}),
+        ("all", {LOADER, LOSS, COUNTED, MODULE, VARIABLE}),
+        ("compiled", {COUNTED, VARIABLE}),
+    ],
+)
+async def test_lenses_are_on_what_is_compiled_or_can_be(setting: str | None, lines: set[int]) -> None:
+    state = opened()
+    state.open(Document(URI, FILE, 1, SourceDocument(FILE, OFFERED), runnable=True))
+    folder = state.folder_of(FILE)
+    if setting is not None:
+        folder.settings = parse_settings({"codeLens": setting})[0]
+    assert {line for line, titles in (await lenses(state)).items() if "Run" in titles} == lines

@@ -11,7 +11,7 @@ from lsprotocol import types
 
 from fuselight.report import Tier
 from fuselight_server.features import convert
-from fuselight_server.features.hover import explanation
+from fuselight_server.features.finding_hover import ShownFinding, explain, explanations
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings.text import compose
 
@@ -95,22 +95,24 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
         hints=("Take it out.", "Or log it."), cost=("2 graphs", "1 operator in eager"), count=3,
     )  # fmt: skip
     assert convert.message(finding) == "graph break (3 times)"
-    shown = explanation(finding, edited=False, alone=True)
+    shown = explain(ShownFinding(finding, edited=False))
     assert "GB0059" not in shown, "so does it the code"
     assert "a long explanation" in shown
     message = compose("why it broke", cost=("2 graphs",), hints=("Take it out", "Or log it"))
-    ordered = explanation(
-        dataclasses.replace(finding, message=message, hints=("Take it out", "Or log it"), cost=("2 graphs",)),
-        edited=False,
-        alone=True,
-    )
+    hints = ("Take it out", "Or log it")
+    advised = dataclasses.replace(finding, code="FL101", message=message, hints=hints, cost=("2 graphs",))
+    ordered = explain(ShownFinding(advised, edited=False))
     assert ordered.startswith("What to do:")
     assert ordered.index("Or log it") < ordered.index("Cost: 2 graphs") < ordered.index("why it broke")
     assert ordered.index("why it broke") < ordered.index("directive on line 3")
     assert "graph break" not in shown, "the diagnostic above it says so"
-    assert explanation(finding, edited=False, alone=False).startswith("**GB0059**"), "which of several it is"
+    both = explanations([ShownFinding(finding, edited=False), ShownFinding(advised, edited=False)])
+    assert both[0].startswith("**GB0059**"), "which of several it is"
+    assert "**FL101**\n\nWhat to do:\n\n- Take it out.\n- Or log it." in both[0], "advice for all comes first"
+    assert [one.partition("\n")[0] for one in both] == ["**GB0059**", "**GB0059**", "**FL101**"]
     longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
-    assert explanation(longer, edited=False, alone=True).startswith("And what it means.")
+    assert "\n\nAnd what it means.\n\n" in explain(ShownFinding(longer, edited=False))
+    assert "graph break" not in explain(ShownFinding(longer, edited=False))
 
 
 def test_a_trace_through_a_library_is_folded_to_its_innermost_and_the_user_frame() -> None:
@@ -161,4 +163,4 @@ def test_a_link_leads_only_to_a_page(link: str | None, address: str | None) -> N
     assert convert.address(finding) == address
     shown = convert.diagnostic(finding, view("x"))
     assert (shown.code_description.href if shown.code_description else None) == address
-    assert ("command:" in explanation(finding, edited=False, alone=False)) is False
+    assert ("command:" in explain(ShownFinding(finding, edited=False))) is False

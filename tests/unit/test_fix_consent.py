@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 import pytest
@@ -12,6 +13,7 @@ from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.fix_session import InterruptedVerificationError
 from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.session.ui import Question
 from fuselight_server.settings import Interpreter
 from fuselight_server.static.document import SourceDocument
 from tests.support.fix_world import TEXT
@@ -44,13 +46,31 @@ class _OneAnswer:
     async def close(self) -> None: ...
 
 
-def analysis_of(text: str, answer: Answer | Refused, consent: str = "run") -> Analysis:
+class _Agreeing(RecordedUi):
+    """A user who agrees to every run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def say(self, text: str, *, error: bool) -> None:
+        assert not error
+        self.messages.append(text)
+
+    async def confirm(self, question: Question) -> str:
+        assert question.explicit
+        return "run"
+
+
+def analysis_of(
+    text: str, answer: Answer | Refused, consent: str = "run", ui: RecordedUi | None = None
+) -> Analysis:
     state = State()
     state.folders["/w"] = Folder("/w", "file:///w", consent=consent)
     state.open(Document("file:///w/m.py", "/w/m.py", 1, SourceDocument("/w/m.py", text), runnable=True))
     return Analysis(
         state,
-        RecordedUi(),
+        ui or RecordedUi(),
         make_worker=lambda _lane, _settings, _log: _OneAnswer(answer),
         find_interpreter=lambda _folder: Interpreter("/python"),
     )
@@ -76,6 +96,24 @@ async def test_a_verification_needs_the_consent_that_a_run_needs() -> None:
     assert program._prepare_verification(key, True) is None  # noqa: FBT003 - a callback
     assert program._prepare_verification(key, False) is not None  # noqa: FBT003 - a callback
     await program.close()
+
+
+@pytest.mark.asyncio
+async def test_a_chosen_fix_goes_on_after_the_consent_and_no_run_comes_in_its_place() -> None:
+    ui = _Agreeing()
+    session = analysis_of(TEXT, REFUSED, "unknown", ui)
+    went_on: list[str] = []
+    assert not session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("fix"))
+    assert went_on == []
+    await asyncio.gather(*session._tasks)
+    assert went_on == ["fix"]
+    assert session.runs.generation == 0, "the target is not run"
+    assert session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("again"))
+    assert went_on == ["fix"]
+    session._state.trusted = False
+    assert not session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("again"))
+    assert ui.messages == ["Fuselight runs no code in a workspace that is not trusted."]
+    await session.close()
 
 
 @pytest.mark.asyncio

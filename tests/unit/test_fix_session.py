@@ -7,6 +7,7 @@ import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from fuselight.protocol import Progress, RunRequest, VerifyRequest
 from fuselight.report import Aspect, CallComparison, CaseFamily, Difference, Report, Verification, data_key
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import fix_actions
+from fuselight_server.features.finding_hover import explanations, shown_findings
 from fuselight_server.features.status import verifying
 from fuselight_server.finding import Finding
 from fuselight_server.fixes import FixClass, Remedy
@@ -26,7 +28,7 @@ from fuselight_server.session.fix_session import InterruptedVerificationError
 from fuselight_server.session.state import Document, Folder
 from fuselight_server.settings import FixSettings, Settings
 from fuselight_server.static.document import SourceDocument
-from tests.support.fix_world import EXACT, TEXT, FixWorld, differing, replaced
+from tests.support.fix_world import EXACT, FIRST, TEXT, FixWorld, differing, replaced
 
 
 @pytest_asyncio.fixture
@@ -37,6 +39,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 ONE_FIXED = TEXT.replace("branch", "where", 1)
+ALL_FIXED = TEXT.replace("branch", "where")
 UNVERIFIED = "Verify and apply: Use where"
 VERIFIED = "Use where: 2 → 1 breaks, same results"
 
@@ -63,7 +66,9 @@ async def test_a_title_says_if_one_side_of_a_branch_was_not_compared(world: FixW
 
 
 @pytest.mark.asyncio
-async def test_a_fix_that_is_refused_is_not_listed_and_a_command_says_why(world: FixWorld) -> None:
+async def test_a_client_without_disabled_actions_gets_no_refused_fix_and_a_command_says_why(
+    world: FixWorld,
+) -> None:
     world.verification = differing(Aspect.OUTPUT)
     world.settings(FixSettings(verify="choice"))
     (action,) = await world.actions()
@@ -74,6 +79,49 @@ async def test_a_fix_that_is_refused_is_not_listed_and_a_command_says_why(world:
     assert world.ui.messages == ["`Use where` was not applied: it differs (eager, recorded inputs)."]
     assert world.edits == []
     assert await world.titles() == []
+
+
+REFUSED = "tried and refused: it differs (eager, recorded inputs)"
+
+
+async def hover_of(world: FixWorld) -> str:
+    """What a hover says of the findings of the first line."""
+    found = [one.now() for one in world.state.captures[Key(world.path, "f")].findings]
+    first = [(one, False) for one in found if one.span.line == FIRST + 1]
+    assert first
+    return "\n\n".join(explanations(await shown_findings(world.server, world.path, first)))
+
+
+@pytest.mark.asyncio
+async def test_a_refused_fix_stays_in_the_menu_with_its_reason_and_its_advice_is_withdrawn(
+    world: FixWorld,
+) -> None:
+    world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
+    world.verification = differing(Aspect.OUTPUT)
+    before = await hover_of(world)
+    assert before.startswith("**Fix, not verified yet:** Use where. Quick Fix verifies it.")
+    assert "What to do:" in before
+    assert world.requests == [], "a hover verifies nothing"
+    assert await world.verified() == ["Use where"]
+    (action,) = await world.actions()
+    assert action.disabled == types.CodeActionDisabled(REFUSED)
+    assert (action.edit, action.command, action.data, action.is_preferred) == (None, None, None, None)
+    shown = await hover_of(world)
+    assert shown.startswith(f"Use where: {REFUSED.replace('(', chr(92) + '(').replace(')', chr(92) + ')')}.")
+    assert "What to do:" not in shown
+
+    world.edit(TEXT.replace("return branch(x)", "return branch(x) + 1"))
+    world.ran(world.document.source.text)
+    assert await world.titles() == [UNVERIFIED], "what was refused belongs to the text that it was tried on"
+
+
+@pytest.mark.asyncio
+async def test_the_verified_fix_is_the_first_line_of_the_hover(world: FixWorld) -> None:
+    await world.verified()
+    shown = await hover_of(world)
+    assert shown.startswith(
+        "**Fix, verified:** Use where: 2 → 1 breaks, same results. Apply it with Quick Fix."
+    )
 
 
 @pytest.mark.asyncio
@@ -187,9 +235,15 @@ async def test_nothing_runs_without_consent_and_the_command_asks(world: FixWorld
     assert resolved.command is not None
     await world.apply(resolved)
     assert world.asked == [Key(world.path, "f")]
+    go_on = world.go_on
     await fix_actions.apply_all(world.server, {"uri": world.uri})
     assert (world.asked, world.ui.messages) == ([Key(world.path, "f")] * 2, [])
     assert (world.requests, world.edits) == ([], [])
+    world.allowed = True
+    for again, text in ((go_on, ONE_FIXED), (world.go_on, ALL_FIXED)):
+        again()
+        await asyncio.gather(*world.spawned)
+        assert world.text_after(world.edits[-1]) == text, "the chosen fix follows the consent"
 
 
 @pytest.mark.asyncio
@@ -241,6 +295,42 @@ async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(wo
         assert resolved.edit is not None
         assert resolved.edit.change_annotations is not None
         assert resolved.edit.change_annotations["fix"].needs_confirmation is confirms
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("problem", [None, "the file has changed"])
+async def test_a_client_with_a_preview_of_its_own_shows_and_applies_the_fix(
+    world: FixWorld, problem: str | None
+) -> None:
+    world.offers(replaced("where", "Use rand", FixClass.CHANGES, "random numbers"))
+    world.state.client = dataclasses.replace(world.state.client, previews_fixes=True)
+    asked: list[tuple[str, Any]] = []
+
+    async def ask(method: str, params: object) -> object:
+        asked.append((method, params))
+        return {"problem": problem}
+
+    world.server.protocol = SimpleNamespace(send_request_async=ask)
+    await world.verified()
+    (action,) = await world.actions()
+    resolved = await world.resolve(types.CodeAction(title=action.title, data=action.data))
+    assert resolved.edit is None, "an edit that asks for a preview starts with nothing selected"
+    await world.apply(resolved)
+    edits = [
+        {
+            "range": {"start": {"line": 4, "character": 0}, "end": {"line": 5, "character": 0}},
+            "newText": "    where(x)\n",
+        }
+    ]
+    documents = [{"uri": world.uri, "version": 1, "edits": edits}]
+    title = "Use rand: 2 → 1 breaks, changes behavior: random numbers"
+    assert asked == [("fuselight/previewFix", {"label": title, "documents": documents})]
+    assert world.edits == []
+    assert world.ui.messages == ([f"`{title}` was not applied: {problem}."] if problem else [])
+
+    world.settings(FixSettings(preview="never"))
+    resolved = await world.resolve(types.CodeAction(title=action.title, data=action.data))
+    assert resolved.edit is not None
 
 
 @pytest.mark.asyncio

@@ -6,13 +6,16 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fuselight.protocol import Answer, Hello, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Report, Tier
 from fuselight.version import untested_torch
+from fuselight_server.features.configuration import look_again
+from fuselight_server.features.protocol import FolderParams
 from fuselight_server.runs.keys import Key
 from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.client import Worker
@@ -55,6 +58,32 @@ async def test_another_interpreter_runs_the_targets_again() -> None:
     assert len(session.worker.requests) == 2
     assert session.worker.requests[1].automatic
     assert session.state.results[Key(PATH, "f")].report.failures == ()
+
+
+@pytest.mark.asyncio
+async def test_a_look_at_the_same_interpreter_tries_again_only_where_none_could_run() -> None:
+    session = await without_torch()
+    answers = 0
+
+    async def configuration(_params: object) -> list[object]:
+        nonlocal answers
+        answers += 1
+        return []
+
+    server: Any = SimpleNamespace(
+        state=session.state,
+        analysis=session.analysis,
+        ui=session.ui,
+        reading_settings=asyncio.Lock(),
+        workspace_configuration_async=configuration,
+    )
+    session.state.client.configuration = True
+    for _ in range(2):
+        await look_again(server, FolderParams())
+        await session.settle()
+        assert session.folder.problem is None
+        assert len(session.worker.requests) == 2, "the second look finds nothing to repeat"
+    assert answers == 2
 
 
 @pytest.mark.asyncio

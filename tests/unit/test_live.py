@@ -368,7 +368,7 @@ async def test_a_function_that_the_worker_cannot_trace_is_said(model_folder: Pat
     workspace.edit("model.py", both)
     await workspace.pause()
     assert workspace.effects() == ["no new findings"]
-    assert shown(workspace) == [(8, "predicted", False)]
+    assert shown(workspace) == [(8, "capture", False)]
     (one,) = workspace.deferred()
     assert one.startswith("g: ")
     workspace.worker.refuse = [Refused(0, "timeout")]

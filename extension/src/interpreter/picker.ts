@@ -27,12 +27,19 @@ const automatic: Entry = {
 };
 const byPath: Entry = { label: "$(folder-opened) Browse...", act: "browse" };
 
-export async function selectInterpreter(state: vscode.Memento, log: vscode.LogOutputChannel): Promise<void> {
+export interface PickerParts {
+  readonly context: { readonly globalState: vscode.Memento };
+  readonly log: vscode.LogOutputChannel;
+  readonly lifecycle: { readonly lookAgain: (cause: string) => Promise<void> };
+}
+
+export async function selectInterpreter({ context, log, lifecycle }: PickerParts): Promise<void> {
   if (!vscode.workspace.isTrusted) {
     await vscode.commands.executeCommand("workbench.trust.manage");
     return;
   }
   const folder = await chooseFolder();
+  const state = context.globalState;
   const recent = state.get<readonly string[]>(recentKey, []);
   const chosen = await pick(folder, findEntries(folder, recent, log));
   const executable = chosen?.act === "browse" ? await browse() : chosen?.executable;
@@ -50,6 +57,8 @@ export async function selectInterpreter(state: vscode.Memento, log: vscode.LogOu
   }
   const target = folder ? vscode.ConfigurationTarget.WorkspaceFolder : vscode.ConfigurationTarget.Global;
   await vscode.workspace.getConfiguration(section, folder?.uri).update("interpreter", executable, target);
+  // The setting may be what it was, while what the choice finds is not.
+  await lifecycle.lookAgain("an interpreter was selected");
 }
 
 async function findEntries(

@@ -17,6 +17,7 @@ import {
 } from "../protocol";
 import { inform } from "../say";
 import { type KernelDocuments, kernelOf, kernelUri } from "./documents";
+import type { KernelMarks } from "./marks";
 import { kernelScheme } from "./uri";
 
 const forms: Record<string, string> = {
@@ -35,7 +36,7 @@ const forms: Record<string, string> = {
 
 export type KernelView = ReturnType<typeof createKernelView>;
 
-export function createKernelView(lifecycle: Lifecycle, documents: KernelDocuments) {
+export function createKernelView(lifecycle: Lifecycle, documents: KernelDocuments, marks: KernelMarks) {
   async function fetch(at: KernelsAt): Promise<readonly KernelEntry[] | null> {
     const answer = await lifecycle.request(kernelsAtRequest, at);
     if (answer === null) {
@@ -64,7 +65,11 @@ export function createKernelView(lifecycle: Lifecycle, documents: KernelDocument
       return;
     }
     const sources = found.filter((one) => one.form === "source");
-    await openEntry(sources.length === 1 ? sources[0] : await pick(found));
+    const chosen = sources.length === 1 ? sources[0] : await pick(found);
+    await openEntry(chosen);
+    if (chosen !== undefined && argument !== undefined && at.line !== undefined) {
+      marks.click({ uri: vscode.Uri.parse(at.uri).toString(), first: at.line, last: at.last ?? at.line });
+    }
   }
 
   async function nothing(at: KernelsAt): Promise<void> {

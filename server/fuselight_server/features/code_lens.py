@@ -98,7 +98,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
         serving = snapshot.reading.serving(target) if target.name not in known else None
         shown = serving or target
         has_inputs = bool(shown.directives) or shown.name in known
-        is_offered = snapshot.settings.code_lens == "all" or target.compiled or has_inputs
+        is_offered = target.compiled or has_inputs or _is_shown(target, snapshot.settings.code_lens)
         if is_offered or target.kind == "module":  # a class may have been compiled by a run of `__main__`
             place = convert.plain_range(target.name_span, view)
             seen = snapshot if is_offered else dataclasses.replace(snapshot, can_run=False)
@@ -115,6 +115,11 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
     lenses += line_lenses(snapshot)
     answer.extend(lenses)
     return answer
+
+
+def _is_shown(target: StaticTarget, setting: str) -> bool:
+    """Whether the setting asks for lenses on a target that nothing compiles and that has no inputs."""
+    return setting == "all" or (setting == "compilable" and target.computes)
 
 
 def _known(snapshot: Snapshot) -> set[str]:

@@ -11,7 +11,7 @@ from fuselight.codec import encode
 from fuselight.report import Tier
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.features.hover import markdown
+from fuselight_server.features.finding_hover import markdown
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
 from fuselight_server.formatting import format_count

@@ -42,6 +42,14 @@ def interpreter_changed(server: Server, _params: FolderParams) -> None:
     server.spawn(pull(server), "reading settings")
 
 
+async def look_again(server: Server, _params: FolderParams) -> None:
+    """Answer `fuselight/lookAgain`: take in each folder's interpreter, and try again where none could run code."""
+    await pull(server)
+    for folder in list(server.state.folders.values()):
+        if folder.problem is not None:
+            await server.analysis.restart(folder.path)
+
+
 async def pull(server: Server) -> None:
     """Ask for the settings of every folder and apply what changed, one such pull after the other."""
     async with server.reading_settings:

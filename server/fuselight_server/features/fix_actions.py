@@ -1,7 +1,8 @@
 """Verified fixes as code actions: offered with what came of their verification, resolved to an edit, or applied later.
 
 Invariant: an edit leaves this module only for a fix that passed for just the texts that the client has; each file of it
-carries its version. A fix that was refused is not listed. A title claims nothing that was not verified.
+carries its version. A fix that was refused is listed as disabled, with the reason. A title claims nothing that was not
+verified.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from fuselight.report.verification import ONE_SIDE
 from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import RUN
+from fuselight_server.features.protocol import PREVIEW_FIX
 from fuselight_server.files import split_text
 from fuselight_server.finding import Span
 from fuselight_server.fixes import FixClass, has_remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
@@ -58,7 +60,7 @@ async def fix_actions(
         fixes.verify_in_background(offers)
     diagnostics = list(shown)
     resolves = server.state.client.resolves_actions
-    passed, unknown = [], []
+    passed, unknown, refused = [], [], []
     for offer in offers:
         attempt = fixes.known(offer)
         if attempt is None:
@@ -72,7 +74,9 @@ async def fix_actions(
                 len(passed) == 1 and attempt.fix_class is not FixClass.CHANGES and not attempt.exceptions
             )
             passed[-1].is_preferred = is_first or None
-    return [*passed, *unknown]
+        elif server.state.client.disabled_actions:
+            refused.append(_refused_action(offer, attempt, diagnostics))
+    return [*passed, *unknown, *refused]
 
 
 def run_actions(
@@ -116,16 +120,35 @@ def _action(
     server: Server, offer: FixOffer, title: str, diagnostics: list[types.Diagnostic], *, resolves: bool
 ) -> types.CodeAction:
     """An action that is resolved to an edit, or else a command that verifies and applies."""
-    line = offer.finding.span.line - 1
-    same = [one for one in diagnostics if one.code == offer.finding.code and one.range.start.line == line]
-    action = types.CodeAction(
-        title=visible(title), kind=types.CodeActionKind.QuickFix, diagnostics=same or None
-    )
+    same = _of_finding(offer.finding, diagnostics)
+    action = types.CodeAction(title=visible(title), kind=types.CodeActionKind.QuickFix, diagnostics=same)
     if resolves:
         action.data = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
     else:
         action.command = _command(server, offer)
     return action
+
+
+def _refused_action(
+    offer: FixOffer, attempt: Attempt, diagnostics: list[types.Diagnostic]
+) -> types.CodeAction:
+    """An action that cannot be chosen, with the reason."""
+    return types.CodeAction(
+        title=visible(offer.remedy.title),
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=_of_finding(offer.finding, diagnostics),
+        disabled=types.CodeActionDisabled(reason=visible(refusal(attempt))),
+    )
+
+
+def refusal(attempt: Attempt) -> str:
+    """Say why a fix that was tried is not offered."""
+    return f"tried and refused: {attempt.why}"
+
+
+def _of_finding(finding: Finding, diagnostics: list[types.Diagnostic]) -> list[types.Diagnostic] | None:
+    line = finding.span.line - 1
+    return [one for one in diagnostics if one.code == finding.code and one.range.start.line == line] or None
 
 
 def _command(server: Server, offer: FixOffer) -> types.Command:
@@ -147,8 +170,9 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
     # An editor asks as soon as an entry has the focus, so that this is no choice of the user.
     if (attempt is None or attempt.is_checking) and fixes.may_verify(offer, automatic=True):
         attempt = await fixes.verify(offer, _RESOLVE_SECONDS, automatic=True)
-    is_verified = attempt is not None and not attempt.is_checking
-    if attempt is not None and is_verified and attempt.has_passed and fixes.offer(offer.id) is not None:
+    is_verified = attempt is not None and not attempt.is_checking and attempt.has_passed
+    is_offered = is_verified and fixes.offer(offer.id) is not None
+    if attempt is not None and is_offered and not _asks_for_preview(server, offer, attempt):
         action.edit = _edit_of(server, offer, attempt)
     else:
         action.command = _command(server, offer)
@@ -165,7 +189,8 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
     attempt = fixes.known(offer)
     if attempt is None or attempt.is_checking:
         if not fixes.may_verify(offer, automatic=False):
-            server.analysis.agrees_to_verification(offer.key)
+            if server.analysis.agrees_to_verification(offer.key, _again(server, apply_fix, options)):
+                server.ui.say(_CHANGED, error=False)  # its target is gone
             return
         attempt = await fixes.verify(offer)
     if attempt is None:
@@ -174,8 +199,51 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
         server.ui.say(f"`{offer.remedy.title}` was not applied: {attempt.why}.", error=False)
     elif fixes.offer(offer.id) is None:
         server.ui.say(_CHANGED, error=False)
+    elif _asks_for_preview(server, offer, attempt):
+        await _preview(server, offer, attempt)
     else:
         await _apply(server, title_of(attempt), _edit_of(server, offer, attempt))
+
+
+def _again(
+    server: Server,
+    command: Callable[[Server, dict[str, Any]], Coroutine[Any, Any, None]],
+    options: dict[str, Any],
+) -> Callable[[], None]:
+    """Go on with a command once the user has agreed to runs."""
+    return lambda: server.spawn(command(server, options), "applying a fix")
+
+
+def _asks_for_preview(server: Server, offer: FixOffer, attempt: Attempt) -> bool:
+    """Whether the client shows the preview of a fix: an edit that asks for one starts with nothing selected."""
+    settings = server.state.folder_of(offer.key.path).settings.fixes
+    return server.state.client.previews_fixes and _needs_preview(settings, attempt)
+
+
+async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
+    """Let the client show a fix and apply it; says why it was not applied, unless the user has discarded it."""
+    documents = [
+        {
+            "uri": server.uri_of(path),
+            "version": document.version if (document := server.state.at(path)) is not None else None,
+            "edits": [
+                {
+                    "range": {
+                        "start": {"line": one.range.start.line, "character": one.range.start.character},
+                        "end": {"line": one.range.end.line, "character": one.range.end.character},
+                    },
+                    "newText": one.new_text,
+                }
+                for one in _line_edits(server, path, offer.before[path], new)
+            ],
+        }
+        for path, new in offer.remedy.texts.items()
+    ]
+    label = title_of(attempt)
+    answer = await server.protocol.send_request_async(PREVIEW_FIX, {"label": label, "documents": documents})
+    problem = answer.get("problem") if isinstance(answer, dict) else getattr(answer, "problem", None)
+    if problem:
+        server.ui.say(f"`{label}` was not applied: {problem}.", error=False)
 
 
 async def _apply(server: Server, label: str, edit: types.WorkspaceEdit) -> None:
@@ -233,7 +301,7 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
         return
     blocked = server.analysis.fixes.not_allowed(document.path)
     if blocked is not None:
-        server.analysis.agrees_to_verification(blocked)
+        server.analysis.agrees_to_verification(blocked, _again(server, apply_all, options))
         return
     found = await server.analysis.fixes.verify_all(document.path)
     if found is None:

@@ -27,7 +27,9 @@ async def verify_forecast(server: Server, options: dict[str, Any]) -> None:
     if not changes:
         server.ui.say(f"The forecast of {name} has no likely change that compiles it again.", error=False)
         return
-    if not server.analysis.agrees_to_verification(result.key):
+    if not server.analysis.agrees_to_verification(
+        result.key, lambda: server.spawn(verify_forecast(server, options), "verifying a forecast")
+    ):
         return
     if not await server.analysis.fixes.try_forecast(result):
         server.ui.say(f"The forecast of {name} was not verified: it was canceled.", error=False)

@@ -14,6 +14,7 @@ from fuselight.report import Outcome
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.features.finding_hover import explanations, shown_findings
 from fuselight_server.features.lens import (
     benchmark_summary,
     kernel_summary,
@@ -23,11 +24,9 @@ from fuselight_server.features.lens import (
     shows_estimates,
     tuning_summary,
 )
-from fuselight_server.features.markdown import code_span, link, name_cell, plain
+from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.features.traced_values import values_at
 from fuselight_server.finding import rank
-from fuselight_server.findings.how_to import how_to
-from fuselight_server.findings.text import compose
 from fuselight_server.formatting import (
     format_count,
     format_estimate,
@@ -49,7 +48,6 @@ from fuselight_server.results.tunings import TuningResult
 if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Kernel, MeasuredLaunch
     from fuselight_server.features.server import Server
-    from fuselight_server.finding import Finding
     from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.benchmarks import MeasuredRow
     from fuselight_server.results.kernels import KernelRow
@@ -74,12 +72,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     line, column = convert.position(params.position, document.line, server.encoding)
     found = [one for one in findings_of(server, snapshot.path) if one[0].span.covers(line, column)]
     found.sort(key=lambda item: rank(item[0]))
-    parts = [
-        explanation(
-            finding, edited=edited, alone=len(found) == 1, line=document.line(finding.span.line) or ""
-        )
-        for finding, edited in found
-    ]
+    parts = explanations(await shown_findings(server, snapshot.path, found)) if found else []
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)
@@ -93,45 +86,6 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     value = "\n\n---\n\n".join(parts)
     place = convert.range_(values.span, server.view) if values.span is not None and not found else None
     return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
-
-
-def explanation(finding: Finding, *, edited: bool, alone: bool, line: str = "") -> str:
-    """Say what the diagnostic above the hover leaves out; a code is the head of each of several findings.
-
-    `line`: the line of the source on which the finding starts, for an example.
-    """
-    head = [] if alone else [f"**{link(finding.code, convert.address(finding))}**"]
-    first, *rest = _body(finding, edited=edited)
-    example = how_to(finding, line) if not edited and finding.same_as is None else None
-    shown = []
-    if example is not None and "```" not in example.code:
-        shown = [f"{plain(example.words)}:", f"```python\n{example.code}\n```"]
-    return "\n\n".join([*head, first, *shown, *rest])
-
-
-def markdown(finding: Finding, *, edited: bool) -> str:
-    """Say all about a finding, as Markdown that stands alone."""
-    code = link(finding.code, convert.address(finding))
-    return "\n\n".join([f"**{plain(convert.message(finding))}** {code}", *_body(finding, edited=edited)])
-
-
-def _body(finding: Finding, *, edited: bool) -> list[str]:
-    parts = ["*From before your edit of this line.*"] if edited else []
-    parts += [plain(part) for part in _paragraphs(finding) if part]
-    if finding.gb_ids:
-        parts.append(plain(f"Related: {', '.join(finding.gb_ids)}"))
-    source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]
-    parts.append(f"*{finding.tier.value}: {'; '.join(plain(part) for part in source if part)}*")
-    return parts
-
-
-def _paragraphs(finding: Finding) -> tuple[str, ...]:
-    """Order a message for a hover, whose end may be out of sight: what to do, the cost, then what happened."""
-    rest = finding.message.removeprefix(finding.title).removeprefix(".").lstrip()
-    end = compose(cost=finding.cost, hints=finding.hints)
-    if not end or not rest.endswith(end):
-        return (rest,)
-    return compose(hints=finding.hints), compose(cost=finding.cost), rest.removesuffix(end).rstrip()
 
 
 def targets(snapshot: Snapshot, line: int) -> list[str]:

@@ -54,6 +54,8 @@ def client_features(capabilities: types.ClientCapabilities, options: dict[str, A
         watch=bool(get_capability(capabilities, "workspace.did_change_watched_files.dynamic_registration")),
         diagnostic_refresh=bool(get_capability(capabilities, "workspace.diagnostics.refresh_support")),
         confirm_run=options.get("confirmRun") is True,
+        previews_fixes=options.get("previewFix") is True,
+        disabled_actions=bool(get_capability(capabilities, "text_document.code_action.disabled_support")),
         resolves_actions="edit"
         in (get_capability(capabilities, "text_document.code_action.resolve_support.properties") or ()),
         document_changes=bool(get_capability(capabilities, "workspace.workspace_edit.document_changes")),

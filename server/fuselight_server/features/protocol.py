@@ -36,6 +36,8 @@ TUNED_CHANGED = "fuselight/tunedChanged"
 DOCTOR = "fuselight/doctor"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
+LOOK_AGAIN = "fuselight/lookAgain"
+PREVIEW_FIX = "fuselight/previewFix"
 
 logger = logging.getLogger(__name__)
 
@@ -212,6 +214,7 @@ _OURS: dict[str, type[Any]] = {
     DOCTOR: _message(DOCTOR, FolderParams),
     TRUST: _message(TRUST, TrustParams, answered=False),
     INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, FolderParams, answered=False),
+    LOOK_AGAIN: _message(LOOK_AGAIN, FolderParams),
 }
 
 

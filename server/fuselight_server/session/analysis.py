@@ -139,7 +139,7 @@ class Analysis:
     def edited(self, document: Document) -> None:
         """Take in a file that another program has written as a saved one, once the editor has its text."""
         if self._on_disk.has_followed(document.path, document.source):
-            self.saved(document.path, automatic=True)
+            self.saved(document.path, automatic=False)
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run the targets of a saved file, and those whose last run used it, if the settings say so."""
@@ -383,7 +383,13 @@ class Analysis:
             folder.problem = "no Python interpreter was found"
             self._ui.runs_changed()
             return
-        allowed = self._allowed(folder, keys, trigger, interpreter.executable, plan)
+        allowed = self._allowed(
+            folder,
+            keys,
+            trigger,
+            interpreter.executable,
+            lambda wanted: self._request(wanted, trigger, plan),
+        )
         if not allowed:
             return
         lane = worker_key(folder, interpreter, for_benchmarks=plan is not None)
@@ -400,9 +406,12 @@ class Analysis:
         keys: tuple[Key, ...],
         trigger: Trigger,
         executable: str,
-        plan: TimedPlan | None,
+        again: Callable[[tuple[Key, ...]], None],
     ) -> list[Key]:
-        """Return the runs that the user has agreed to; ask about those that the user has not been asked about."""
+        """Return the runs that the user has agreed to; ask about those that the user has not been asked about.
+
+        `again` is called with these once the user has answered.
+        """
         by_program: dict[str | None, list[Key]] = {}
         for key in keys:
             by_program.setdefault(self._program_of(key), []).append(key)
@@ -418,8 +427,7 @@ class Analysis:
             if agreed:
                 allowed.update(mine)
             elif agreed is None:
-                again = functools.partial(self._request, mine, trigger, plan)
-                asking = self.consent.wait(question, mine, again)
+                asking = self.consent.wait(question, mine, functools.partial(again, mine))
                 if asking is not None:
                     self._spawn(asking, "asking about a run")
             elif program is not None:
@@ -511,18 +519,22 @@ class Analysis:
             raise InterruptedVerificationError(failure.message if failure is not None else outcome.reason)
         return self.workers.failure_report(lane, request, failure)
 
-    def agrees_to_verification(self, key: Key) -> bool:
+    def agrees_to_verification(self, key: Key, go_on: Callable[[], None]) -> bool:
         """Whether runs of a target that the user asks for are allowed; where that is unknown, the user is asked.
 
-        A run of the target follows the user's consent.
+        `go_on` is called when the user has agreed. Where no run is possible, a message says why.
         """
         folder = self._state.folder_of(key.path)
         interpreter = self.workers.interpreter(folder)
-        if not self._state.trusted or interpreter is None:
+        if not self._state.trusted:
+            self._ui.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
+            return False
+        if interpreter is None:
+            self._ui.say("A fix is verified by running it, but no Python interpreter was found.", error=False)
             return False
         self.consent.reopen(folder, key.path)
         trigger = Trigger("a fix was chosen", explicit=True)
-        return bool(self._allowed(folder, (key,), trigger, interpreter.executable, None))
+        return bool(self._allowed(folder, (key,), trigger, interpreter.executable, lambda _wanted: go_on()))
 
     def reading(self, path: str) -> Reading | None:
         """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""

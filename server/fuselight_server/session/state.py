@@ -98,6 +98,10 @@ class ClientFeatures:
     """Whether an edit may ask for a preview."""
     show_document: bool = False
     """Whether it can show a document with a selection."""
+    previews_fixes: bool = False
+    """Whether it shows a preview of a fix when it is asked to, with a button that applies all of it."""
+    disabled_actions: bool = False
+    """Whether it shows a code action that cannot be chosen, with the reason."""
     commands: frozenset[str] = frozenset()
 
 

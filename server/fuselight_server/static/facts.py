@@ -60,6 +60,8 @@ class Definition:
     """All of them by name, the first of a method included; starred ones left out."""
     annotations: tuple[tuple[str, str], ...] = ()
     """Parameters whose annotation is a plain dotted name."""
+    computes: bool = False
+    """Whether it is a function of the file that computes with tensors among its parameters."""
 
 
 @dataclass(frozen=True, slots=True)

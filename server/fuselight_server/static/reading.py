@@ -34,6 +34,8 @@ class StaticTarget:
     directives: tuple[DirectiveLine, ...] = ()
     parameters: tuple[str, ...] = ()
     """Names of the parameters of the call (`forward` for a module), self excluded."""
+    computes: bool = False
+    """Whether it is a module, or a function that computes with tensors: what can be compiled, by its text."""
     wraps: str | None = None
     """For a variable: the expression that is compiled, as `Net()`; for `.compile()`: the object's name."""
     holds: str | None = None

@@ -26,6 +26,7 @@ from fuselight_server.static.facts import (
     Import,
     Scope,
 )
+from fuselight_server.static.tensor_code import computes_with_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -218,7 +219,15 @@ def _definitions(node: Node, scope: Scope) -> Iterator[Definition]:
         else (),
         parameters=tuple(parameters),
         annotations=tuple(annotations),
+        computes=not is_class and not scope and _computes(node, tuple(parameters)),
     )
+
+
+def _computes(function: Node, parameters: tuple[str, ...]) -> bool:
+    header, body = function.child_by_field_name("parameters"), function.child_by_field_name("body")
+    if header is None or body is None:
+        return False
+    return computes_with_tensors(text_of(header), text_of(body), parameters)
 
 
 def _parameters(node: Node | None) -> tuple[list[str], list[tuple[str, str]]]:

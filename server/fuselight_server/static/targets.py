@@ -85,6 +85,7 @@ class _Maker:
             name_span=self.chunk.span(item.name_extent),
             def_line=self.chunk.line + item.def_row,
             parameters=parameters,
+            computes=kind == "module" or item.computes,
         )
         listed = self._reachable(item.scope, item.extent) and (
             is_module if item.is_class else kind == "function"

@@ -47,6 +47,8 @@ export function workbench(page) {
     /** An editor group, from the left. */
     group: (index) => page.locator(".editor-group-container").nth(index),
     titleAction: (name) => page.locator(".editor-actions .action-label").and(page.getByLabel(name)),
+    /** A line of the right side of a diff. */
+    diff: page.locator(".monaco-diff-editor .editor.modified .view-line"),
     tab: (name) => page.locator(".tab", { hasText: name }),
     /** Lines that an extension has marked in a group. */
     marks: (index) =>

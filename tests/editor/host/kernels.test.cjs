@@ -96,6 +96,21 @@ describe("Kernels", () => {
     assert.equal(vscode.window.activeTextEditor.document.uri.toString(), model().toString());
   });
 
+  it("links a kernel that a lens has opened to the line of the lens until the cursor moves", async () => {
+    await moveTo(sourceEditor(), 0);
+    await marked([]);
+    const lens = { uri: model().toString(), line: double, last: double };
+    await vscode.commands.executeCommand("fuselight.showKernel", lens);
+    const kernel = kernelEditor().document;
+    await marked([
+      { uri: kernel.uri.toString(), lines: [{ first: 0, last: kernel.lineCount - 2 }] },
+      { uri: model().toString(), lines: [{ first: double, last: double }] },
+    ]);
+    assert.equal(vscode.window.activeTextEditor.selection.active.line, 0);
+    await moveTo(sourceEditor(), matmul);
+    await marked([]);
+  });
+
   it("marks the kernel's text from the source, and the lines from the kernel's text", async () => {
     const kernel = kernelEditor().document;
     await moveTo(sourceEditor(), gelu);

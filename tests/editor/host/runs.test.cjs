@@ -1,6 +1,8 @@
 /** The extension's logic in the real extension host: runs, findings, recovery, the report, the problem report. */
 
 const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
 const vscode = require("vscode");
 const {
   activate,
@@ -255,6 +257,26 @@ describe("Runs", () => {
       assert.match(`${status.detail} ${status.why}`, /no-such-python|no such file/);
     });
     assert.equal(api.serverPid(), server);
+  });
+
+  it("looks again when Run is pressed after an environment got torch", async () => {
+    const environment = vscode.Uri.joinPath(folder().uri, ".venv").fsPath;
+    const link = (python) => {
+      fs.rmSync(environment, { force: true });
+      fs.symlinkSync(path.dirname(path.dirname(python)), environment);
+    };
+    link(process.env.FUSELIGHT_BARE_PYTHON);
+    try {
+      await withInterpreter(path.join(environment, "bin", "python"), async () => {
+        await vscode.commands.executeCommand("fuselight.runFile");
+        await unusable();
+        link(process.env.FUSELIGHT_PYTHON);
+        await runFile(api);
+        assert.deepEqual(shown.codes(), atRun.codes);
+      });
+    } finally {
+      fs.rmSync(environment, { force: true });
+    }
   });
 
   it("says that a Python has no torch, names it, checks it, and works again with one that has", async () => {

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from fuselight.report import Tier
-from fuselight_server.features.hover import explanation
+from fuselight_server.features.finding_hover import ShownFinding, explain
 from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.findings.how_to import how_to
 
@@ -171,9 +171,9 @@ def test_nothing_is_advised_where_the_line_does_not_fit() -> None:
 def test_the_hover_shows_the_example_for_the_text_that_ran_only() -> None:
     line = "    now = time.time()"
     broken = finding(line, "time.time()")
-    assert "```python\n# in the code that calls `step`" in explanation(
-        broken, edited=False, alone=True, line=line
+    assert "```python\n# in the code that calls `step`" in explain(
+        ShownFinding(broken, edited=False, line=line)
     )
-    assert "```" not in explanation(broken, edited=True, alone=True, line=line)
+    assert "```" not in explain(ShownFinding(broken, edited=True, line=line))
     fenced = line.replace("time.time()", 'open("```")')
-    assert "```" not in explanation(finding(fenced, 'open("```")'), edited=False, alone=True, line=fenced)
+    assert "```" not in explain(ShownFinding(finding(fenced, 'open("```")'), edited=False, line=fenced))

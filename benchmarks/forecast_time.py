@@ -21,7 +21,9 @@ _CHECK_CODES = (0, 1)
 def _phases(model: Path) -> dict[str, float]:
     """Seconds by phase of one check, which must have made a forecast."""
     command = [sys.executable, "-m", "fuselight_server", "check", str(model), "--python", sys.executable]
-    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "--no-cache", "--format", "json"], capture_output=True, text=True, check=False
+    )
     if done.returncode not in _CHECK_CODES:
         raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     (target,) = json.loads(done.stdout)["targets"]

@@ -60,7 +60,7 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
     await measured(session, found(session))
     document = session.state.at(session.path)
     assert document is not None
-    document.source.replace(TEXT.replace("f(", "g("))
+    document.source.become(TEXT.replace("f(", "g("))
     session.state.drop(session.state.measured)
     after = replace(found(session, 50.0, day=2), target=replace(found(session).target, name="g"))
     run = run_of(after, str(Path(session.path).parent), lambda _path, _line: "    return x + 1")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.files import read_regular
+from fuselight.foreign_files import read_regular
 from fuselight_server.static.imported_classes import module_files
 
 if TYPE_CHECKING:

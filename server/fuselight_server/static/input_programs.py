@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.files import read_regular, walk_sources
+from fuselight.foreign_files import read_regular
+from fuselight_server.files import walk_sources
 from fuselight_server.static.imported_classes import module_files
 
 if TYPE_CHECKING:

@@ -51,9 +51,18 @@ INTRODUCTION = """\
 CHECK = """\
 ## The JSON of check
 
-`fuselight check --format json` prints one object: `schema` (1; no key of a schema is renamed or removed), `findings`,
-`targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a report; the end column
-is the one after the last character. Unknown values are null.
+`fuselight check --format json` prints one object: `schema` (1; no key of a schema is renamed or removed),
+`fix_first`, `findings`, `targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a
+report; the end column is the one after the last character. Unknown values are null.
+
+| in `fix_first` | null if no line costs anything ([the rules](editor.md#what-to-fix-first)) |
+|---|---|
+| `path`, `line`, `codes` | the line to fix first, and the codes of its findings |
+| `title`, `gain` | `Fix layers.py:38 first: ...`, and what that gains |
+| `eager`, `limited` | functions that run in eager mode because of it, or reached the recompile limit |
+| `breaks`, `graphs` | breaks on the line, and graphs of the broken function |
+| `recompilations`, `seconds` | recompilations that the line causes, and their seconds |
+| `fix` | the command that verifies the known fixes; null if none is known |
 
 | in `findings` | |
 |---|---|

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fuselight.report import (
+    Break,
     Call,
     ChangeKind,
     Compile,
@@ -34,6 +35,8 @@ from fuselight.report import (
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import code_lens, inputs_words
 from fuselight_server.features.hover import forecasts, targets
+from fuselight_server.features.report_tree import target_node
+from fuselight_server.findings import findings
 from fuselight_server.results.benchmarks import measured_result_of
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.kernels import kernel_result_of
@@ -46,7 +49,7 @@ from fuselight_server.settings import parse_settings
 from fuselight_server.static.code_changes import DeferredChange
 from fuselight_server.static.document import SourceDocument
 from tests.support.measured import benchmark, row
-from tests.support.reports import FILE, at, report
+from tests.support.reports import FILE, at, broken, report
 
 URI = f"file://{FILE}"
 TEXT = """\
@@ -299,3 +302,25 @@ async def test_lenses_are_on_what_is_compiled_or_can_be(setting: str | None, lin
     if setting is not None:
         folder.settings = parse_settings({"codeLens": setting})[0]
     assert {line for line, titles in (await lenses(state)).items() if "Run" in titles} == lines
+
+
+@pytest.mark.asyncio
+async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> None:
+    two = (broken(at(12), gb="GB0059"), broken(at(12), gb="GB0124"), broken(at(14), gb="GB0170"))
+
+    def of(breaks: tuple[Break, ...]) -> CaptureResult:
+        made = report(breaks=breaks)
+        return capture_result_of(Key(FILE, "step"), 1, made, findings(made))
+
+    state = opened(of(two))
+    first = "Fix model.py:12 first: the graph of Net.forward ends here"
+    assert (await lenses(state))[STEP][-1] == first
+    (result,) = state.captures.values()
+    node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
+    assert (node["label"], [one["description"] for one in node["children"]]) == (first, ["model.py:14"])
+    document = state.at(FILE)
+    assert document is not None
+    state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))
+    assert result.fix_first().startswith("Fix model.py:13 first")
+    one = opened(of(two[2:]))
+    assert not any("first" in title for title in (await lenses(one))[STEP]), "there is no choice"

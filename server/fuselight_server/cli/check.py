@@ -245,7 +245,8 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
 
     formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
     if options.format == "json":
-        text = json.as_json(outcome, with_facts=options.facts)
+        command = fix_command(outcome, tuple(options.target or ()))
+        text = json.as_json(outcome, with_facts=options.facts, fix_command=command)
     else:
         text = formats[options.format](outcome)
     if text:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.report import Location
 from fuselight_server.features.code_lens import inputs_words
 from fuselight_server.features.tree_nodes import LISTED, Node, NodeMaker
 from fuselight_server.finding import Span, rank
@@ -21,7 +22,7 @@ from fuselight_server.formatting import format_count, format_estimate, format_pl
 from fuselight_server.results.positions import resumption, span
 
 if TYPE_CHECKING:
-    from fuselight.report import Compile, Graph, Location, Recompile, Report
+    from fuselight.report import Compile, Graph, Recompile, Report
     from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
@@ -101,6 +102,19 @@ def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     label = f"Calls ({len(report.inputs.calls)})" if calls else "Inputs"
     words = ", ".join(filter(None, [inputs_words(report.inputs), modes]))
     return [make.node("inputs", label, "symbol-parameter", description=words, children=calls)]
+
+
+def first_nodes(make: CaptureNodeMaker) -> list[Node]:
+    """Make the node of the line to fix first, over the lines that come after it; none where there is no choice."""
+    first = make.result.fix_first()
+    if not first:
+        return []
+    places = [Location(one.cost.path, one.cost.line) for one in make.result.priorities]
+    rest = [
+        make.node("priority", one.gain, "lightbulb", description=make.words(place), where=make.now(place))
+        for one, place in zip(make.result.priorities[1:], places[1:], strict=True)
+    ]
+    return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
 
 
 def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[Node]:

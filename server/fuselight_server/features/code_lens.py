@@ -24,6 +24,7 @@ from fuselight_server.features.lens import (
     DETAILS,
     KERNELS,
     LONGEST,
+    LONGEST_ADVICE,
     SHOW_BENCHMARK,
     SHOW_TUNING,
     TUNE,
@@ -169,7 +170,8 @@ class TargetLenses:
         return [*actions, *(self._lens(info) for info in found)]
 
     def _lens(self, info: Info) -> Lens:
-        text = with_state(shorten(info.text, LONGEST - len(info.state)), info.state)
+        longest = LONGEST_ADVICE if info.text.startswith("Fix ") else LONGEST
+        text = with_state(shorten(info.text, longest - len(info.state)), info.state)
         if info.command not in {*self.snapshot.client.commands, USE_INPUTS, ADD_INPUTS}:
             return lens(self.place, text)
         return lens(self.place, text, info.command, self._named(info))
@@ -228,8 +230,9 @@ class TargetLenses:
         yield from tiers[:1]
         if result is not None and result.changes:
             yield Info(first_of(result.changes), "", DETAILS)
-        if result is not None and not result.stale and (expected := lens_text(result.expected_changes)):
-            yield Info(expected, age(result), DETAILS)
+        if result is not None and not result.stale:
+            advice = (result.fix_first(), lens_text(result.expected_changes))
+            yield from (Info(text, age(result), DETAILS) for text in advice if text)
         if result is not None and result.report.inputs is not None:
             yield Info(inputs_words(result.report.inputs), "", DETAILS)
 

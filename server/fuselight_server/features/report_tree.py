@@ -16,6 +16,7 @@ from fuselight_server.features.capture_nodes import (
     break_nodes,
     failure_nodes,
     finding_nodes,
+    first_nodes,
     forecast_nodes,
     frame_nodes,
     input_nodes,
@@ -75,6 +76,7 @@ def target_node(
     counted = [node for one, node in recompilations if one.compile_id is not None]
     stopped = [node for one, node in recompilations if one.compile_id is None]  # a lens does not count those
     children = [
+        *first_nodes(make),
         *predicted,
         *input_nodes(make, report),
         *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight.report import TracedFacts
 from fuselight_server.files import within
+from fuselight_server.finding import Span
 from fuselight_server.findings import findings
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.forecasts import expected_changes
+from fuselight_server.findings.priority import of_reports
 from fuselight_server.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.results.positions import Places, locations, span, tracked
 from fuselight_server.results.target_result import TargetResult
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings import Thresholds
     from fuselight_server.findings.forecasts import ExpectedChange
+    from fuselight_server.findings.priority import Priority
     from fuselight_server.results.facts import TrackedFile
     from fuselight_server.runs.keys import Key
     from fuselight_server.static.input_programs import InputProgram
     from fuselight_server.static.text_changes import Change
 
 
+_CHOICE = 2
+"""Lines from which on it is worth saying which one comes first."""
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 
 
@@ -62,6 +67,19 @@ class CaptureResult(TargetResult):
         return expected_changes(
             Context.of(self.report, read_line=lambda *place: self.broken_lines.get(place))
         )
+
+    @cached_property
+    def priorities(self) -> tuple[Priority, ...]:
+        """The lines that are worth a fix, the first one first."""
+        return of_reports([self.report], [one.finding for one in self.own])
+
+    def fix_first(self) -> str:
+        """Say which line to fix first; empty where there is no choice, or that line is gone."""
+        if len(self.priorities) < _CHOICE:
+            return ""
+        first = self.priorities[0]
+        now = self.places.now(Span(first.cost.path, first.cost.line))
+        return first.words(now.line) if now is not None else ""
 
     def uses(self, path: str) -> bool:
         """Whether a change of a file may change the outcome of a new run.

@@ -98,7 +98,7 @@ def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
 
 def test_json_has_the_keys_that_are_promised() -> None:
     data = json.loads(as_json(outcome(problems=[Problem("source", "x.py", "gone")])))
-    assert set(data) == {"schema", "findings", "targets", "problems"}
+    assert set(data) == {"schema", "fix_first", "findings", "targets", "problems"}
     assert data["schema"] == 1
     (one,) = data["findings"]
     promised = (

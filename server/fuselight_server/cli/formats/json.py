@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.findings.counts import counts
+from fuselight_server.findings.priority import of_reports
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
-    """The outcome as JSON text. `with_facts`: each target with the values of its expressions."""
+def as_json(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "") -> str:
+    """The outcome as JSON text. `with_facts`: each target with the values of its expressions.
+
+    `fix_command` verifies the known fixes; empty where none is known.
+    """
     targets = [_target(report, outcome.unchanged_since(report)) for report in outcome.reports]
     if with_facts:
         from fuselight_server.cli.formats.facts import facts_as_json  # noqa: PLC0415 - only if asked for
@@ -33,11 +37,35 @@ def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
             target["facts"] = facts_as_json(report, outcome.sources)
     data = {
         "schema": SCHEMA,
+        "fix_first": fix_first_as_json(outcome, fix_command),
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
         "targets": targets,
         "problems": problems_as_json(outcome),
     }
     return json.dumps(data, indent=2)
+
+
+def fix_first_as_json(outcome: CheckOutcome, fix_command: str) -> dict[str, Any] | None:
+    """The line to fix first and what that gains; None where no line costs anything."""
+    lines = of_reports(outcome.reports, outcome.findings)
+    if not lines:
+        return None
+    cost = lines[0].cost
+    codes = [one.code for one in outcome.findings if (one.span.path, one.span.line) == (cost.path, cost.line)]
+    return {
+        "path": cost.path,
+        "line": cost.line,
+        "title": lines[0].words(),
+        "gain": lines[0].gain,
+        "codes": codes,
+        "eager": list(cost.eager),
+        "limited": list(cost.limited),
+        "breaks": cost.breaks,
+        "graphs": cost.graphs,
+        "recompilations": cost.recompilations,
+        "seconds": round(cost.seconds, 3),
+        "fix": fix_command or None,
+    }
 
 
 def problems_as_json(outcome: CheckOutcome) -> list[dict[str, Any]]:

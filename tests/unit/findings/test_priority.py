@@ -1,0 +1,140 @@
+"""Which line to fix first: each rule on its own, then reports of whole kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from fuselight.report import (
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    Graph,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Report,
+)
+from fuselight_server.cli.formats.json import as_json
+from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.findings import findings
+from fuselight_server.findings.context import Context
+from fuselight_server.findings.priority import FindingCost, of_reports, priorities, ranked
+from tests.support.reports import FILE, at, broken, report
+
+TWO_GRAPHS = (
+    Compile("0/0", 0, Outcome.COMPILED, graph=Graph(3)),
+    Compile("1/0", 1, Outcome.COMPILED, graph=Graph(2), seconds=1.25),
+)
+FRAMES = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=22))
+
+
+def line(number: int, **changes: object) -> FindingCost:
+    return dataclasses.replace(FindingCost(FILE, number), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (line(9, ends_run=True), line(1, eager=("a", "b"), is_target_eager=True)),
+        (line(9, eager=("a",)), line(1, breaks=9, recompilations=9, seconds=9.0)),
+        (line(9, eager=("a",), is_target_eager=True), line(1, eager=("b", "c"))),
+        (line(9, eager=("a", "b")), line(1, eager=("c",), breaks=5)),
+        (line(9, limited=("a",)), line(1, breaks=3)),
+        (line(9, breaks=2), line(1, breaks=1, recompilations=8, seconds=8.0)),
+        (line(9, breaks=1, recompilations=2), line(1, breaks=1, recompilations=1)),
+        (line(9, breaks=1), line(1, recompilations=20, seconds=20.0)),
+        (line(9, recompilations=1, seconds=2.0), line(1, recompilations=5, seconds=1.0)),
+        (line(9, recompilations=5), line(1, recompilations=1)),
+        (line(9, breaks=1), line(1, breaks=1)),
+    ],
+)
+def test_each_rule_decides_before_the_later_ones(first: FindingCost, second: FindingCost) -> None:
+    given = (
+        [first, second]
+        if first.breaks == second.breaks == 1 and not first.recompilations
+        else [second, first]
+    )
+    assert ranked([*given, line(5)]) == [first, second], "a line that costs nothing is left out"
+
+
+def words(given: Report) -> list[str]:
+    return [one.words() for one in priorities(Context.of(given))]
+
+
+def test_a_break_that_leaves_the_whole_target_eager() -> None:
+    skipped = NotCompiled(
+        NotCompiledKind.SKIPPED,
+        "Net.forward",
+        at(20),
+        "break in a loop",
+        stack=(at(21), at(38)),
+        gb_id="GB0170",
+    )
+    given = report(
+        frames=FRAMES,
+        breaks=(broken(at(21), at(38), frame_skipped=True), broken(at(50), frame_function="helper")),
+        not_compiled=(skipped,),
+    )
+    first = "Fix model.py:38 first: all of Net runs eagerly because of it"
+    assert words(given) == [first, "Fix model.py:50 first: the graph of helper ends here"]
+    named = "Fix model.py:38 first: all of Net.forward runs eagerly because of it"
+    assert words(dataclasses.replace(given, compiles=TWO_GRAPHS))[0] == named, "other functions have graphs"
+
+
+def test_a_break_that_splits_a_function_and_carries_a_value() -> None:
+    given = report(
+        frames=FRAMES,
+        compiles=TWO_GRAPHS,
+        breaks=(broken(at(22)), broken(at(22), compile_id="0/1")),
+        recompiles=(Recompile("Net.forward", at(22), (), compile_id="1/0"),),
+    )
+    assert (
+        words(given)[0]
+        == "Fix model.py:22 first: it splits Net.forward into 2 graphs, and 1 recompilation (1.2 s)"
+    )
+
+
+def test_the_recompile_limit() -> None:
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "step", at(30), "limit")
+    given = report(
+        not_compiled=(limit,),
+        recompiles=(Recompile("step", at(30), ()), Recompile("other", at(40), (), compile_id="1/0")),
+        compiles=TWO_GRAPHS,
+    )
+    assert words(given) == [
+        "Fix model.py:30 first: step reached the recompile limit because of it",
+        "Fix model.py:40 first: it causes 1 recompilation (1.2 s)",
+    ]
+
+
+def test_what_ended_the_run_comes_first() -> None:
+    failure = Failure(Culprit.USER, "exception", "KeyError: 'a'", stack=(at(33),))
+    given = report(breaks=(broken(at(22)),), failures=(failure,))
+    assert words(given)[0] == "Fix model.py:33 first: the run ends there"
+
+
+def test_breaks_that_the_user_wrote_are_no_advice() -> None:
+    assert words(report(breaks=(broken(at(22), gb="GB0025"),))) == []
+
+
+def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
+    given = report(frames=FRAMES, compiles=TWO_GRAPHS, breaks=(broken(at(22)), broken(at(26), gb="GB0059")))
+    found = findings(given)
+    assert [one.cost.line for one in of_reports([given], found)] == [22, 26]
+    kept = [one for one in found if one.span.line == 26]
+    assert [one.cost.line for one in of_reports([given, given], kept)] == [26], (
+        "line 22 is ignored in the source"
+    )
+    data = json.loads(
+        as_json(CheckOutcome(findings=kept, reports=[given]), fix_command="fuselight fix model.py")
+    )
+    first = data["fix_first"]
+    assert (first["line"], first["codes"], first["graphs"]) == (26, ["GB0059"], 2)
+    assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 2 graphs"
+    assert first["fix"] == "fuselight fix model.py"
+    assert json.loads(as_json(CheckOutcome()))["fix_first"] is None

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from lsprotocol import types
 
 from fuselight.report import (
     Break,
@@ -34,6 +35,7 @@ from fuselight.report import (
 )
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import code_lens, inputs_words
+from fuselight_server.features.commands import show_first
 from fuselight_server.features.hover import forecasts, targets
 from fuselight_server.features.report_tree import target_node
 from fuselight_server.findings import findings
@@ -322,5 +324,16 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     assert document is not None
     state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))
     assert result.fix_first().startswith("Fix model.py:13 first")
+    shown: list[types.ShowDocumentParams] = []
+
+    async def show(given: types.ShowDocumentParams) -> None:
+        shown.append(given)
+
+    view = convert.Client("utf-8", state.read_line, convert.uri)
+    server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, window_show_document_async=show)
+    await show_first(server, {"uri": URI, "target": "step"})
+    await show_first(server, {"uri": URI, "target": "none"})
+    ((uri, line),) = [(one.uri, one.selection.start.line) for one in shown if one.selection]
+    assert (uri, line) == (URI, 12), "a click goes to the line, in 0-based lines"
     one = opened(of(two[2:]))
     assert not any("first" in title for title in (await lenses(one))[STEP]), "there is no choice"

@@ -105,7 +105,7 @@ def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
 
 
 def first_nodes(make: CaptureNodeMaker) -> list[Node]:
-    """Make the node of the line to fix first, over the lines that come after it; none where there is no choice."""
+    """Make the node of the line to fix first, over the lines that come after it; none where it goes without saying."""
     first = make.result.fix_first()
     if not first:
         return []

@@ -25,7 +25,9 @@ from fuselight_server.features.lens import (
     KERNELS,
     LONGEST,
     LONGEST_ADVICE,
+    OF_SERVER,
     SHOW_BENCHMARK,
+    SHOW_FIRST,
     SHOW_TUNING,
     TUNE,
     USE_INPUTS,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
     from lsprotocol import types
 
+    from fuselight.protocol import DirectiveLine
     from fuselight.report import Inputs, Location
     from fuselight_server.features.convert import PlainRange
     from fuselight_server.features.lens import Lens
@@ -172,7 +175,7 @@ class TargetLenses:
     def _lens(self, info: Info) -> Lens:
         longest = LONGEST_ADVICE if info.text.startswith("Fix ") else LONGEST
         text = with_state(shorten(info.text, longest - len(info.state)), info.state)
-        if info.command not in {*self.snapshot.client.commands, USE_INPUTS, ADD_INPUTS}:
+        if info.command not in self.snapshot.client.commands | OF_SERVER:
             return lens(self.place, text)
         return lens(self.place, text, info.command, self._named(info))
 
@@ -231,8 +234,7 @@ class TargetLenses:
         if result is not None and result.changes:
             yield Info(first_of(result.changes), "", DETAILS)
         if result is not None and not result.stale:
-            advice = (result.fix_first(), lens_text(result.expected_changes))
-            yield from (Info(text, age(result), DETAILS) for text in advice if text)
+            yield from self._advice(result)
         if result is not None and result.report.inputs is not None:
             yield Info(inputs_words(result.report.inputs), "", DETAILS)
 
@@ -241,12 +243,29 @@ class TargetLenses:
         if result.has_data or not lacks_inputs(result.report):
             yield result_info(result)
             return
+        lines = [line.line for line in self._directives()]
+        if lines:  # written since
+            yield Info(f"inputs from {format_lines(lines)}")
+            return
         if self.snapshot.can_run and result.input_programs:
             yield Info(f"Use the inputs of {result.input_programs[0].name}", "", USE_INPUTS)
         failure = result.report.failures[0]
         if failure.phase == "program":
             yield Info(f"failed: {failure.message}")
         yield Info("needs inputs: add a line", "", ADD_INPUTS)
+
+    def _advice(self, result: CaptureResult) -> Iterator[Info]:
+        """Yield what to fix first, and what would compile again."""
+        if first := result.fix_first():
+            yield Info(first, age(result), SHOW_FIRST if self.snapshot.client.show_document else DETAILS)
+        if expected := lens_text(result.expected_changes):
+            yield Info(expected, age(result), DETAILS)
+
+    def _directives(self) -> Iterator[DirectiveLine]:
+        """Yield the directives that the target has now."""
+        for target in self.snapshot.reading.targets:
+            if target.name == self.name:
+                yield from target.directives
 
     def _edit(self, one: Prediction) -> str:
         """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""

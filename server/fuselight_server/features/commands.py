@@ -7,16 +7,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lsprotocol import types
+
 from fuselight.codec import encode
 from fuselight.report import Tier
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.finding_hover import markdown
+from fuselight_server.features.lens import SHOW_FIRST
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
+from fuselight_server.finding import Span
 from fuselight_server.formatting import format_count
 from fuselight_server.measured import history
 from fuselight_server.runs.kernel_cache import forget
+from fuselight_server.runs.keys import Key
 from fuselight_server.session.intake import PROGRAM
 from fuselight_server.session.target_device import offered
 from fuselight_server.store import Store
@@ -43,6 +48,24 @@ def run(server: Server, options: dict[str, Any], tier: Tier = Tier.CAPTURE) -> N
         server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
         server.analysis.command(path, target if isinstance(target, str) else None, tier)
+
+
+async def show_first(server: Server, options: dict[str, Any]) -> None:
+    """Show the line of a target that is to be fixed first, in whichever file it is."""
+    path, target = path_in(options), options.get("target")
+    result = server.state.captures.get(Key(path, target)) if path and isinstance(target, str) else None
+    if result is None or not result.priorities:
+        return
+    first = result.priorities[0].cost
+    span = result.places.now(Span(first.path, first.line))
+    if span is not None:
+        place = convert.range_(span, server.view)
+        shown = types.ShowDocumentParams(
+            uri=server.uri_of(span.path),
+            take_focus=True,
+            selection=types.Range(start=place.start, end=place.start),
+        )
+        await server.window_show_document_async(shown)
 
 
 def kernels(server: Server, options: dict[str, Any]) -> None:
@@ -151,6 +174,7 @@ def _worker_words(hello: Any) -> str:
 COMMANDS = {
     "fuselight.server.run": run,
     "fuselight.server.kernels": kernels,
+    SHOW_FIRST: show_first,
     "fuselight.server.cancel": cancel,
     "fuselight.server.askAgain": ask_again,
     "fuselight.server.restartWorker": restart_worker,

@@ -246,6 +246,9 @@ def fused(rows: Sequence[KernelRow | MeasuredRow], longest: int | None = None) -
 
 USE_INPUTS = "fuselight.server.useInputs"
 ADD_INPUTS = "fuselight.server.addInputs"
+SHOW_FIRST = "fuselight.server.showFirst"
+OF_SERVER = frozenset({USE_INPUTS, ADD_INPUTS, SHOW_FIRST})
+"""Commands of the server's that a lens runs, so that any client has them."""
 
 KERNELS = "fuselight.server.kernels"
 SHOW_KERNEL = "fuselight.showKernel"

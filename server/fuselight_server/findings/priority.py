@@ -26,7 +26,7 @@ from fuselight_server.findings.text import plain
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from fuselight.report import Break, Location, Recompile, Report
     from fuselight_server.finding import Finding
@@ -103,6 +103,18 @@ def of_reports(reports: Iterable[Report], shown: Iterable[Finding]) -> tuple[Pri
             if place in places and (known is None or _rank(one.cost) < _rank(known.cost)):
                 found[place] = one
     return tuple(sorted(found.values(), key=lambda one: _rank(one.cost)))
+
+
+def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:
+    """The line to name as the first to fix; None where it goes without saying.
+
+    It does where it is the only one, in the file `path` that the user looks at, and costs no whole function.
+    """
+    if not lines:
+        return None
+    first = lines[0].cost
+    is_plain = len(lines) == 1 and not first.eager and not first.limited
+    return None if is_plain and path in {"", first.path} else lines[0]
 
 
 def ranked(costs: Iterable[FindingCost]) -> list[FindingCost]:

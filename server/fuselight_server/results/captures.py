@@ -16,7 +16,7 @@ from fuselight_server.finding import Span
 from fuselight_server.findings import findings
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.forecasts import expected_changes
-from fuselight_server.findings.priority import of_reports
+from fuselight_server.findings.priority import advice, of_reports
 from fuselight_server.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.results.positions import Places, locations, span, tracked
 from fuselight_server.results.target_result import TargetResult
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from fuselight_server.static.text_changes import Change
 
 
-_CHOICE = 2
-"""Lines from which on it is worth saying which one comes first."""
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 
 
@@ -74,10 +72,10 @@ class CaptureResult(TargetResult):
         return of_reports([self.report], [one.finding for one in self.own])
 
     def fix_first(self) -> str:
-        """Say which line to fix first; empty where there is no choice, or that line is gone."""
-        if len(self.priorities) < _CHOICE:
+        """Say which line to fix first; empty where it goes without saying, or that line is gone."""
+        first = advice(self.priorities, self.key.path)
+        if first is None:
             return ""
-        first = self.priorities[0]
         now = self.places.now(Span(first.cost.path, first.cost.line))
         return first.words(now.line) if now is not None else ""
 

@@ -125,6 +125,7 @@ async function reset({ folder, page, view }) {
 
 async function begin({ folder, page, view }, files) {
   for (const [name, text] of Object.entries(files)) {
+    fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
     fs.writeFileSync(path.join(folder, name), text);
   }
   const [first] = Object.keys(files);

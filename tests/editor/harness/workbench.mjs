@@ -12,6 +12,7 @@ import { tools } from "./code_server.mjs";
 const pictures = new Set([
   "benchmark",
   "findings",
+  "first-minute",
   "forecast",
   "graphs",
   "hover",
@@ -155,6 +156,10 @@ export function workbench(page) {
     },
     /** Opens a file of the explorer, which misses a file from before it watched the folder, in the focused group. */
     async openFile(name) {
+      if (name.includes("/")) {
+        await this.openInFolder(name);
+        return;
+      }
       const entry = page.getByRole("treeitem", { name });
       await expect(async () => {
         if (!(await entry.isVisible())) {
@@ -163,6 +168,15 @@ export function workbench(page) {
         await entry.dblclick({ timeout: 10_000 });
       }).toPass({ timeout: 90_000 });
       await page.locator(".tab.active", { hasText: name }).waitFor();
+    },
+    /** Opens a file of a folder, which the explorer shows closed, by its path. */
+    async openInFolder(name) {
+      const base = path.basename(name);
+      await expect(async () => {
+        const list = await this.openList("Control+p", name);
+        await list.locator(".monaco-list-row", { hasText: base }).first().click({ timeout: 5000 });
+        await page.locator(".tab.active", { hasText: base }).waitFor({ timeout: 5000 });
+      }).toPass({ timeout: 90_000 });
     },
     /** Moves the cursor; the editor has the focus afterwards. */
     async goToLine(line) {

@@ -95,3 +95,145 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.screenshot("extension-page");
   });
 });
+
+const pictures = `from dataclasses import dataclass
+
+from torch import nn
+
+from zoo.layers import Block, Patches
+
+
+@dataclass
+class Sizes:
+    patch: int = 8
+    width: int = 32
+    blocks: int = 2
+    classes: int = 10
+
+
+class PictureNet(nn.Module):
+    def __init__(self, sizes: Sizes):
+        super().__init__()
+        self.patches = Patches(sizes)
+        self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.blocks))
+        self.head = nn.Linear(sizes.width, sizes.classes)
+
+    def forward(self, pictures):
+        tokens = self.patches(pictures)
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.head(tokens.mean(1))
+`;
+const layers = `import torch
+from torch import nn
+
+
+class Patches(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.cut = nn.Conv2d(3, sizes.width, sizes.patch, stride=sizes.patch)
+
+    def forward(self, pictures):
+        return self.cut(pictures).flatten(2).transpose(1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, sizes):
+        super().__init__()
+        self.norm = nn.LayerNorm(sizes.width)
+        self.mix = nn.Linear(sizes.width, sizes.width)
+
+    def forward(self, tokens):
+        mixed = torch.relu(self.mix(self.norm(tokens)))
+        if mixed.abs().max() > 100:
+            mixed = mixed / 2
+        return tokens + mixed
+`;
+const train = `import torch
+
+from zoo.net import PictureNet, Sizes
+
+
+def train(steps):
+    net = PictureNet(Sizes())
+    for _ in range(steps):
+        loss = net(torch.randn(4, 3, 32, 32)).square().mean()
+        loss.backward()
+
+
+if __name__ == "__main__":
+    train(steps=2)
+`;
+const tests = `import torch
+
+from zoo.net import PictureNet, Sizes
+
+
+def test_each_class_has_a_score():
+    assert PictureNet(Sizes())(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+`;
+
+test("a package without directives, from opening it to a verified fix", async ({ session }) => {
+  const { view } = await session({
+    files: {
+      "zoo/net.py": pictures,
+      "zoo/__init__.py": "",
+      "zoo/layers.py": layers,
+      "train.py": train,
+      "tests/test_net.py": tests,
+    },
+  });
+  const branch = layers.split("\n").findIndex((line) => line.includes("> 100")) + 1;
+
+  await test.step("a run finds no inputs, and says where they can come from", async () => {
+    await expect(view.lensAction("Run").first()).toBeVisible();
+    await view.screenshot("package-opened");
+    await view.pressUntilAsked("Run", "under torch.compile");
+    await view.allow("Run");
+    await expect(view.lensAction("Use the inputs of train.py")).toBeVisible({ timeout: 90_000 });
+    await expect(view.lensAction("needs inputs: add a line")).toBeVisible();
+    await view.command("View: Focus Problems");
+    await expect(view.problems.filter({ hasText: "no inputs are known for PictureNet" })).toBeVisible();
+    await view.screenshot("package-needs-inputs");
+    await view.command("View: Toggle Panel Visibility");
+  });
+
+  await test.step("a line whose shape fits the first layer, and is selected for typing", async () => {
+    await view.lensAction("needs inputs: add a line").click();
+    await expect(view.editor.getByText("# fuselight: PictureNet(Sizes())(f32[2, 3, 32, 32])")).toBeVisible();
+    await view.screenshot("package-line-added");
+    await view.page.keyboard.insertText("4, 3, 64, 64");
+    await expect(view.editor.getByText("# fuselight: PictureNet(Sizes())(f32[4, 3, 64, 64])")).toBeVisible();
+    await expect(view.lens("inputs from line 16")).toBeVisible();
+    await view.command("File: Revert File");
+    await expect(view.editor.getByText("# fuselight:")).toHaveCount(0);
+  });
+
+  await test.step("one click takes the inputs of the package's own program", async () => {
+    await view.pressUntilAsked("Use the inputs of train.py", "Run train.py to get the inputs of PictureNet?");
+    await view.screenshot("package-question");
+    await view.allow("Run on Each Save");
+    const first = `Fix layers.py:${branch} first: all of PictureNet.forward runs eagerly because of it`;
+    await expect(view.lens(first)).toBeVisible({ timeout: 90_000 });
+    await view.screenshot("first-minute");
+  });
+
+  await test.step("the fix of that line is verified with the program's inputs", async () => {
+    await view.lensAction(/^Fix layers/).click();
+    await view.page.locator(".tab.active", { hasText: "layers.py" }).waitFor();
+    await expect(view.cursorAt(branch)).toBeVisible();
+    await expect(view.warnings.first()).toBeVisible();
+    const fix = view.quickFixes.filter({ hasText: /^Use torch\.where: \d+ → 1 graphs?, same results/ });
+    await expect(async () => {
+      await view.page.keyboard.press("Escape");
+      await view.goToLine(branch);
+      await view.page.keyboard.press("Control+.");
+      await expect(fix).toBeVisible({ timeout: 5000 });
+    }).toPass({ timeout: 120_000 });
+    await view.screenshot("package-fix");
+    await fix.click();
+    await expect(view.warnings).toHaveCount(0);
+    await expect(view.editor.getByText("torch.where(")).toBeVisible();
+    await view.screenshot("package-fixed");
+  });
+});

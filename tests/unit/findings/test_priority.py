@@ -23,7 +23,7 @@ from fuselight_server.cli.formats.json import as_json
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.findings import findings
 from fuselight_server.findings.context import Context
-from fuselight_server.findings.priority import FindingCost, of_reports, priorities, ranked
+from fuselight_server.findings.priority import FindingCost, Priority, advice, of_reports, priorities, ranked
 from tests.support.reports import FILE, at, broken, report
 
 TWO_GRAPHS = (
@@ -110,6 +110,16 @@ def test_the_recompile_limit() -> None:
         "Fix model.py:30 first: step reached the recompile limit because of it",
         "Fix model.py:40 first: it causes 1 recompilation (1.2 s)",
     ]
+
+
+def test_a_single_line_is_named_where_that_says_more_than_its_finding() -> None:
+    given = report(frames=FRAMES, compiles=TWO_GRAPHS, breaks=(broken(at(22)),))
+    lines = priorities(Context.of(given))
+    assert advice(lines) is advice(lines, FILE) is None
+    assert advice(lines, "/project/other.py") == lines[0]
+    eager = Priority(line(9, eager=("a",)), "")
+    assert advice([eager]) == eager
+    assert advice([]) is None
 
 
 def test_what_ended_the_run_comes_first() -> None:

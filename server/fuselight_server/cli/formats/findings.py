@@ -15,7 +15,7 @@ from fuselight_server.cli.terminal import cell_width, printable
 from fuselight_server.finding import Severity
 from fuselight_server.findings.counts import counts
 from fuselight_server.findings.failures import code_of
-from fuselight_server.findings.priority import of_reports
+from fuselight_server.findings.priority import advice, of_reports
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ _SHORTEST_TIME = 0.05
 
 def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
     """Print every finding with its source, then the summary."""
-    lines = of_reports(outcome.reports, outcome.findings)
-    if len(lines) > 1:
-        first = lines[0]
+    first = advice(of_reports(outcome.reports, outcome.findings))
+    if first is not None:
         terminal.print((f"{first.words()} ({shown_path(first.cost.path)})", "bold"), "\n")
     width = max(_NARROWEST, min(_WIDTH, terminal.width)) if terminal.is_terminal else _WIDTH
     for finding in outcome.findings:

@@ -83,6 +83,8 @@ def test_a_program_gives_the_inputs_of_its_first_call(
     assert [one.text for one in report.inputs.calls] == [call]
     assert report.inputs.training is (mode == "training")
     assert len(report.compiles) == 1
+    ran = str(live.folder / program) in report.files
+    assert ran is not program.endswith(".ipynb"), "the text of a notebook is no Python"
 
 
 @pytest.mark.parametrize(

@@ -217,4 +217,7 @@ def run_as_main(path: str, sources: Sources, argv: Sequence[str], *, text: bytes
     module.__dict__.update(__file__=path, __builtins__=__builtins__, __loader__=loader, __spec__=None)
     sys.modules["__main__"] = module
     code = compile_source(loader.get_data(path) if text is None else text, path, sources)
+    if text is not None:
+        sources.files.pop(path, None)  # the file has another text
+        sources.texts.pop(path, None)
     exec(code, module.__dict__)  # noqa: S102 - running the user's file is what was asked for

@@ -144,9 +144,9 @@ def _gain(one: FindingCost, target: str) -> str:
     if one.eager:
         if target:
             return f"all of {target} runs eagerly because of it"
-        more = f" and {format_count(len(one.eager) - 1, 'more function')}" if len(one.eager) > 1 else ""
-        runs = "run" if more else "runs"
-        return f"all of {one.eager[0]}{more} {runs} eagerly because of it"
+        first, *others = one.eager
+        more = f" and {format_count(len(others), 'more function')}" if others else ""
+        return f"all of {first}{more} {'run' if others else 'runs'} eagerly because of it"
     again = _again(one)
     if one.limited:
         return f"{one.limited[0]} reached the recompile limit because of it"

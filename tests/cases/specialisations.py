@@ -47,8 +47,7 @@ def marked_and_fixed(x):
 
 # fuselight: marked_and_must_not_be_fixed(must_be_dynamic(6))
 def marked_and_must_not_be_fixed(x):
-    return x + torch.ones(6)  # error: [FL401] "dynamic"
-    # warning: [FL301] "`x.size(0)` is fixed to 6 although it was marked dynamic"
+    return x + torch.ones(6)  # error: [FL301] "`x.size(0)` is fixed to 6 although it was marked dynamic"
 
 
 # fuselight: stays_dynamic(must_be_dynamic(6))

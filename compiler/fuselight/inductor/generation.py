@@ -173,7 +173,9 @@ class Generation:
     def launched(
         self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
     ) -> None:
-        """Inductor wrote a kernel launch."""
+        """Inductor wrote a kernel launch, or the call of an operator."""
+        if scheduler_nodes.is_view(nodes):
+            return
         found = scheduler_nodes.members_of(nodes, scheduled)
         members = tuple(one for one in found if id(one) not in self._open.seen)
         self._open.seen.update(map(id, members))

@@ -206,6 +206,13 @@ def ready_made(nodes: Iterable[Any]) -> KernelKind | None:
     return next((kind for of, kind in _KINDS if any(isinstance(node, of) for node in every)), None)
 
 
+def is_view(nodes: Iterable[Any]) -> bool:
+    """Whether a call of an operator only makes a view of a tensor: it launches nothing on the device."""
+    every = list(nodes)
+    operators = [getattr(node, "op_overload", None) for node in every]
+    return bool(every) and all(getattr(operator, "is_view", False) is True for operator in operators)
+
+
 def phase(graph: Any) -> Phase:
     """The phase of a GraphLowering."""
     if graph.is_backward:

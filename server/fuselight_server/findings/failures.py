@@ -76,6 +76,8 @@ def failure_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's failures; the same failure in several calls is one, with a count."""
     groups: dict[tuple[object, ...], list[Failure]] = {}
     for one in context.report.failures:
+        if _is_of_specialization(context, one):
+            continue
         home = context.innermost_user_frame(one.stack)
         key = (one.kind, one.exception, one.message, home.path if home else None, home.line if home else None)
         groups.setdefault(key, []).append(one)
@@ -86,6 +88,16 @@ def failure_findings(context: Context) -> Iterator[Finding]:
 def lacks_inputs(report: Report) -> bool:
     """Whether a target was not run because nobody gives it inputs, or because the program that should do it failed."""
     return any(one.phase == "program" or code_of(one) == "FL502" for one in report.failures)
+
+
+def _is_of_specialization(context: Context, failure: Failure) -> bool:
+    """Whether it only says that a size that was marked dynamic is fixed, which FL301 says on the line that fixes it."""
+    return failure.exception == "ConstraintViolationError" and any(
+        symbol.marked and symbol.specialized_to is not None and context.innermost_user_frame(symbol.stack)
+        for compiled in context.report.compiles
+        if compiled.call == failure.call
+        for symbol in compiled.symbols
+    )
 
 
 def code_of(failure: Failure) -> str:

@@ -193,6 +193,8 @@ def _expression(finding: Finding, line: str) -> str:
 
 
 def _for_recompilation(finding: Finding, line: str) -> HowTo | None:
+    if ("frame", "inner") in finding.data or finding.target == "__main__":
+        return None  # an example would call the target with a variable of another function
     cause, _, source = finding.subject.partition(" ")
     change = _VALUES.search(finding.title)
     was, now = (change["was"], change["now"]) if change is not None else ("", "")
@@ -231,6 +233,8 @@ def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo 
         return HowTo("Keep the cache at its longest length and write into it: its size then stays", code)
     if dimension is None or not change.source.startswith(f"{change.name}.size("):
         return None
+    if finding.hints and not any("mark" in hint for hint in finding.hints):
+        return None  # a mark does not help
     if {"0", "1"} & {change.was, change.now}:
         mark = f"torch._dynamo.decorators.mark_unbacked({change.name}, {dimension[1]})"
     else:
@@ -240,6 +244,8 @@ def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo 
 
 def _number(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement
+    if ("accepts", "tensor") not in finding.data:
+        return None
     attribute = re.fullmatch(r"self\.(\w+)", change.source)
     if attribute is not None:
         code = f'self.register_buffer("{attribute[1]}", torch.tensor({change.was}), persistent=False)  # in __init__'
@@ -268,7 +274,7 @@ def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange],
 
     def made(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
         del statement
-        if not change.source.isidentifier():
+        if not change.source.isidentifier() or any("Freeze" in hint for hint in finding.hints):
             return None
         values = {"x": change.source, "was": change.was, "now": change.now}
         return HowTo(words, _call(finding, argument.format(**values)))

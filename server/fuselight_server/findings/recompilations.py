@@ -122,8 +122,14 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         cause=_shared_cause(context, one, failure, hints),
         count=len(group),
         fixes=fixes,
-        data=(*data, *_accepts_tensor(context, one, failure)),
+        data=(*data, *_accepts_tensor(context, one, failure), *_is_inner(context, one)),
     )
+
+
+def _is_inner(context: Context, one: Recompile) -> tuple[tuple[str, str], ...]:
+    """Whether it is a function that the target calls: its variables are none of the target's call."""
+    first = next((frame.location for frame in context.report.frames), one.location)
+    return (("frame", "inner"),) if first != one.location else ()
 
 
 def _why(failure: GuardFailure | None) -> str:

@@ -6,11 +6,12 @@ of 0 or 1 is torch's own rule: reported with the recompilation where there is on
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from fuselight.report import GuardCause, StaticSizes
-from fuselight_server.finding import Severity
-from fuselight_server.findings.context import trail
+from fuselight.report import GuardCause, Location, StaticSizes
+from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.guard_causes import CARRIED, fixed_by_torch
 from fuselight_server.findings.resume_functions import carried_in_words, resumed_at
 from fuselight_server.findings.text import plain, quoted, sentence
@@ -19,7 +20,7 @@ from fuselight_server.formatting import format_list
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from fuselight.report import Compile, GuardFailure, Location, Recompile, Symbol
+    from fuselight.report import Compile, GuardFailure, Recompile, Symbol
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -77,19 +78,26 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
+    is_error = symbol.marked and any(
+        failure.exception == "ConstraintViolationError" and failure.call == compiled.call
+        for failure in context.report.failures
+    )
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
         f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
-        f"{name} {wish}, but {fixed}.",
+        f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
         # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
         at=home,
-        severity=Severity.INFORMATION if rule else None,
-        cost=(f"each {kind} needs its own compile",),
+        severity=Severity.INFORMATION if rule else Severity.ERROR if is_error else None,
+        cost=() if is_error else (f"each {kind} needs its own compile",),
         hints=_hints(symbol, name),
         call=compiled.call,
-        related=trail(symbol.stack, without=home, verb="specialized in"),
+        related=(
+            *trail(symbol.stack, without=home, verb="specialized in"),
+            *_marks(context, compiled, symbol),
+        ),
         subject=symbol.source,
         count=len(group),
     )
@@ -105,6 +113,33 @@ def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
         return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
     avoid = f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
     return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)
+
+
+def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Related]:
+    """The line that marks the size, if the files of the call have only one for its dimension."""
+    dimension = _SIZE_OF.search(symbol.source)
+    if dimension is None or not symbol.marked:
+        return
+    paths = dict.fromkeys(
+        place.path
+        for place in (*compiled.caller, *symbol.stack, context.target_location())
+        if context.is_user_file(place.path)
+    )
+    wanted = re.compile(rf"\bmark_(?:dynamic|unbacked)\([^()]*,\s*(?:index\s*=\s*)?{dimension[1]}\s*[,)]")
+    found = []
+    for path in paths:
+        for line in range(1, _MOST_LINES):
+            text = context.read_line(path, line)
+            if text is None:
+                break
+            if wanted.search(text) and not text.lstrip().startswith("#"):
+                found.append(Location(path, line))
+    if len(found) == 1:
+        yield Related(span_of(found[0]), "marked dynamic here")
+
+
+_SIZE_OF = re.compile(r"\.size\((\d+)\)$")
+_MOST_LINES = 20_000
 
 
 def _is_size(symbol: Symbol) -> bool:

@@ -29,4 +29,4 @@ def custom(x):
 # fuselight: spectrum(f32[16, 64])
 def spectrum(x):
     y = torch.fft.rfft(x)  # fallback: aten._fft_r2c
-    return torch.view_as_real(y).square().sum(-1)  # fallback: aten.view_as_real  # kernel: triton_poi_fused_pow_sum
+    return torch.view_as_real(y).square().sum(-1)  # kernel: triton_poi_fused_pow_sum

@@ -350,3 +350,25 @@ def test_the_lens_and_the_terminal_count_a_graph_once_and_no_recompilation_that_
     facts = report(frames=(Frame("f", at(20)),), compiles=compiles, recompiles=again)
     assert str(counts(facts)) == "1 graph, 0 breaks, 2 recompilations"
     assert counts(facts, lambda location: location.line > 20) == Counts(0, 0, 0)
+
+
+def test_a_mark_that_code_contradicts_is_one_finding_with_the_line_of_the_mark() -> None:
+    lines = {9: "    torch._dynamo.mark_dynamic(x, 0)\n", 10: "    torch._dynamo.mark_dynamic(x, 1)\n"}
+    symbol = Symbol("s0", "x.size(0)", specialized_to="6", marked=True, stack=(at(22, function="forward"),))
+    compiled = Compile("0/0", 0, Outcome.FAILED, call=0, symbols=(symbol,), caller=(at(12, function="main"),))
+    raised = Failure(
+        Culprit.USER,
+        "call",
+        "marked x.size(0)",
+        exception="ConstraintViolationError",
+        call=0,
+        stack=(at(22),),
+    )
+    facts = report(frames=(Frame("f", at(20)),), compiles=(compiled,), failures=(raised,))
+    (one,) = findings(facts, read_line=lambda _path, line: lines.get(line, "pass\n") if line < 40 else None)
+    assert (one.code, one.severity, one.span.line) == ("FL301", Severity.ERROR, 22)
+    assert [item.span.line for item in one.related if item.message == "marked dynamic here"] == [9]
+    # an error of another call has its own finding
+    other = dataclasses.replace(raised, call=1)
+    both = findings(dataclasses.replace(facts, failures=(other,)))
+    assert {item.code for item in both} == {"FL301", "FL401"}

@@ -20,12 +20,15 @@ def finding(
     title: str = "title",
     subject: str = "",
     torch: str = "2.13.0",
+    data: tuple[tuple[str, str], ...] = (),
 ) -> Finding:
     start = len(line[: line.index(mark)].encode()) if mark else None
     end = start + len(mark.encode()) if start is not None else None
     span = Span("m.py", 3, start, 3, end)
     return Finding(
-        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, "step", "", torch), subject=subject
+        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, "step", "", torch),
+        subject=subject,
+        data=data,
     )
 
 
@@ -139,12 +142,33 @@ RECOMPILATIONS = {
 def test_a_recompilation_has_an_example_with_its_names(subject: str) -> None:
     change, code = RECOMPILATIONS[subject]
     made = how_to(
-        finding("    y = x + 1", code="FL201", title=f"recompiled: {change}", subject=subject),
+        finding(
+            "    y = x + 1", code="FL201", title=f"recompiled: {change}", subject=subject, data=ACCEPTS_TENSOR
+        ),
         "    y = x + 1",
     )
     assert made is not None
     assert made.code == code
     ast.parse(code)
+
+
+ACCEPTS_TENSOR = (("accepts", "tensor"),)
+
+
+@pytest.mark.parametrize(
+    ("subject", "data", "shown"),
+    [
+        ("number n", ACCEPTS_TENSOR, True),
+        ("number n", (), False),  # a bound of a slice, as an example
+        ("dimension n.size(0)", (), True),
+        ("dimension n.size(0)", (("frame", "inner"),), False),  # `n` is no argument of the target
+    ],
+)
+def test_an_example_fits_the_call_of_the_target(
+    subject: str, data: tuple[tuple[str, str], ...], *, shown: bool
+) -> None:
+    one = finding("x", code="FL201", title="recompiled: n was 2, now 3", subject=subject, data=data)
+    assert (how_to(one, "x") is not None) == shown
 
 
 def test_a_growing_cache_is_written_into() -> None:

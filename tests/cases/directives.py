@@ -63,11 +63,11 @@ def words_that_are_not_ascii(parts):
 
 
 @torch.compile
-def nobody_calls_it(x):  # hint: [FL502] "no inputs are known for nobody_calls_it"
+def nobody_calls_it(x):  # info: [FL502] "no inputs are known for nobody_calls_it"
     return x + 1
 
 
-model = torch.compile(nn.Linear(4, 4))  # hint: [FL502] "no inputs are known for model"
+model = torch.compile(nn.Linear(4, 4))  # info: [FL502] "no inputs are known for model"
 
 
 # fuselight: silenced(f32[4])

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _EXCEPTED = frozenset({CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN})
 """Families that a title may except. All others are ordinary calls, which must be the same."""
-UNUSED, RAISES, KIND = "unused gradients", "raises", "kind"
-"""Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes."""
+UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
+"""Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
+outputs that were inputs."""
 _SHOWN = 3
 """Most cases that a title names."""
 _AUTOCAST = "autocast"
@@ -53,6 +54,8 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
     return None
 
 
+NO_INPUT = "and now with no input"
+"""End of the text of a difference in what an output shares its memory with."""
 NO_LONGER, INSTEAD = "no longer raises ", ", instead of "
 """Parts of the text of a difference between exceptions (worker/call_records.py)."""
 
@@ -84,6 +87,8 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield f"where {_some(by_family[RAISES])} is raised"
     if UNUSED in by_family:
         yield "that unused parameters get zero gradients"
+    if NEW_TENSOR in by_family:
+        yield "that it returns a new tensor in place of its input"
     if KIND in by_family:
         yield f"that {_some([f'`{one}`' for one in by_family[KIND]])} becomes a tensor"
 

@@ -24,6 +24,7 @@ ROUNDING = Difference(Aspect.OUTPUT, "output: was 1, is 1", rounding=True)
 UNUSED = Difference(Aspect.UNUSED_GRADIENT, "the gradient of a was None, is zeros")
 GONE = Difference(Aspect.EXCEPTION, "no longer raises ZeroDivisionError")
 RAISES = Difference(Aspect.EXCEPTION, "raises ValueError: no")
+COPY = Difference(Aspect.MEMORY, "output shared memory with input 0, and now with no input")
 KIND = Difference(Aspect.KIND, "calls was a number, is a tensor")
 
 Row = tuple[CaseFamily, str, Difference, bool]
@@ -83,12 +84,16 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
         ),
         ([(CaseFamily.VALUES, "zeros", GONE, False)], "where ZeroDivisionError is raised"),
         ([(CaseFamily.MODE, "training", UNUSED, True)], "that unused parameters get zero gradients"),
+        (
+            [(CaseFamily.RECORDED, "recorded inputs", COPY, False)],
+            "that it returns a new tensor in place of its input",
+        ),
         ([(CaseFamily.FROZEN, "frozen parameters", OTHER, True)], "with frozen parameters"),
         ([(CaseFamily.RECORDED, "recorded inputs", KIND, False)], "that `calls` becomes a tensor"),
     ],
 )
 def test_a_title_excepts_other_cases(rows: list[Row], words: str) -> None:
-    verdict = judged(*rows)
+    verdict = judged(*rows, fix_class=FixClass.EQUAL)
     assert (verdict.passed, verdict.words) == (True, f"same results, except {words}")
 
 

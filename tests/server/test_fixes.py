@@ -164,5 +164,5 @@ def test_a_class_that_a_run_of_main_captured_has_a_summary_and_its_call_becomes_
     client.idle(2)
     targets = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     described = [node["description"] for target in targets for node in target["children"]]
-    assert f"inputs from line {CLASS + 1}, inference" in described
+    assert f"inputs from line {CLASS + 1}, training" in described, "as the program called it"
     assert len(breaks(client, uri)) == 1

@@ -24,7 +24,7 @@ import {
   type ResolvedInterpreter,
   serverCommand,
 } from "./protocol";
-import { withShownReason } from "./refused_fixes";
+import { sayRefusalCommand, withShownReason } from "./refused_fixes";
 import { section, wholeSection } from "./settings";
 
 /** Commands that run code of the folder, which needs the user's consent. */
@@ -75,6 +75,9 @@ export function createClient(server: Candidate, parts: ClientParts): LanguageCli
       async provideCodeActions(document, range, context, token, next) {
         return (await next(document, range, context, token))?.map(withShownReason);
       },
+      // An entry that only says why is complete; the server would take it for a fix that is gone.
+      resolveCodeAction: (action, token, next) =>
+        action.command?.command === sayRefusalCommand ? action : next(action, token),
       async executeCommand(command, args, next) {
         if (!runningCommands.has(command)) {
           return next(command, args);

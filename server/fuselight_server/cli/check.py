@@ -110,9 +110,10 @@ def execute(options: argparse.Namespace) -> int:
             print_error(f"accepted {count} in {options.write_baseline}")
             report_problems(outcome, "analyze")
             return 2 if outcome.problems else 0
-        new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
-        outcome.known = len(outcome.findings) - len(new)
-        outcome.findings = new
+        if options.baseline is not None:
+            new = baseline.new_findings(options.baseline, outcome.findings, outcome.sources, known)
+            outcome.known = len(outcome.findings) - len(new)
+            outcome.findings = new
     _print(outcome, options)
     return outcome.exit_code
 

@@ -85,6 +85,87 @@ def test_answer_functions_are_bound_before_user_code(
     assert (failure.next_step == RESTORE) is (said != MINE)
 
 
+@hostile
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "json.JSONEncoder.encode = json.JSONEncoder.iterencode = lambda *_: 1 / 0",
+        "json.JSONEncoder.default = None",
+        "os.path.realpath = {}.get",
+        "for name in ('json', 'os', 'traceback', 'fuselight', 'fuselight.worker'): sys.modules[name] = None",
+        "for name in [one for one in sys.modules if one.startswith('fuselight')]: del sys.modules[name]",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (32, 4096))",
+    ],
+)
+def test_what_user_code_replaces_does_not_change_the_answer(live: LiveWorker, patch: str) -> None:
+    report = live.analyse(f"import json, os, resource, sys\n{patch}\n{GOOD}")
+    assert report.failures == ()
+    assert len(report.compiles) == 1
+
+
+@hostile
+@pytest.mark.parametrize("name", ["torch", "torch._dynamo", "sys"])
+def test_a_removed_module_is_named(live: LiveWorker, name: str) -> None:
+    act = "sys.modules.clear()" if name == "sys" else f"sys.modules[{name!r}] = None"
+    failure = live.failure(f"import sys\n{act}\n{GOOD}")
+    assert the_users(failure)[0].startswith(f'the code replaced `sys.modules["{name}"]`')
+
+
+RECURSIONS = {
+    "f": "def f(x):\n    return f(x)\n",
+    "helper": "def helper(n):\n    return helper(n + 1)\ndef f(x):\n    helper(0)\n    return x\n",
+    "odd": "def even(x):\n    return odd(x * 2)\ndef odd(x):\n    return even(x)\ndef f(x):\n    return even(x)\n",
+    "after": (
+        "def after(n):\n    return after(n + 1)\n"
+        "def f(x):\n    torch._dynamo.graph_break()\n    after(0)\n    return x\n"
+    ),
+}
+
+
+@hostile
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_endless_recursion_is_the_users(live: LiveWorker, name: str) -> None:
+    source = RECURSIONS[name].replace("def f(x)", "# fuselight: f(f32[4])\n@torch.compile\ndef f(x)")
+    failure = live.failure(f"import torch\n{source}")
+    assert "RecursionError" in the_users(failure)[0]
+    assert "calls itself on line" in failure.next_step
+    assert f"`{name}`" in failure.next_step or name == "odd"
+
+
+@hostile
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", "limits the size of files to 0 (RLIMIT_FSIZE)"),
+        ("resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))", "Too many open files"),
+        ("kept = []\nwhile True: kept.append(open(os.devnull))", "Too many open files"),
+        (
+            "kept = []\ntry:\n    while True: kept.append(os.dup(1))\nexcept OSError: pass",
+            "Too many open files",
+        ),
+        ("resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))", "MemoryError"),
+    ],
+)
+def test_a_limit_of_the_system_is_named(live: LiveWorker, act: str, said: str) -> None:
+    failure = live.failure(f"import os, resource\n{act}\n{GOOD}")
+    assert failure.culprit is Culprit.USER
+    assert said in failure.message
+
+
+@hostile
+def test_a_module_with_our_name_is_named(live: LiveWorker) -> None:
+    (live.folder / "fuselight.py").write_text("SCALE = 2\n")
+    try:
+        failure = live.failure(f"import fuselight\nfuselight.SCALE\n{GOOD}")
+        assert (failure.culprit, failure.kind) == (Culprit.USER, "import")
+        assert failure.message.startswith("the code imports its own `fuselight.py`")
+        assert "rename `fuselight.py`" in failure.next_step
+        other = live.failure(f"import math\nmath.nothing\n{GOOD}")
+        assert "fuselight" not in other.message
+    finally:
+        (live.folder / "fuselight.py").unlink()
+
+
 BROKEN = "class Broken(Exception):\n    def __str__(self): {}\n"
 
 

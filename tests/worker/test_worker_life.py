@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from fuselight.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
+from fuselight.report import Culprit
 from fuselight.worker import wire
 from fuselight_server.worker_client.client import WorkerState
 from fuselight_server.worker_client.process import launch_path
@@ -94,6 +95,10 @@ def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:
     answer = live.do(killed())
     assert isinstance(answer, Refused)
     assert answer.failure is not None
+    assert (answer.failure.culprit, answer.failure.kind) == (Culprit.USER, "signal"), (
+        "it may have done that itself"
+    )
+    assert "ended by SIGKILL while the code ran" in answer.failure.message
     assert live.analyse(GOOD, file="good.py").failures == ()
     assert live.do(live.worker.start()).pid != first
 

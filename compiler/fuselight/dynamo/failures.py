@@ -7,6 +7,8 @@ exception whose `__str__` fails has a Failure like any other.
 
 from __future__ import annotations
 
+import collections
+import errno
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -153,6 +155,9 @@ _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (errors.GuardOnData, _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions comes after them."""
+_FILE_LIMITS = frozenset({errno.EMFILE, errno.EFBIG})
+_RECURSION = 3
+"""Frames of one line from which on a function is taken to call itself."""
 _CLEAR_BY_TYPE = (
     SystemExit,
     KeyboardInterrupt,
@@ -167,6 +172,9 @@ _CLEAR_BY_TYPE = (
 def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     if isinstance(exc, targets.UnknownArgumentError):
         return _Verdict(Culprit.USER, "exception", exc.next_step)
+    limit = _limit_of_python(exc, roots)
+    if limit is not None:
+        return limit
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict
@@ -179,6 +187,46 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
         if place is not None:
             return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
     return _Verdict(*_judge_python(exc, roots))
+
+
+def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | None:
+    """What the code did if it came to the end of the memory or of the stack while torch traced it."""
+    causes = list(_chain(exc))
+    if isinstance(exc, errors.exceptions.TorchDynamoException) or _raised_by_us(exc):
+        if any(isinstance(one, MemoryError) for one in causes):
+            return _Verdict(Culprit.USER, "memory", "Give smaller inputs, or allow the program more memory.")
+        if any(isinstance(one, OSError) and one.errno in _FILE_LIMITS for one in causes):
+            return _Verdict(
+                Culprit.USER,
+                "limit",
+                "The code leaves no file to open, or lowers a limit of the system. Close files after use, and set "
+                "RLIMIT_NOFILE and RLIMIT_FSIZE where the program is started.",
+            )
+    if not any(isinstance(one, RecursionError) for one in causes):
+        return None
+    places = [place for place in _stack(exc) if stacks.is_user_code(place.path, roots)]
+    calls = collections.Counter((place.path, place.function, place.line) for place in places)
+    (_, function, line), count = max(calls.items(), key=lambda item: item[1], default=((None, None, 0), 0))
+    if count < _RECURSION:
+        return None
+    return _Verdict(
+        Culprit.USER,
+        "exception",
+        f"`{function}` calls itself on line {line} until Python's recursion limit, to which tracing comes earlier than "
+        "a plain call. End the recursion, or put torch.compiler.disable on it.",
+    )
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """An exception and what it was raised from or during."""
+    known: set[int] = set()
+    waiting: list[BaseException | None] = [exc]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in known:
+            known.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__]
 
 
 def _in_inductor(exc: BaseException) -> str | None:

@@ -64,6 +64,8 @@ def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
 
 _NEEDS_VALUES = (MeasureRequest, TuneRequest, VerifyRequest)
 """Nothing fake can be timed or compared."""
+ENDED = "Ended"
+"""Message of a run that cannot write its answer: why."""
 EARLY = "Early"
 """Message of a live run: what the trace of a request has found so far is in its file."""
 GROWS = frozenset({"kernels", "measured"})
@@ -106,6 +108,13 @@ def _failure(running: RunningChild, status: int) -> Failure:
         return replace(run_failures.memory_failure(limits.memory_mb, stack, phase, last), call=call)
     if status < 0:
         return run_failures.signal_failure(-status, stack, phase, last)
+    if running.ended is not None:
+        return replace(running.ended, call=call, phase=phase)
+    return _without_answer(running, status, stack, phase)
+
+
+def _without_answer(running: RunningChild, status: int, stack: Stack, phase: str | None) -> Failure:
+    """A run that ended by itself and has not said why."""
     internal = running.read("internal.txt")
     if internal is not None:
         return run_failures.internal_failure(internal.decode("utf-8", "replace"))

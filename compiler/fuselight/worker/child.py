@@ -25,7 +25,7 @@ from fuselight.protocol import LiveRequest
 from fuselight.report import Culprit, Failure, is_user_file
 from fuselight.target import importing
 from fuselight.torch_api import devices, frames
-from fuselight.worker import process, run_failures, wire
+from fuselight.worker import answers, limits, process, run_failures, wire
 from fuselight.worker.reads import ReadRecorder
 from fuselight.worker.state import (
     ChildJob,
@@ -61,19 +61,38 @@ def run(job: ChildJob, work: Callable[[RunState], None], *, forks: bool = False,
         with contextlib.suppress(StoppedError):  # the host knows which limit it was
             work(state)
         state.originals.restore()
+        state.loaded.limits.restore()
+        limits.make_room(job.progress)
         finish(state)
-    except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
+    except BaseException as error:  # noqa: BLE001 - the process ends here, and the host must hear why
         try:
-            if state is not None:
-                state.originals.restore()
             if state is None or getpid() == state.pid:
-                put(
-                    os.path.join(job.directory, "internal.txt"),
-                    traceback.format_exc().encode("utf-8", "replace"),
-                )
+                _tell_end(job, state, error)
         finally:
             leave(run_failures.INTERNAL)
     leave(0)
+
+
+def _tell_end(job: ChildJob, state: RunState | None, error: BaseException) -> None:
+    """Write why there is no answer, or send it where no file can be written any more."""
+    failure = None
+    if state is not None:
+        failure = limits.failure_of(error, state.job.request.target, state.loaded.limits)
+        if failure is None and (
+            state.originals.restore() or _passes_user_code(error, state.job.request.roots)
+        ):
+            failure = failure_of(state, error)
+        if failure is not None:
+            state.send({"type": answers.ENDED, "failure": encode(failure)})
+            return
+    put(os.path.join(job.directory, "internal.txt"), traceback.format_exc().encode("utf-8", "replace"))
+
+
+def _passes_user_code(error: BaseException, roots: Sequence[str]) -> bool:
+    """Whether any frame of a traceback is user code."""
+    return any(
+        is_user_file(frame.f_code.co_filename, roots) for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
 
 
 def leave(status: int) -> None:
@@ -172,8 +191,13 @@ def failure_of(state: RunState, error: BaseException) -> Failure:
                 return replace(known, phase=state.phase)
         roots = state.job.request.roots
         failure = dynamo.failure_of(error, roots=roots, call=call_index(state), phase=state.phase)
+        folders = (os.path.dirname(state.job.request.target.path), *roots)
+        shadowed = run_failures.shadowed_failure(failure, error, folders)
+        if shadowed is not None:
+            return shadowed
         names = names_of(replaced, roots)
-        if names and not _raised_in(error, roots):
+        is_halted = isinstance(error, ImportError) and f'sys.modules["{error.name}"]' in names
+        if names and (is_halted or not _raised_in(error, roots)):
             failure = run_failures.replaced_failure(failure, names, state.job.request.target)
         return failure
     finally:

@@ -27,7 +27,7 @@ from typing import Any
 from fuselight import owned_folders
 from fuselight.foreign_files import read_regular
 from fuselight.protocol import Progress, RunRequest, to_json
-from fuselight.report import Location, Output, Stack, innermost_user_frame
+from fuselight.report import Failure, Location, Output, Stack, innermost_user_frame
 from fuselight.worker import fork_rules, process, wire
 
 _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)$')
@@ -129,6 +129,8 @@ class RunningChild:
     last: Progress | None = None
     ending: str | None = None
     """Reason for ending it: `cancelled`, `timeout` or `memory`."""
+    ended: Failure | None = None
+    """Why it gives no answer, if it could say that itself."""
     kill_at: float | None = None
     asked: int | None = None
     """While its position is requested: the size that its stack dumps had before, in bytes."""

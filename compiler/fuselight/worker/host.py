@@ -80,6 +80,7 @@ class Host:
         self._preload = preload.Preload(self._folder)
         self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
         self._open = True
+        self._is_terminated = False
         self._closing: tuple[int, ...] = ()
         self._loaded: Loaded | None = None
 
@@ -128,12 +129,15 @@ class Host:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         """End the loop at SIGTERM: the folder is deleted, too."""
-        self._open = False
+        self._open, self._is_terminated = False, True
 
     def close(self) -> None:
         """End every descendant process, including those in other sessions, and delete the folder."""
         process.kill_descendants()
         self._folder.remove()
+        if self._is_terminated:  # whoever waits for us must see what ended us
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     # Messages
 
@@ -210,6 +214,8 @@ class Host:
             self._send(decode(LiveReady, data))
             running.is_ready = True
             self._tell_started(running)
+        elif data["type"] == answers.ENDED:
+            running.ended = decode(Failure, data.get("failure"))
         elif data["type"] == answers.EARLY:
             if data.get("id") in running.retraces and (early := answers.early_retrace(running, data["id"])):
                 self._write(early)

@@ -36,6 +36,8 @@ _CORRECT_DIRECTIVE = "correct the directive: it does not fit what it calls"
 _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 """Type of the exception by which torch.compile reports that an operator refused fake tensors."""
 
+_RESTORE = "restore what the code replaces before the compiled call, or do not replace it"
+_NAMED_AS_OURS = ("fuselight.py", os.path.join("fuselight", "__init__.py"))
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -136,9 +138,29 @@ def replaced_failure(failure: Failure, names: Sequence[str], target: Target) -> 
         culprit=Culprit.USER,
         kind="exception",
         message=f"the code replaced {shown}, which torch.compile and Fuselight need: {failure.message}",
-        next_step="restore what the code replaces before the compiled call, or do not replace it",
+        next_step=_RESTORE,
         stack=failure.stack or (Location(target.path, target.line, function=target.name),),
         gb_id=None,
+    )
+
+
+def shadowed_failure(failure: Failure, error: BaseException, folders: Sequence[str]) -> Failure | None:
+    """Describe an import of a module of the user's with our name; None where that is not what failed."""
+    if not isinstance(error, (ImportError, AttributeError)) or "fuselight" not in failure.message:
+        return None
+    files = (os.path.join(folder, name) for folder in folders for name in _NAMED_AS_OURS)
+    own = next((path for path in files if os.path.isfile(path) and not path.startswith(_OURS)), None)
+    if own is None:
+        return None
+    shown = (
+        os.path.basename(own) if own.endswith("fuselight.py") else os.path.join("fuselight", "__init__.py")
+    )
+    return replace(
+        failure,
+        culprit=Culprit.USER,
+        kind="import",
+        message=f"the code imports its own `{shown}`, but Fuselight's package has that name: {failure.message}",
+        next_step=f"rename `{shown}`: a run of Fuselight always imports its own package under this name",
     )
 
 
@@ -159,7 +181,8 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
 
 def may_be_of_inputs(failure: Failure) -> bool:
     """Whether a call may have failed for its inputs: its code, or an operator in it, raised an exception."""
-    return failure.culprit is Culprit.USER and failure.kind == "exception"
+    is_of_code = failure.culprit is Culprit.USER and failure.kind == "exception"
+    return is_of_code and failure.next_step != _RESTORE and failure.exception != "InternalTorchDynamoError"
 
 
 def with_eager(failure: Failure, eager: EagerAttempt, planned: PlannedCall, roots: Sequence[str]) -> Failure:

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fuselight import dynamo
@@ -48,6 +48,7 @@ from fuselight.target.calls import Prepared, asked_notes, compiled_form
 from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
 from fuselight.worker.compiled_roots import CompiledRoots
+from fuselight.worker.limits import SystemLimits
 from fuselight.worker.reads import ReadRecorder, loaded_outside
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ class Originals:
             for name, module in list(sys.modules.items())
             if name.partition(".")[0] in sys.stdlib_module_names and module is not None
         ]
+        self._modules = {name: sys.modules[name] for name, _, _ in self._saved}
+        self._modules.update(
+            (name, module)
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in {"torch", "fuselight"}
+        )
         self._for_messages = [saved for saved in self._saved if saved[0] in _FOR_MESSAGES]
         self._recursion_limit = sys.getrecursionlimit()
         self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
@@ -110,7 +117,7 @@ class Originals:
         """Restore all originals, or those that a message to the host needs. Returns what user code had replaced."""
         if self._limit_now() < self._recursion_limit:
             self._set_limit(self._recursion_limit)
-        replaced: Replaced = []
+        replaced: Replaced = [] if for_message else self._restore_modules()
         # All are thousands of names, whose reference counts a fork shares with the host until it first reads them.
         for module, namespace, saved in self._for_messages if for_message else self._saved:
             if _all(_map(_is, _map(namespace.get, saved), saved.values())):
@@ -122,6 +129,22 @@ class Originals:
                     replaced.append((namespace, name, found, f"{module}.{name}"))
         return replaced
 
+    def keep_removed(self) -> None:
+        """Take the modules that are not loaded now for removed by us: files of the user's have their names."""
+        for name in [name for name in self._modules if name not in sys.modules]:
+            del self._modules[name]
+
+    def _restore_modules(self) -> Replaced:
+        """Restore the entries of `sys.modules`; those of torch and ours alone count if all are changed."""
+        replaced: Replaced = []
+        loaded = sys.modules
+        for name, module in self._modules.items():
+            found = loaded.get(name, _ABSENT)
+            if found is not module and not _has_file(found):
+                loaded[name] = module
+                replaced.append((loaded, name, found, f'sys.modules["{name}"]'))
+        return replaced
+
     @staticmethod
     def put_back(replaced: Replaced) -> None:
         """Undo `restore`: user code goes on with what it had."""
@@ -130,6 +153,11 @@ class Originals:
                 namespace.pop(name, None)
             else:
                 namespace[name] = found
+
+
+def _has_file(module: object) -> bool:
+    """Whether this is a module from a file: another one of the same name, or one that was imported again."""
+    return isinstance(module, ModuleType) and getattr(module, "__file__", None) is not None
 
 
 def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
@@ -151,6 +179,7 @@ class Loaded:
         """Name of the module that was imported last."""
         self.originals = Originals()
         self.outside = loaded_outside()
+        self.limits = SystemLimits()
         self.torch_files = tuple(
             path
             for name in ("torch", "torch.version")

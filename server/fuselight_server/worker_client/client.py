@@ -41,6 +41,7 @@ from fuselight_server.worker_client.failures import (
     Unreadable,
     damaged,
     failure_of_ours,
+    killed,
     not_ready,
     read_message,
     with_stack,
@@ -350,6 +351,7 @@ class Worker:
         self._let_go(process)
         if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:
             self._become(WorkerState.STOPPED, why)
+        number = await process.signal_number() if by_itself else None
         await self._kill(process)
         printed = process.printed()
         if greeting is not None and not greeting.done():
@@ -360,6 +362,10 @@ class Worker:
             return
         for run in runs:
             run.lost = by_itself and run.pid is None and not run.answer.done()
+        if number is not None:
+            for run in runs:
+                if run.pid is not None:
+                    refuse_all([run], killed(number, run.last), "failed")
         refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
         for pending in retraces:
             pending.refuse("crashed", damaged(why))

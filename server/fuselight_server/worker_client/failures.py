@@ -5,12 +5,14 @@ Invariant: nothing here knows of processes or of the event loop; every failure n
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from fuselight.codec import DecodeError
-from fuselight.protocol import Answer, Message, Refused, from_json
-from fuselight.report import Culprit, Failure, Stack, innermost_user_frame
+from fuselight.protocol import Answer, Message, Progress, Refused, from_json
+from fuselight.report import Culprit, Failure, Location, Stack, innermost_user_frame
 from fuselight.worker import wire
 
 
@@ -51,6 +53,23 @@ def damaged(why: str) -> Failure:
         "damaged_answer",
         f"the worker gave no answer: {why}",
         "run it again: a new worker is started; if it stays, use Fuselight: Report a Problem",
+    )
+
+
+def killed(number: int, last: Progress | None) -> Failure:
+    """Describe a worker that a signal ended during a run, at the last known position of that."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    place = Location(last.path, last.line) if last is not None and last.path and last.line else None
+    where = f" at {Path(place.path).name}:{place.line}" if place is not None else ""
+    return Failure(
+        Culprit.USER,
+        "signal",
+        f"the process that started the run was ended by {name} while the code ran{where}",
+        "let the code not end its parent process; if the system ran out of memory, use smaller inputs",
+        stack=(place,) if place is not None else (),
     )
 
 

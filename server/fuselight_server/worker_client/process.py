@@ -72,6 +72,12 @@ class WorkerProcess:
         with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self.child.wait(), CLOSE_LIMIT)
 
+    async def signal_number(self) -> int | None:
+        """The signal that has ended it; None if it ended otherwise."""
+        await self.gone()
+        code = self.child.returncode
+        return -code if code is not None and code < 0 else None
+
     async def kill(self, groups: Iterable[int]) -> None:
         """Kill it and the process groups of its runs, and wait until it is gone."""
         for group in (self.child.pid, *groups):

@@ -20,7 +20,7 @@ from fuselight.inputs.records import arguments_of
 from fuselight.report import Location
 
 MOST_ROOTS = 4096
-"""Compiled functions and modules of one program that are told apart."""
+"""Compiled functions and modules of one program that are distinguished."""
 _CALL = "_call_impl"
 """The method of a module that `nn.Module.compile` compiles."""
 

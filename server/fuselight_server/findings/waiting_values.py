@@ -18,7 +18,7 @@ class WaitingValue:
 
     text: str
     is_method: bool = False
-    """Whether it is a bound method, which Python creates anew for each call."""
+    """Whether it is a bound method, which Python creates again for each call."""
 
 
 def waiting_values(lines: list[str], column: int, length: int) -> tuple[WaitingValue, ...] | None:

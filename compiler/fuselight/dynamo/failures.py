@@ -175,18 +175,24 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     limit = _limit_of_python(exc, roots)
     if limit is not None:
         return limit
-    for kind, verdict in _BY_TYPE:
-        if isinstance(exc, kind):
-            return verdict
-    if errors.is_overwritten(exc):
-        return _OVERWRITTEN
-    if errors.is_of_aot_autograd(_raiser(exc)):
-        return _ONLY_COMPILED
+    known = _judge_by_type(exc)
+    if known is not None:
+        return known
     if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
             return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
     return _Verdict(*_judge_python(exc, roots))
+
+
+def _judge_by_type(exc: BaseException) -> _Verdict | None:
+    """The verdict on what torch raises with a type or from a place of its own."""
+    for kind, verdict in _BY_TYPE:
+        if isinstance(exc, kind):
+            return verdict
+    if errors.is_overwritten(exc):
+        return _OVERWRITTEN
+    return _ONLY_COMPILED if errors.is_of_aot_autograd(_raiser(exc)) else None
 
 
 def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | None:

@@ -90,7 +90,7 @@ def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
     waiting = [(name, value, 0)]
     while waiting and len(found) < _LEAVES:
         path, one, depth = waiting.pop(0)
-        below = None if isinstance(one, torch.Tensor) or depth >= _DEPTH else elements_of(one)
+        below = None if isinstance(one, torch.Tensor) or depth >= _DEPTH else elements_of(one, _LEAVES)
         if below is None:
             found.append((path, one))
         else:
@@ -169,7 +169,7 @@ class HookCounts:
 
     def stop(self) -> None:
         """Put the hooks back."""
-        for hooks, key, hook in self._undo:
+        for hooks, key, hook in reversed(self._undo):  # a module may have been found below two others
             if key in hooks:  # a hook may remove itself
                 hooks[key] = hook
 

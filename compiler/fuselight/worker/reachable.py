@@ -31,6 +31,8 @@ _DEPTH = 8
 _COPIED = 4096
 """Most elements of a tensor that are compared; of a larger one torch's version counter is."""
 _SHOWN = 80
+_PLAIN = frozenset({str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.Size})
+"""Types whose text is their own, so that to read it runs nothing of the user's."""
 _NUMBERS = (int, float, str)
 _HELD_ELSEWHERE = (*_NUMBERS, torch.Tensor, list, tuple, dict)
 _INTERNAL = frozenset(vars(torch.nn.Module()))
@@ -55,10 +57,17 @@ class _StateWalk:
     leaves: dict[str, _Leaf] = field(default_factory=dict)
     found_lengths: dict[str, int] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
+    _copies: list[Any] = field(default_factory=list)
+    """Keeps their ids from being used again."""
 
     def skip(self, value: object) -> None:
         """Read nothing of an object."""
         self._seen.add(id(value))
+
+    def read_copy(self, name: str, value: Any) -> None:
+        """Read a value that nothing else refers to."""
+        self._copies.append(value)
+        self.read(name, value)
 
     def read(self, name: str, value: Any, depth: int = 0) -> None:
         """Read a value and what it holds."""
@@ -71,20 +80,21 @@ class _StateWalk:
             return
         self._seen.add(id(value))
         for suffix, item in self._held(name, value):
+            if len(self.leaves) >= _MOST:
+                return
             self.read(f"{name}{suffix}", item, depth + 1)
 
     def _held(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(value, Mapping) and isinstance(value, dict):
-            self.leaves[f"the keys of {name}"] = _Leaf(
-                tuple(map(repr, itertools.islice(dict.keys(value), _SHOWN)))
-            )
-            yield from ((f"[{key!r:.40}]", item) for key, item in list(dict.items(value)))
+            keys = list(map(_key_text, range(_MOST), dict.keys(value)))
+            self.leaves[f"the keys of {name}"] = _Leaf((*keys[:_SHOWN], dict.__len__(value)))
+            yield from zip((f"[{key:.40}]" for key in keys), list(dict.values(value)), strict=False)
         elif isinstance(value, (list, tuple, collections.deque)):
             self.found_lengths[name] = len(value)
-            before = self.lengths.get(name, len(value))
-            for index, item in enumerate(list(value)):
-                yield (f"[{index}]" if index < before else f"[+{index - before + 1}]"), item
             self.leaves[f"the length of {name}"] = _Leaf(len(value), len(value))
+            before = self.lengths.get(name, len(value))
+            for index, item in enumerate(list(itertools.islice(value, _MOST))):
+                yield (f"[{index}]" if index < before else f"[+{index - before + 1}]"), item
         elif isinstance(value, torch.nn.Module):
             yield from ((f".{key}", item) for key, item in list(vars(value).items()) if key not in _INTERNAL)
             yield ".training", value.training
@@ -124,7 +134,7 @@ class ReachableState:
                         walk.read(f"{prefix}.{name}" if prefix else name, value)
         for name, value in arguments_of(self._prepared):
             if not isinstance(value, torch.Tensor):
-                walk.read(name, _without_tensors(value))
+                walk.read_copy(name, _without_tensors(value))
         function = inspect.unwrap(getattr(self._prepared.function, "__func__", self._prepared.function))
         walk.read(getattr(function, "__name__", "target"), function)
         walk.read("self", getattr(self._prepared.function, "__self__", None))
@@ -189,7 +199,8 @@ def _leaf(value: Any) -> _Leaf | None:
 def _opaque_digest(value: Any) -> object | None:
     """What tells the states of objects that hold no others apart."""
     if isinstance(value, (set, frozenset)):
-        return "set", tuple(sorted(map(repr, itertools.islice(value, _MOST))))
+        texts = (_key_text(0, item) for item in itertools.islice(value, _MOST))
+        return "set", len(value), tuple(sorted(texts))
     if isinstance(value, itertools.count):
         return repr(value)
     if isinstance(value, random.Random):
@@ -197,8 +208,25 @@ def _opaque_digest(value: Any) -> object | None:
     if isinstance(value, torch.Generator):
         return _hash(value.get_state().numpy().tobytes())
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
-        return str(getattr(value, "dtype", "")), str(getattr(value, "shape", "")), _hash(value.tobytes())
+        return _array_digest(value)
     return None
+
+
+def _array_digest(array: Any) -> object:
+    """What tells the states of an array of NumPy apart: of a large one, which may be a mapped file, a sample."""
+    size = int(getattr(array, "size", 1))
+    if size > _COPIED:
+        array = array.flat[:: -(-size // _COPIED)]
+    return str(getattr(array, "dtype", "")), str(getattr(array, "shape", "")), size, _hash(array.tobytes())
+
+
+def _key_text(index: int, key: Any) -> str:
+    """A key or an element of a set as text, without the user's code; an object by its type and position."""
+    if type(key) in _PLAIN:
+        return repr(key)
+    if type(key) is tuple:
+        return f"({', '.join(_key_text(index, item) for item in key)})"
+    return f"{type(key).__name__} {index}"
 
 
 def _tensor_leaf(tensor: torch.Tensor) -> _Leaf:

@@ -6,6 +6,7 @@ at positions that depend on its size alone, so that two processes keep the same 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, BinaryIO
@@ -241,15 +242,15 @@ def _kind(name: str, tensor: torch.Tensor) -> str:
     return "parameter " if isinstance(tensor, torch.nn.Parameter) else "buffer "
 
 
-def elements_of(value: Any) -> list[tuple[str, Any]] | None:
-    """The elements of a container, by the suffix of their name; None for anything that is not a container."""
+def elements_of(value: Any, most: int | None = None) -> list[tuple[str, Any]] | None:
+    """The elements of a container, at most the first `most`, by the suffix of their name; None for anything else."""
     if isinstance(value, dict):  # transformers' ModelOutput is one as well
         return [
             (f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]", item)
-            for key, item in value.items()
+            for key, item in itertools.islice(value.items(), most)
         ]
     if isinstance(value, (tuple, list)):
-        return [(f"[{index}]", item) for index, item in enumerate(value)]
+        return [(f"[{index}]", item) for index, item in enumerate(itertools.islice(value, most))]
     if is_dataclass(value) and not isinstance(value, type):
         return [(f".{one.name}", getattr(value, one.name, None)) for one in fields(value)]
     return None

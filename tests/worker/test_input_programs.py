@@ -87,6 +87,18 @@ def test_a_program_gives_the_inputs_of_its_first_call(
     assert ran is not program.endswith(".ipynb"), "the text of a notebook is no Python"
 
 
+def test_tests_run_in_the_worker_where_the_users_settings_spread_them(live: LiveWorker) -> None:
+    settings = live.folder / "pytest.ini"
+    settings.write_text("[pytest]\naddopts = -n 2 --dist loadfile\n", encoding="utf-8")
+    try:
+        report = analyzed(live, "test_model.py", TESTS)
+    finally:
+        settings.unlink()
+    assert report.failures == ()
+    assert report.inputs is not None
+    assert [one.text for one in report.inputs.calls] == ["Net(f32[5, 6], scale=1.0)"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -6,21 +6,23 @@ Invariant: each runs as its user runs it, but for `stop`: once that returns True
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
-import json
 import os
 import re
 import sys
 import types
 from collections.abc import Callable
 
+from fuselight.inputs.notebooks import code_of_notebook
 from fuselight.target import importing
 from fuselight.target.importing import Sources
 
 NOTEBOOK = ".ipynb"
 _TEST = re.compile(r"(?:test_.*|.*_test)\.py$")
-_MAGIC = re.compile(rb"^[ \t]*[%!?].*$", re.MULTILINE)
-"""Lines that are IPython's and not Python's."""
+
+_IN_THIS_PROCESS = {"xdist": "-n0", "pytest_cov": "--no-cov"}
+"""Plugins of pytest that may run tests elsewhere or measure them, as the user's settings ask, and what forbids it."""
 
 
 class ProgramError(Exception):
@@ -44,18 +46,16 @@ def run_program(path: str, sources: Sources, stop: Callable[[], bool]) -> None:
 
 
 def _code_of_notebook(path: str, sources: Sources) -> bytes:
-    """The code cells of a notebook as one text, without IPython's own commands."""
+    """The code cells of a notebook as one text. Raises ProgramError."""
 
     def read() -> bytes:
         with open(path, "rb") as file:
             return file.read()
 
     try:
-        cells = json.loads(sources.text_of(path, read))["cells"]
-        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        return code_of_notebook(sources.text_of(path, read)).encode("utf-8", "surrogatepass")
+    except (ValueError, OSError) as error:
         raise ProgramError(f"{os.path.basename(path)} cannot be read as a notebook: {error}") from None
-    return _MAGIC.sub(b"pass", "\n\n".join(codes).encode("utf-8", "surrogatepass"))
 
 
 def _run_tests(path: str, sources: Sources, stop: Callable[[], bool]) -> None:
@@ -74,8 +74,11 @@ def _run_tests(path: str, sources: Sources, stop: Callable[[], bool]) -> None:
                 item.session.shouldstop = "the target was called"  # type: ignore[attr-defined]
 
     # Assertions stay as written, so that the file is imported as the editor has it; nothing is captured or kept.
-    options = ["-q", "-s", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", path]
-    pytest.main(options, plugins=[_Stop()])
+    options = ["-q", "-s", "--assert=plain", "-p", "no:cacheprovider"]
+    for module, option in _IN_THIS_PROCESS.items():
+        if importlib.util.find_spec(module) is not None:
+            options.append(option)
+    pytest.main([*options, path], plugins=[_Stop()])
 
 
 def _run_functions(path: str, sources: Sources, stop: Callable[[], bool]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import json
 import os
 import re
 import warnings
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.foreign_files import read_regular
+from fuselight.inputs.notebooks import code_of_notebook
 from fuselight_server.files import walk_sources
 from fuselight_server.static.imported_classes import module_files
 
@@ -33,7 +33,6 @@ _ROUNDS = 3
 """A program may call a function that calls a function that builds the class."""
 _MOST_BUILDERS = 20
 _TEST = re.compile(r"(?:test_.*|.*_test)\.py$")
-_MAGIC = re.compile(r"^[ \t]*[%!?].*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -167,22 +166,15 @@ def _texts(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
         if size > _MOST_BYTES:
             return
         text = data.decode("utf-8-sig", "replace")
-        yield file, _code_of_notebook(text) if file.endswith(_NOTEBOOK) else text
+        try:
+            yield file, code_of_notebook(text) if file.endswith(_NOTEBOOK) else text
+        except ValueError:  # no notebook
+            continue
 
 
 def _files(folder: str) -> Iterator[str]:
     for parent, names in walk_sources(Path(folder)):
         yield from (str(parent / name) for name in names if name.endswith((".py", _NOTEBOOK)))
-
-
-def _code_of_notebook(text: str) -> str:
-    """The code cells of a notebook as one text; empty where it cannot be read."""
-    try:
-        cells = json.loads(text)["cells"]
-        codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return _MAGIC.sub("pass", "\n\n".join(codes))
 
 
 def _parse(text: str) -> ast.Module | None:

@@ -39,6 +39,8 @@ _SMOOTH = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Functions whose derivative is finite at every finite value."""
+_ALONG_DIMENSION = frozenset({"softmax", "log_softmax", "softmin"})
+"""Functions whose first argument after the tensor is a dimension."""
 _STEEP = frozenset(
     """
     sqrt rsqrt reciprocal log log1p log2 log10 exp exp2 expm1 tan asin acos sinh cosh acosh atanh logit div true_divide
@@ -240,10 +242,7 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
         raise RewriteRefusedError(f"`{short_code(site, call)}` may have another shape than the other side")
     operands = [] if module else [function.value]
     operands += [one.value for one in call.args if one.keyword is None or one.keyword.value != "dim"]
-    if any(
-        one.keyword is not None and one.keyword.value == "dim" and site.code(one.value) not in {"-1", "0"}
-        for one in call.args
-    ):
+    if any(site.code(one) not in {"-1", "0"} for one in _dimensions(call, name, is_method=not module)):
         raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
     values = [value_of(site, one, depth, mask) for one in operands]
     if not values or values[0].is_number:
@@ -251,6 +250,13 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
             f"nothing in the run shows that `{short_code(site, function.value)}` is a tensor"
         )
     return _result(site, call, name, _joined(values), has_more=len(operands) > 1)
+
+
+def _dimensions(call: cst.Call, name: str, *, is_method: bool) -> list[cst.BaseExpression]:
+    """The dimensions that a call names, which another input may not have."""
+    named = [one.value for one in call.args if one.keyword is not None and one.keyword.value == "dim"]
+    further = call.args[0 if is_method else 1 :][:1] if name in _ALONG_DIMENSION else []
+    return [*named, *(one.value for one in further if one.keyword is None)]
 
 
 def _result(site: Site, call: cst.Call, name: str, joined: TensorValue, *, has_more: bool) -> TensorValue:

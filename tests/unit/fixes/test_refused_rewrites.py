@@ -67,6 +67,16 @@ BRANCHES = {
         "x.sum() > 0",
         "fail",
     ),
+    "a dimension that may not be there": (
+        "if x.sum() > 0:\n    return x.softmax(1)\nreturn x\n",
+        "x.sum() > 0",
+        "fail",
+    ),
+    "a dimension of a function": (
+        "return torch.softmax(x, 2) if x.sum() > 0 else x * 1.5\n",
+        "x.sum() > 0",
+        "fail",
+    ),
     "a logarithm": ("return torch.log(x) if x.sum() > 0 else x * 1.5\n", "x.sum() > 0", "NaN"),
     "a division by a tensor": ("return x / x if x.sum() > 0 else x * 1.5\n", "x.sum() > 0", "NaN"),
     "a matrix product": ("return x @ x if x.sum() > 0 else x\n", "x.sum() > 0", "fail"),
@@ -93,6 +103,11 @@ def test_a_branch_stays_where_a_selection_differs(case: str) -> None:
     (refusal,) = refused(body, mark)
     assert refusal.kind == "where"
     assert reason in refusal.reason
+
+
+@pytest.mark.parametrize("call", ["x.softmax(-1)", "torch.softmax(x, 0)", "x.log_softmax(dim=-1)"])
+def test_a_dimension_that_each_input_has_is_selected(call: str) -> None:
+    assert rewrites(f"if x.sum() > 0:\n    return {call}\nreturn x * 1.5\n", "x.sum() > 0") != []
 
 
 MASKS = {

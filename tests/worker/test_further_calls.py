@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from fuselight.protocol import VerifyRequest
 from fuselight.report import Aspect, CaseFamily, Verification
+from fuselight.target.calls import Prepared
+from fuselight.worker import verification_cases
+from fuselight.worker.further_calls import FurtherCalls, ModuleModes
+from fuselight.worker.verification_cases import Case
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -182,3 +190,68 @@ def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path)
     verification = compared(live, tmp_path, text, text, seconds=0.0)
     assert verification.comparisons == ()
     assert {"training", "float16 inputs"} <= set(verification.not_reached)
+
+
+def test_a_module_that_the_file_keeps_takes_part_in_each_case_as_it_was(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    text = (
+        "model = nn.Linear(4, 4)\n\n# fuselight: step(f32[2, 4])\ndef step(x):\n"
+        "    assert model.weight.requires_grad or not torch.is_grad_enabled() or not model.training\n"
+        "    return model(x)< * 1| + 0 * model.bias.sum().detach()>\n"
+    )
+    verification = compared(live, tmp_path, *sides(text), "step")
+    refused = set(verification.not_accepted)
+    assert {"size 5 in place of 4", "frozen parameters"} <= refused, "these do not fit"
+    assert not {"inputs that are not contiguous", "NaN in one element", "float16 inputs", "zeros"} & refused
+
+
+def test_the_modes_of_modules_are_restored() -> None:
+    norm, linear = torch.nn.BatchNorm1d(2).eval(), torch.nn.Linear(2, 2)
+    linear.bias.requires_grad = False
+    module = torch.nn.Sequential(norm, linear)
+    before = {name: one.data_ptr() for name, one in module.state_dict().items()}
+    modes = ModuleModes(Prepared(module, (), {}))
+    module.requires_grad_(requires_grad=False).half().train()
+    modes.restore()
+    assert {name: one.data_ptr() for name, one in module.state_dict().items()} == before
+    assert [one.requires_grad for one in module.parameters()] == [True, True, True, False]
+    assert [one.training for one in module.modules()] == [True, False, True]
+    module(torch.ones(3, 2)).sum().backward()
+
+
+def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(_calls: FurtherCalls, case: Case, *, compiled: bool) -> None:
+        del compiled
+        if case.name == "b":
+            raise TimeoutError
+
+    monkeypatch.setattr(FurtherCalls, "_call", call)
+    (tmp_path / "further.json").write_text(json.dumps({"0": False, "1": True, "2": True}), encoding="utf-8")
+    state: Any = SimpleNamespace(verification=None)
+    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False)
+    streams: Any = None
+    calls = FurtherCalls(state, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(
+        calls, "_planned", lambda: [(Case(name, CaseFamily.SIZE), False) for name in ("a", "b", "c")]
+    )
+    with pytest.raises(TimeoutError):
+        calls.make()
+    assert state.verification.not_reached == ("b", "c")
+
+
+def test_autocast_is_that_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(torch, "autocast", lambda device, dtype: opened.append(f"{device} {dtype}"))
+    gpu = SimpleNamespace(
+        device=torch.device("cuda", 1),
+        dtype=torch.float32,
+        is_floating_point=lambda: True,
+        element_size=lambda: 4,
+    )
+    inputs: Any = [gpu]
+    (case,) = (case for case in verification_cases._dtypes(inputs) if case.name == "autocast")
+    case.around()
+    assert opened == ["cuda torch.bfloat16"]

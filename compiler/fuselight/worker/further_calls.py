@@ -12,7 +12,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,11 +127,13 @@ class FurtherCalls:
         eager = {id(case): index for index, (case, compiled) in enumerate(calls) if not compiled}
         refused: dict[str, None] = {}
         late: dict[str, None] = {}
+        names = [case.name for case, _ in calls]
         for index, (case, compiled) in enumerate(calls):
             known = done.get(str(index))
             if known is None or self._is_late():
                 late[case.name] = None
                 continue
+            self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
             record = self._call(case, compiled=compiled)
             if not known:  # its inputs cannot be made
                 continue
@@ -140,8 +142,12 @@ class FurtherCalls:
                 refused[case.name] = None
             else:
                 self._add(case, record, old, compiled=compiled)
+        self._note(refused, late)
+
+    def _note(self, refused: Iterable[str], late: Iterable[str]) -> None:
         verification = self.state.verification or Verification()
-        self.state.verification = replace(verification, not_accepted=tuple(refused), not_reached=tuple(late))
+        late = tuple(dict.fromkeys(late))
+        self.state.verification = replace(verification, not_accepted=tuple(refused), not_reached=late)
 
     def _read(self, name: str) -> dict[str, Any]:
         """What an earlier run wrote; empty if it wrote nothing."""
@@ -194,8 +200,9 @@ class FurtherCalls:
 
     def _call(self, case: Case, *, compiled: bool) -> CallRecord | None:
         """Build the target and make the call of a case; None if its inputs cannot be made."""
-        with contextlib.nullcontext() if compiled else eager_mode():
+        with contextlib.nullcontext() if compiled else eager_mode(), contextlib.ExitStack() as restoring:
             prepared = self._prepared()
+            restoring.callback(ModuleModes(prepared).restore)
             try:
                 prepared = case.change(prepared)
             except Exception:  # noqa: BLE001 - a module that has no such dtype, ...
@@ -224,6 +231,35 @@ class FurtherCalls:
                     prepared, self.names, self.streams, make, roots=roots, compiled=compiled
                 )
                 return record
+
+
+class ModuleModes:
+    """What a case changes of modules, as it was before: a module that the file keeps takes part in the next case."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        """Keep modes, dtypes and flags; no values are copied."""
+        modules = {module: None for _, one in modules_of(prepared) for module in one.modules()}
+        self._modes = [(module, module.training) for module in modules]
+        self._buffers = [(module, dict(module.named_buffers(recurse=False))) for module in modules]
+        self._parameters = [
+            (one, one.data, one.requires_grad)
+            for module in modules
+            for one in module.parameters(recurse=False)
+        ]
+
+    def restore(self) -> None:
+        """Give the modules back what differs."""
+        for module, training in self._modes:
+            module.training = training
+        for module, buffers in self._buffers:
+            for name, now in module.named_buffers(recurse=False):
+                if name in buffers and now.dtype is not buffers[name].dtype:
+                    setattr(module, name, buffers[name])
+        for parameter, data, requires_grad in self._parameters:
+            if parameter.dtype is not data.dtype:
+                parameter.grad = None  # of the other dtype
+                parameter.data = data
+            parameter.requires_grad_(requires_grad)
 
 
 _LAST = frozenset({CaseFamily.EXTREME})

@@ -369,7 +369,8 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, _each(_to(dtype, floats=False)))
     if floats:
         yield Case("int64 inputs", CaseFamily.DTYPE, _each(_to(torch.int64, floats=True)))
-        yield Case("autocast", CaseFamily.DTYPE, around=_autocast)
+        device = floats[0].device.type
+        yield Case("autocast", CaseFamily.DTYPE, around=functools.partial(_autocast, device))
     if integers:
         yield Case("float32 inputs", CaseFamily.DTYPE, _each(_to(torch.float32, floats=False)))
         yield Case("bool inputs", CaseFamily.DTYPE, _each(_to(torch.bool, floats=False)))
@@ -394,8 +395,8 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _autocast() -> contextlib.AbstractContextManager[Any]:
-    manager: contextlib.AbstractContextManager[Any] = torch.autocast("cpu", dtype=torch.bfloat16)
+def _autocast(device: str) -> contextlib.AbstractContextManager[Any]:
+    manager: contextlib.AbstractContextManager[Any] = torch.autocast(device, dtype=torch.bfloat16)
     return manager
 
 

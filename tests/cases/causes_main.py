@@ -89,6 +89,20 @@ def cached(x, past):
     return x + sum(one.sum() for one in past)  # warning: [FL201] "past[0].size(1) was 4, now 5"
 
 
+def audited(function):
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return inner
+
+
+@audited
+def doubled(x):
+    y = x * 2  # warning: [FL201] "x.size(0) was 3, now 4"
+    print("doubled")  # warning: [GB0059] "print"
+    return y
+
+
 class Log:
     def __init__(self):
         self.rows = []
@@ -151,6 +165,10 @@ if __name__ == "__main__":
     compiled = torch.compile(cached)
     for length in (4, 5):
         compiled(torch.randn(2), [torch.randn(2, length), torch.randn(2, length)])
+
+    compiled = torch.compile(doubled)
+    for rows in (3, 4):
+        compiled(torch.randn(rows))
 
     log = Log()
     compiled = torch.compile(log.add)

@@ -107,6 +107,24 @@ SOURCE = """
             torch._dynamo.graph_break()
             return h * 2 if h.size(0) > 4 else h * m
 
+    class Settings:
+        def __init__(self):
+            self.depth, self.first, self.unread = 2, 1, 3
+
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.settings = Settings()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+            self.norm = nn.LayerNorm(4)
+        def forward(self, x):
+            for layer in self.layers[: self.settings.depth]:
+                x = layer(x)
+            first = self.settings.first
+            for layer in self.layers[first:]:
+                x = layer(x)
+            return self.norm(x)
+
     class Counter(nn.Module):
         def __init__(self):
             super().__init__()
@@ -125,6 +143,7 @@ CASES: dict[str, Callable[[Any], tuple[Any, dict[str, Any]]]] = {
     ),
     "Net": lambda m: (m.Net(), {"tokens": torch.ones(4, 7, dtype=torch.int64), "mask": torch.ones(4, 7)}),
     "Image": lambda m: (m.Image(), {"x": torch.randn(4, 3, 8, 8)}),
+    "Stack": lambda m: (m.Stack(), {"x": torch.randn(6, 4)}),
 }
 
 
@@ -240,6 +259,12 @@ def test_a_forecast_names_the_guard_and_its_line(module: Any) -> None:
         1,
         torch._dynamo.config.recompile_limit,
     )
+
+
+def test_a_number_that_a_library_needs_first_is_asked_if_the_function_reads_it(module: Any) -> None:
+    (frame,) = forecasts(module, *CASES["Stack"](module))
+    attributes = {one.subject: one.recompiles for one in frame.changes if one.kind is ChangeKind.ATTRIBUTE}
+    assert attributes == {("self.settings.depth",): True, ("self.settings.first",): True}
 
 
 def test_a_size_that_the_code_specializes_recompiles_for_each_value(module: Any) -> None:

@@ -171,7 +171,7 @@ def test_a_name_that_only_a_run_defines_is_no_error_of_the_function(net: EditedR
 
 VARIETY = """\
 from __future__ import annotations
-import dataclasses, functools, threading
+import contextlib, dataclasses, functools, threading
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -200,6 +200,11 @@ class Cache:
 def pieces(x):
     for part in x.chunk(2, dim=-1):
         yield part * SCALE
+
+@contextlib.contextmanager
+def halved(x):
+    y = x / 2
+    yield y
 
 def make(k):
     factor = k + 1
@@ -277,6 +282,8 @@ class Net(nn.Module):
             x = b(x)
             x = cache.push(x)
         x = torch.cat(list(pieces(x)), -1)
+        with halved(x) as half:
+            x = half + 1
         x = INNER(x)
         x = make(1)(x)
         x = x * length(3)
@@ -339,6 +346,19 @@ def test_functions_of_each_kind_are_traced(variety: EditedRun, names: tuple[str,
     assert isinstance(answer, Answer), answer
     assert [line for line, _ in breaks(answer.report)] == places
     assert answer.report.failures == ()
+
+
+@pytest.mark.parametrize(("name", "old"), [("pieces", "yield part * SCALE"), ("halved", "yield y")])
+def test_what_runs_in_eager_mode_because_of_a_function_is_what_calls_it(
+    variety: EditedRun, name: str, old: str
+) -> None:
+    """A generator is called by a function of ours in a trace of its own, which is no news to anybody."""
+    alone = variety.edit(old, f"print(0); {old}", name)
+    assert len(breaks(alone)) == 1
+    assert alone.not_compiled == ()
+    assert not any(one.frame_skipped for one in alone.breaks)
+    with_caller = variety.edit(old, f"print(0); {old}", name, "Net.forward")
+    assert name not in {one.function for one in with_caller.not_compiled}
 
 
 def test_unchanged_functions_have_nothing_to_report(variety: EditedRun) -> None:

@@ -141,4 +141,84 @@ def test_arguments_of_a_decorator_have_the_names_of_the_wrapped_function(text: s
 def test_a_user_wrapper_keeps_its_name_and_docstring() -> None:
     callee = _callee(roots=(str(Path(__file__).parent),))
     assert callee.function == "_library_wrapper.wrapper"
-    assert callee.in_its_words("args[0] was 1, now 2") == "args[0] was 1, now 2"
+    assert callee.in_its_words("args[0] was 1, now 2") == "ids was 1, now 2"
+    assert callee.in_its_words("len(args) was 1, now 0") == "len(args) was 1, now 0"
+    assert callee.parameters == ("self", "ids", "mask", "cache")
+    assert callee.wraps is not None
+    assert callee.wraps.line == forward.__wrapped__.__code__.co_firstlineno + 1  # type: ignore[attr-defined]
+
+
+def _logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*given: object, **named: object) -> object:
+        result = function(*given, **named)
+        return (result, named.get("cache"))
+
+    return inner
+
+
+def _shifted(function: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*args: object, **kwargs: object) -> object:
+        return function("more", *args, **kwargs)
+
+    return inner
+
+
+def _replaced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*args: object, **kwargs: object) -> object:
+        args = args[1:]
+        return function(*args, **kwargs)
+
+    return inner
+
+
+class _Held:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.function(*args, **kwargs)
+
+
+class _Taking:
+    def take(self, rows: object, columns: object) -> object:
+        return (rows, columns)
+
+
+def pair(left: object, right: object) -> object:
+    return (left, right)
+
+
+def _of_user(function: Any) -> wrappers.Callee:
+    held: dict[str, object] = {}
+    if isinstance(function, _Held):
+        held["self"] = function
+        code = _Held.__call__.__code__
+    else:
+        code = function.__code__
+        cells = zip(code.co_freevars, function.__closure__, strict=True)
+        held |= {name: cell.cell_contents for name, cell in cells}
+    return wrappers.callee_of(code, held, (str(Path(__file__).parent),))
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "words"),
+    [
+        (_logged(pair), "given[1].size(0) was 4, now 7", "right.size(0) was 4, now 7"),
+        (_logged(pair), "named['left'].dtype was f32, now f64", "left.dtype was f32, now f64"),
+        (_logged(_library_wrapper(pair)), "given[1] was 4, now 7", "right was 4, now 7"),
+        (_logged(_Taking().take), "given[0] was 4, now 7", "rows was 4, now 7"),
+        (_Held(pair), "args[0] was 4, now 7", "left was 4, now 7"),
+        (_Held(_Taking().take), "args[1] was 4, now 7", "columns was 4, now 7"),
+        (_shifted(pair), "args[0] was 4, now 7", "args[0] was 4, now 7"),
+        (_replaced(pair), "args[0] was 4, now 7", "args[0] was 4, now 7"),
+    ],
+)
+def test_what_a_user_wrapper_passes_on_as_it_came_has_the_name_of_its_parameter(
+    function: Any, text: str, words: str
+) -> None:
+    assert _of_user(function).in_its_words(text) == words
+
+
+def test_the_parameters_of_a_user_wrapper_are_those_that_its_caller_passes() -> None:
+    assert _of_user(_logged(_Taking().take)).parameters == ("rows", "columns")
+    assert _of_user(_Held(_Taking().take)).parameters == ("self", "rows", "columns")

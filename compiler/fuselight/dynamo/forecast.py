@@ -22,6 +22,7 @@ from fuselight.dynamo import recompiles, stacks
 from fuselight.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.dynamo.guards import Births
 from fuselight.dynamo.loop_counts import LoopCounts, loop_counts
+from fuselight.dynamo.user_reads import is_read_by_user
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
 from fuselight.torch_api import artifacts, names, settings
@@ -389,7 +390,7 @@ def _attribute_changes(
     for manager in managers:
         table = births.get(manager)
         for source, born in table.by_source.items() if table is not None else ():
-            is_users = born and stacks.is_user_code(born[-1].path, roots)
+            is_users = is_read_by_user(source, born, roots)
             if is_users and not source.endswith(".training") and len(sources) < MOST_ATTRIBUTES:
                 sources.setdefault(source, manager)
     for source, manager in sources.items():

@@ -357,8 +357,8 @@ class Recorder:
     def graph_break(self, translator: Any, reason: str, error: Any) -> None:
         """Dynamo handles a graph break."""
         run = self._running[-1] if self._running else None
-        if run is not None and stacks.is_ours(run.code.co_filename):
-            return
+        if run is not None and stacks.is_ours(run.code.co_filename) and run.callee.wrapper is None:
+            return  # code of ours that calls a function of the user's breaks where that function does
         found = eager_frames.read_break(
             translator,
             reason,
@@ -535,6 +535,7 @@ class Recorder:
                     resumed,
                     parameters=taken,
                     wrapper=callee.wrapper,
+                    wraps=callee.wraps,
                     carried=carried,
                 )
             )

@@ -2,7 +2,8 @@
 
 torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
 wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts any arguments and holds exactly one
-function or module in its closure. A wrapper that the user wrote keeps its own name.
+function or module in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
+wrapped function if `passed_on` finds one that gets them as they are.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import TypeVar
 import torch
 
 from fuselight.dynamo import stacks
+from fuselight.dynamo.passed_on import passed_on
 from fuselight.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
 from fuselight.torch_api import frames
 
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-_POSITION = re.compile(r"(?<![\w.])args\[(\d+)\]")
-_KEYWORD = re.compile(r"(?<![\w.])kwargs\[(['\"])(\w+)\1\]")
+_POSITION = r"(?<![\w.]){}\[(\d+)\]"
+_KEYWORD = r"(?<![\w.]){}\[(['\"])(\w+)\1\]"
 _AS_A_WHOLE = (
     (re.compile(r"^args$"), "positional arguments"),
     (re.compile(r"^kwargs$"), "keyword arguments"),
@@ -49,12 +51,23 @@ class Callee:
     """The wrapper's variable for the module that it calls: `self` to the module itself."""
     wrapper: Location | None = None
     """Location of the wrapper's code; None if the frame is the function itself."""
+    wraps: Location | None = None
+    """The `def` line of the function that a wrapper of the user's passes its arguments to."""
+    star: str = "args"
+    """The wrapper's name for further positional arguments."""
+    stars: str = "kwargs"
+    """The wrapper's name for further keyword arguments."""
 
     def in_its_words(self, text: str) -> str:
         """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
+        if self.wrapper is None and self.wraps is None:
+            return text
+        if self.stars:
+            text = re.sub(_KEYWORD.format(self.stars), r"\2", text)
+        if self.star:
+            text = re.sub(_POSITION.format(self.star), self._name, text)
         if self.wrapper is None:
             return text
-        text = _POSITION.sub(self._name, _KEYWORD.sub(r"\2", text))
         for pattern, words in _AS_A_WHOLE:
             text = pattern.sub(words, text)
         if self.module is None:
@@ -67,7 +80,7 @@ class Callee:
 
     def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
         """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
-        if self.wrapper is None:
+        if self.wrapper is None and self.wraps is None:
             return found
         return tuple(
             replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found
@@ -84,7 +97,7 @@ class Callee:
 
     def sources(self, found: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
         """Guards or symbolic sizes with the callee's argument names."""
-        if self.wrapper is None:
+        if self.wrapper is None and self.wraps is None:
             return found
         return tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
 
@@ -93,16 +106,14 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
     """The callee of a frame that is about to be compiled."""
     original = frames.original_code(code)
     plain = Callee(stacks.qualified_name(code), stacks.def_location(code), stacks.parameters(original))
+    if stacks.is_user_code(original.co_filename, roots):
+        return _with_wrapped_names(plain, original, f_locals)
     held = [
         name
         for name in code.co_freevars
         if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
     ]
-    if (
-        original.co_flags & _ANYTHING != _ANYTHING
-        or len(held) != 1
-        or stacks.is_user_code(original.co_filename, roots)
-    ):
+    if original.co_flags & _ANYTHING != _ANYTHING or len(held) != 1:
         return plain
     wrapped = f_locals[held[0]]
     is_module = isinstance(wrapped, torch.nn.Module)
@@ -120,4 +131,19 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
         inner.co_varnames[taken : inner.co_argcount],
         held[0] if is_module else None,
         wrapper=plain.location,
+    )
+
+
+def _with_wrapped_names(plain: Callee, code: CodeType, f_locals: Mapping[str, object]) -> Callee:
+    """The callee of a function of the user's; one that passes its arguments on has the names of who gets them."""
+    passed = passed_on(code, f_locals)
+    if passed is None:
+        return plain
+    return replace(
+        plain,
+        parameters=passed.parameters,
+        positional=passed.positional,
+        wraps=stacks.def_location(passed.code),
+        star=passed.star,
+        stars=passed.stars,
     )

@@ -122,6 +122,9 @@ class Frame:
     wrapper: Location | None = None
     """The `def` line of the code object itself, if that is a library's wrapper and the frame is shown as the function
     that it wraps."""
+    wraps: Location | None = None
+    """The `def` line of the function that a decorator of the user's passes its arguments to: `parameters` are those of
+    that function."""
     carried: int | None = None
     """How many values on Python's stack a resume function takes over: the last one is what the break computed."""
 

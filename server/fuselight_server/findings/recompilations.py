@@ -90,7 +90,7 @@ def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure
 
 def _finding(context: Context, group: list[Root]) -> Finding:
     one = group[0].recompile
-    again = [recompile for root in group for recompile in (root.recompile, *root.parts)]
+    again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
     home, failure = birthplace(context, one)
     difference = plain(failure.difference or failure.code) if failure else difference_of(one)
     difference += _freed_by(context, failure)
@@ -113,6 +113,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         cost=(
             f"{what} was compiled {'once more' if len(group) == 1 else f'{len(group)} more times'}",
             *_parts(context, group),
+            *_wrappers(group),
             *_seconds(context, again),
         ),
         hints=hints,
@@ -236,6 +237,14 @@ def _parts(context: Context, group: list[Root]) -> Iterator[str]:
         yield f"its part after the graph break on line {lines[0]} was compiled again too"
     elif lines:
         yield f"its parts after the graph breaks on lines {format_list(map(str, lines))} were compiled again too"
+
+
+def _wrappers(group: list[Root]) -> Iterator[str]:
+    """The decorators that were compiled again for the same arguments."""
+    names = dict.fromkeys(f"`{plain(one.function)}`" for root in group for one in root.wrappers)
+    if names:
+        verb = "was" if len(names) == 1 else "were"
+        yield f"{format_list(list(names))}, around it, {verb} compiled again too"
 
 
 def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:

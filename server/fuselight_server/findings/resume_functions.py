@@ -53,6 +53,8 @@ class Root:
     parts: list[Recompile] = field(default_factory=list)
     explained: tuple[GuardFailure, ...] = ()
     """Failed guards of it that an earlier recompilation already reports."""
+    wrappers: list[Recompile] = field(default_factory=list)
+    """Decorators of the function that recompiled for the same arguments in the same call."""
 
 
 def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
@@ -110,6 +112,8 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
     """Return the recompilations to report, in order; a part that an earlier one explains is folded into it."""
     out: list[Root] = []
     for one in recompiles:
+        if _take_over(context, out, one):
+            continue
         former = _former(out, one) if resumed_at(context, one) is not None and nearest(one) else None
         if former is None:
             out.append(Root(one))
@@ -123,6 +127,34 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
         first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
         out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:])), explained=rest))
     return out
+
+
+def _take_over(context: Context, earlier: list[Root], one: Recompile) -> bool:
+    """Make a function the root in the place of the decorator that passed it the arguments that differ.
+
+    The decorator is compiled first, and its guards are on the same values: the function's lines are what a reader
+    looks for.
+    """
+    if resumed_at(context, one) is not None or not nearest(one):
+        return False
+    changes = {_change(failure) for failure in nearest(one)}
+    for root in earlier:
+        wrapper = root.recompile
+        if wrapper.call == one.call and _wraps(context, wrapper, one):
+            known = {_change(failure) for failure in nearest(wrapper)}
+            if known and known <= changes:
+                root.recompile, root.wrappers = one, [*root.wrappers, wrapper]
+                return True
+    return False
+
+
+def _wraps(context: Context, wrapper: Recompile, one: Recompile) -> bool:
+    """Whether a decorator of the user's passes its arguments to the function."""
+    frame = context.frame_of(context.compile_of(wrapper.compile_id))
+    if frame is None or frame.wraps is None or frame.resumes_at is not None:
+        return False
+    wrapped = frame.wraps
+    return (wrapped.path, wrapped.line) == (one.location.path, one.location.line)
 
 
 def _former(earlier: list[Root], one: Recompile) -> Root | None:

@@ -161,3 +161,40 @@ def test_a_fixed_size_of_a_carried_value_is_named_by_its_origin() -> None:
     assert [one.title for one in found] == [
         "size(0) of a value carried over the graph break on line 25 is fixed to 5"
     ]
+
+
+WRAPPER_DEF = at(5, function="checked.inner")
+
+
+def through_decorator(*recompiles: Recompile) -> tuple[Finding, ...]:
+    """The findings of a decorator (compiles 0/*) and of the function that it passes its arguments to (1/*)."""
+    frames = (Frame("checked.inner", WRAPPER_DEF, wraps=DEF), dataclasses.replace(WHOLE))
+    compiles = tuple(
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=SYMBOLS if number else ())
+        for frame in (0, 1)
+        for number in (0, 1)
+    )
+    return findings(report(frames=frames, compiles=compiles, recompiles=recompiles))
+
+
+def _of_decorator(*failures: Any, **changes: Any) -> Recompile:
+    return dataclasses.replace(
+        again(*failures, compile_id="0/1", **changes), function="checked.inner", location=WRAPPER_DEF
+    )
+
+
+def test_a_decorator_that_recompiles_for_the_same_argument_is_reported_with_its_function() -> None:
+    passed = dataclasses.replace(SIZE, born=(at(7, function="checked.inner"),))
+    (one,) = through_decorator(_of_decorator(passed), again(SIZE, compile_id="1/1"))
+    assert (one.title, one.span.line) == ("recompiled: x.size(0) was 4, now 7", 22)
+    assert one.cost == (
+        "`Net.forward` was compiled once more",
+        "`checked.inner`, around it, was compiled again too",
+    )
+
+
+def test_a_decorator_that_recompiles_for_more_than_its_function_keeps_its_own_finding() -> None:
+    count = failed("calls was 0, now 1", kind="EQUALS_MATCH", source="calls", born=(at(6),))
+    assert len(through_decorator(_of_decorator(count), again(SIZE, compile_id="1/1"))) == 2
+    passed = dataclasses.replace(SIZE, born=(at(7, function="checked.inner"),))
+    assert len(through_decorator(_of_decorator(passed, call=1), again(SIZE, compile_id="1/1"))) == 2

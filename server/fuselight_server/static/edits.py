@@ -201,9 +201,9 @@ def _needs(file: FileSource, made: str, method: str) -> dict[str, str]:
     """What the first layers need of the parameters of an object's method; `made` constructs the object."""
     try:
         value = Reader(file, {}).value(ast.parse(made, mode="eval").body)
+        return inputs_of(value, method) if isinstance(value, Object) else {}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    return inputs_of(value, method) if isinstance(value, Object) else {}
 
 
 _SHAPE = re.compile(r"\b[a-z]+\d*\[([^\]]*)\]")
@@ -260,7 +260,10 @@ class _Signatures(cst.CSTVisitor):
 
 def _constructor(file: FileSource, definitions: dict[str, cst.FunctionDef | None], name: str) -> str:
     function = definitions.get(f"{name}.__init__")
-    known = configurations(file, name, _plain_value)
+    try:
+        known = configurations(file, name, _plain_value)
+    except RecursionError:  # classes that are bases of each other
+        known = {}
     return "" if function is None else _call(function.params, _KnownValues(known), tensors=False, skip=1)
 
 

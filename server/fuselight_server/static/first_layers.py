@@ -8,6 +8,8 @@ treats as a constant.
 from __future__ import annotations
 
 import ast
+import contextlib
+import math
 import operator
 import re
 from dataclasses import dataclass, field
@@ -28,6 +30,9 @@ _DEPTH = 8
 """Modules within modules that are followed."""
 _HOPS = 4
 """Files that one name is followed through."""
+_MOST_STEPS = 5_000
+"""Objects that are built and methods that are entered for one answer, some 0.1 s: classes that build or call each other
+several times would take exponentially many."""
 _LARGEST = 1_000_000
 _MOST_SIDE = 1024
 _IMAGE_SIZES = ("image_size", "img_size", "resolution", "input_size", "size", "img_res", "crop_size")
@@ -118,18 +123,33 @@ class ClassSource:
                 yield statement.target.id, statement.value, statement.annotation
 
 
+@dataclass
+class _Bounds:
+    """What the files of one answer share: each is read once, however they import each other."""
+
+    files: dict[Path, FileSource | None] = field(default_factory=dict)
+    steps: int = 0
+
+    def take_step(self) -> bool:
+        """Whether one more object may be built, or one more method entered."""
+        self.steps += 1
+        return self.steps <= _MOST_STEPS
+
+
 class FileSource:
     """One file: its classes, the names that it imports, its constants."""
 
-    def __init__(self, path: str, statements: Iterable[ast.stmt]) -> None:
+    def __init__(self, path: str, statements: Iterable[ast.stmt], bounds: _Bounds | None = None) -> None:
         self.path = path
+        self.bounds = _Bounds() if bounds is None else bounds
+        self.bounds.files[Path(path)] = self
         self.classes: dict[str, ClassSource] = {}
         self.imported: dict[str, str] = {}
         """Names to what they stand for: `.config.Config`, `torch.nn`."""
         self.constants: dict[str, Any] = {}
-        self._files: dict[str, FileSource | None] = {}
         for statement in statements:
-            self._read(statement)
+            with contextlib.suppress(RecursionError):
+                self._read(statement)
 
     def _read(self, statement: ast.stmt) -> None:
         if isinstance(statement, ast.ClassDef):
@@ -166,14 +186,16 @@ class FileSource:
         return file.find_class(last, hops - 1) if file is not None else None
 
     def _file(self, module: str) -> FileSource | None:
-        if module not in self._files:
-            self._files[module] = None
-            for path in module_files(Path(self.path), module):
+        files = self.bounds.files
+        for path in module_files(Path(self.path), module):
+            if path not in files:
+                files[path] = None
                 statements = _statements(path)
                 if statements is not None:
-                    self._files[module] = FileSource(str(path), statements)
-                    break
-        return self._files[module]
+                    FileSource(str(path), statements, self.bounds)
+            if files[path] is not None:
+                return files[path]
+        return None
 
 
 def _statements(path: Path) -> list[ast.stmt] | None:
@@ -250,10 +272,11 @@ class Reader:
         ]
         keywords = {one.arg: self.value(one.value) for one in node.keywords if one.arg}
         if name == "int" and args and isinstance(args[0], (int, float)):
-            return int(args[0])
+            return int(args[0]) if math.isfinite(args[0]) else None
         definition = self.file.find_class(node.func) if name else None
-        if definition is not None and self.depth < _DEPTH:
-            return built(definition, args, keywords, self.depth + 1)
+        if definition is not None:
+            is_bounded = self.depth < _DEPTH and self.file.bounds.take_step()
+            return built(definition, args, keywords, self.depth + 1) if is_bounded else None
         last = name.rpartition(".")[2]
         if not last[:1].isupper():
             return None
@@ -537,6 +560,8 @@ class _Flow:
         held: Iterable[tuple[int | str, tuple[str, bool]]],
     ) -> None:
         """Follow parameters into a method that gets them."""
+        if not self.owner.definition.file.bounds.take_step():
+            return
         names = [one.arg for one in (*method.args.posonlyargs, *method.args.args)][1:]
         holds = {}
         for place, one in held:

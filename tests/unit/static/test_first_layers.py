@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,37 @@ def test_modules_and_configurations_of_other_files(tmp_path: Path) -> None:
 
 def test_a_module_that_holds_itself_ends() -> None:
     assert directive(net("self.a = Net()", "return self.a(x)")) == "Net()(f32[2, 8])"
+
+
+def test_classes_that_build_each_other_many_times_take_no_time() -> None:
+    branches = "\n".join(f"self.part{index} = Net(depth - 1)" for index in range(30))
+    calls = " + ".join(f"self.part{index}(x)" for index in range(30))
+    started = time.process_time()
+    assert directive(net(branches, f"return {calls}", ", depth")) == "Net(8)(f32[2, 8])"
+    assert time.process_time() - started < 5, "30 ** 8 objects would take years"
+
+
+def test_files_that_import_each_other_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text("import net\nfirst = net.Net(3)\nclass Sizes:\n    width = 5\n")
+    text = f"import sizes\n{net('self.a = nn.Linear(width, 4)', 'return self.a(x)', ', width')}"
+    text += "SIZES = sizes.Sizes()\nmodel = torch.compile(Net(6))\n"
+    path = tmp_path / "net.py"
+    path.write_text(text)
+    assert directive(text, "model", str(path)) == "model(f32[2, 6])"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        net("self.a = nn.Linear(4, 4)", f"return self.a(x){' + x' * 2000}"),
+        f"{net('self.a = nn.Linear(4, 4)', 'return self.a(x)')}TOTAL = 1{' + 1' * 2000}\n",
+        net("self.a = nn.Linear(int(1e999), 4)", "return self.a(x)"),
+        f"{HEAD}class A(B): pass\nclass B(A): pass\nclass Net(A, nn.Module):\n    def forward(self, x): return x\n",
+    ],
+    ids=["a long sum", "a long constant", "infinite", "bases of each other"],
+)
+def test_code_that_cannot_be_followed_gives_a_directive_still(text: str) -> None:
+    assert directive(text).startswith("Net()(f32[")
 
 
 def test_a_compiled_object_has_the_inputs_of_its_class() -> None:

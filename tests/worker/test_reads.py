@@ -63,6 +63,7 @@ def test_files_and_folders_are_recorded_with_their_state(live: LiveWorker) -> No
     assert {path: size for path, (size, _) in of_user.items()} == {
         **expected,
         str(live.folder / "absent.txt"): -1,
+        str(live.folder / "written.txt"): 1,
     }
     for path, (_, time) in of_user.items():
         assert time == (Path(path).stat().st_mtime_ns if Path(path).exists() else 0)
@@ -82,6 +83,15 @@ def test_files_and_folders_are_recorded_with_their_state(live: LiveWorker) -> No
         ("import socket; s = socket.socket(); s.connect_ex(('127.0.0.1', 9)); s.close()", "the network"),
         ("import sqlite3; sqlite3.connect(':memory:').close()", "a database"),
         ("open('{folder}/data.json', 'a').close()", "a file that it changes"),
+        ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.close()", "the network"),
+        (
+            "from multiprocessing import get_context; get_context('spawn').Process(target=len, args=('',)).start()",
+            "another process",
+        ),
+        (
+            "os.mkfifo('{folder}/pipe'); p = os.open('{folder}/pipe', os.O_RDONLY | os.O_NONBLOCK); os.close(p)",
+            "a pipe or a device",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_named(live: LiveWorker, more: str, word: str) -> None:

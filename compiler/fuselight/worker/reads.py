@@ -6,6 +6,7 @@ nothing, and Dynamo leaves it to Python. Native code that opens files by itself 
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import sys
@@ -22,11 +23,14 @@ _KINDS = {
     "os.listdir": _FOLDER,
     "os.scandir": _FOLDER,
     **dict.fromkeys(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"), "the network"),
+    **dict.fromkeys(("socket.bind", "socket.sendto", "socket.sendmsg"), "the network"),
     **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.system"), "another process"),
     **dict.fromkeys(("os.fork", "os.forkpty", "os.exec"), "another process"),
     "sqlite3.connect": "a database",
 }
 """Audit events, and what they tell: a file, a folder, or in words what cannot be compared later."""
+_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
+"""Modules that are imported to start processes, which raises no audit event."""
 _MOST = 2000
 """Files, and folders: a run that reads more is not kept."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -47,6 +51,7 @@ class ReadRecorder:
         self._folders: dict[str, int] = {}
         self._import_folders: dict[str, None] = {}
         self._others: dict[str, None] = {}
+        self._written: set[str] = set()
         self._skipped = tuple(f"{folder}{os.sep}" for folder in (*own, *installed_folders(), *_SYSTEM))
         self._active = [True]
 
@@ -59,8 +64,12 @@ class ReadRecorder:
         """What was read. `files`: further ones; `imported`: those that the report names with their texts."""
         self._active.clear()
         known = frozenset(imported)
-        for path in files:
+        # A run may read what an earlier one wrote.
+        left = (path for path in self._written if _state(path) != _MISSING)
+        for path in itertools.chain(files, left):
             self._files.setdefault(path, _state(path))
+        if any(name in sys.modules for name in _STARTERS):
+            self._others["another process"] = None
         found = {os.path.normpath(path): state for path, state in self._files.items()}
         return Reads(
             files={path: state for path, state in found.items() if path not in known},
@@ -114,19 +123,20 @@ class ReadRecorder:
         return take_folder
 
     def _file_taker(self) -> Callable[[str, bool], None]:
-        files, others, written = self._files, self._others, set[str]()
-        get_state, is_regular, size, missing = os.stat, stat.S_ISREG, len, OSError
+        files, others, written = self._files, self._others, self._written
+        get_state, is_regular, is_folder, size = os.stat, stat.S_ISREG, stat.S_ISDIR, len
+        missing = OSError
 
         def take_file(path: str, is_changed: bool) -> None:  # noqa: FBT001 - called here alone
+            if not is_changed and (path in files or path in written):
+                return
+            if size(files) + size(written) >= _MOST:
+                others["many files"] = None
+                return
             if is_changed:
                 if files.pop(path, _MISSING) != _MISSING:
                     others["a file that it changes"] = None
                 written.add(path)
-                return
-            if path in files or path in written:
-                return
-            if size(files) >= _MOST:
-                others["many files"] = None
                 return
             try:
                 status = get_state(path)
@@ -135,6 +145,8 @@ class ReadRecorder:
                 return
             if is_regular(status.st_mode):
                 files[path] = (status.st_size, status.st_mtime_ns)
+            elif not is_folder(status.st_mode):
+                others["a pipe or a device"] = None
 
         return take_file
 

@@ -71,7 +71,10 @@ def uses_of(
     wanted = {text for name in names if (text := _normal(name)) is not None}
     if tree is None or not wanted:
         return frozenset()
-    return frozenset(_uses(tree, wanted))
+    try:
+        return frozenset(_uses(tree, wanted))
+    except RecursionError:  # an expression of some hundred parts
+        return frozenset()
 
 
 def _normal(name: str) -> str | None:
@@ -103,10 +106,11 @@ def _parsed(read_line: Callable[[str, int], str | None], function: Location) -> 
 
 def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    kinds = {type(ast.parse(text, mode="eval").body) for text in wanted}
     for node in ast.walk(tree):
         is_read = isinstance(getattr(node, "ctx", None), ast.Load)
         is_updated = isinstance(parents.get(node), ast.AugAssign)
-        if isinstance(node, ast.expr) and (is_read or is_updated) and ast.unparse(node) in wanted:
+        if type(node) in kinds and (is_read or is_updated) and ast.unparse(node) in wanted:
             yield _use(node, parents)
 
 

@@ -29,12 +29,16 @@ def waiting_values(lines: list[str], column: int, length: int) -> tuple[WaitingV
     """
     indent = len(lines[0]) - len(lines[0].lstrip())
     text = textwrap.dedent("\n".join(lines))
+    start = column - indent
     try:
         tree = ast.parse(text if not text.rstrip().endswith(":") else f"{text} pass")
+        return _waiting(_path(tree, start, start + length))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    start = column - indent
-    path = _path(tree, start, start + length)
+
+
+def _waiting(path: list[ast.AST] | None) -> tuple[WaitingValue, ...] | None:
+    """The values that wait for the last of the nodes."""
     if path is None:
         return None
     out: list[WaitingValue] = []
@@ -74,7 +78,9 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
     if isinstance(parent, ast.BinOp):
         return [WaitingValue(ast.unparse(parent.left))] if child is parent.right else []
     if isinstance(parent, ast.Compare):
-        return [] if child is parent.left else [WaitingValue(ast.unparse(parent.left))]
+        operands = [parent.left, *parent.comparators]
+        earlier = [*itertools.takewhile(lambda one: one is not child, operands)]
+        return [WaitingValue(ast.unparse(one)) for one in earlier[-1:]]  # of `a < b < c`, `a < b` is done
     if isinstance(parent, ast.Subscript):
         return [WaitingValue(ast.unparse(parent.value))] if child is parent.slice else []
     if isinstance(parent, ast.AugAssign):

@@ -16,6 +16,8 @@ from fuselight_server.findings.waiting_values import waiting_values
         ("    total += x.item()", "x.item()", ["total"]),
         ("    y = [a, b.item()]", "b.item()", ["a"]),
         ("    if x.item() > 3:", "x.item()", []),
+        ("    if low < high < x.item():", "x.item()", ["high"]),
+        (f"    y = f({'x + ' * 500}x, y.item())", "y.item()", None),  # too long to follow
         ("    y = scale(x, factor=t.item())", "t.item()", ["scale", "x"]),
         ("    y = {k: v.item() for k, v in z}", "v.item()", None),  # the order is not known here
         ("    y = x.item() +", "x.item()", None),

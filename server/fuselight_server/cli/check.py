@@ -18,6 +18,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
+from fuselight_server.findings.priority import of_reports
 from fuselight_server.formatting import format_count
 from fuselight_server.runs.planning import MAIN
 
@@ -197,10 +198,16 @@ def _named_size(pair: str) -> tuple[str, int]:
     return name, int(number)
 
 
+def _reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
+    """The reports that may have the finding: of targets of its name, those of its own file first."""
+    named = (one for one in outcome.reports if (one.target.name or MAIN) == (finding.target or MAIN))
+    return sorted(named, key=lambda one: one.target.path != finding.span.path)
+
+
 def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
     """The command that tries a fix of a finding; empty where none of the first findings has a known fix.
 
-    `targets`: those that the user named.
+    The line to fix first counts before others. `targets`: those that the user named.
     """
     from fuselight_server.fixes import FixClass, has_remedies, remedies  # noqa: PLC0415 - not without findings
     from fuselight_server.fixes.file_texts import FileText  # noqa: PLC0415
@@ -213,11 +220,16 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
             return None
 
     changing = ""
-    found = [one for one in outcome.findings if has_remedies(one.code)]
-    for finding in found[:_MOST_WITH_FIXES]:
-        for report in outcome.reports:
-            if (report.target.name or MAIN) != (finding.target or MAIN):
-                continue
+    ranks = {
+        (one.cost.path, one.cost.line): rank
+        for rank, one in enumerate(of_reports(outcome.reports, outcome.findings))
+    }
+    fixable = sorted(
+        (one for one in outcome.findings if has_remedies(one.code)),
+        key=lambda one: ranks.get((one.span.path, one.span.line), len(ranks)),
+    )
+    for finding in fixable[:_MOST_WITH_FIXES]:
+        for report in _reports_of(finding, outcome):
             classes = {remedy.fix_class for remedy in remedies(finding, report, read)}
             named = [f"--target {shlex.quote(name)}" for name in targets if name == report.target.name]
             command = " ".join(["fuselight fix", shlex.quote(shown_path(report.target.path)), *named])

@@ -117,3 +117,24 @@ def test_a_check_ends_with_the_command_that_tries_a_known_fix(
     assert fix_command(outcome, ("f", "g")) == command
     path.unlink()
     assert fix_command(outcome) == ""
+
+
+def test_the_command_is_that_of_the_line_to_fix_first_in_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reports = []
+    for name, count in (("one.py", 1), ("two.py", 2)):
+        path = tmp_path / name
+        path.write_text(BROKEN)
+        broke = [
+            broken(at(6, (7, 18), path=str(path), function="f"), gb="GB0170"),
+            broken(at(6, (7, 18), path=str(path), function="f"), gb="GB0059"),
+        ]
+        target = TargetRef(str(path), "f", 5, "function")
+        reports.append(report(target=target, breaks=tuple(broke[:count])))
+    found = [one for given in reports for one in findings(given)]
+    outcome = CheckOutcome(findings=found, reports=reports)
+    assert fix_command(outcome) == "fuselight fix two.py", (
+        "it has more breaks, and `f` of one.py is another function"
+    )

@@ -16,6 +16,7 @@ from fuselight_server.features.tree_nodes import LISTED, Node, NodeMaker
 from fuselight_server.finding import Span, rank
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.counts import break_groups
+from fuselight_server.findings.forecasts import folded, folded_text
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words
 from fuselight_server.formatting import format_count, format_estimate, format_place
@@ -53,7 +54,13 @@ class CaptureNodeMaker(NodeMaker):
 def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
     """Make one node for each change that recompiles, and one over the changes that do not."""
     changes = make.result.expected_changes
-    recompiling = [_expected(make, one) for one in changes if one.recompiles]
+    listed, breaks = folded(one for one in changes if one.recompiles)
+    recompiling = [_expected(make, one) for one in listed]
+    for place, count in breaks:
+        text = folded_text(make.words(place), count)
+        inside = [_expected(make, one) for one in changes if one.first_break == place]
+        label = f"{text[0].upper()}{text[1:]}"
+        recompiling.append(make.node("expected", label, "sync", where=make.now(place), children=inside))
     others = [_expected(make, one) for one in changes if not one.recompiles]
     none = make.group("expected", "Needs no compile", "pass", others)
     if not recompiling:

@@ -27,6 +27,7 @@ from fuselight_server.features.lens import (
 from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.features.traced_values import values_at
 from fuselight_server.finding import rank
+from fuselight_server.findings.forecasts import folded, folded_text
 from fuselight_server.formatting import (
     format_count,
     format_estimate,
@@ -162,9 +163,15 @@ def _forecast(result: CaptureResult) -> str:
     expected = [one for one in result.expected_changes if one.recompiles]
     if not expected:
         return ""
-    lines = [_expected_line(result, one) for one in expected[:EXPECTED]]
-    if len(expected) > EXPECTED:
-        lines.append(f"- and {len(expected) - EXPECTED} more: **Details** lists all")
+    listed, breaks = folded(expected)
+    lines = [_expected_line(result, one) for one in listed[:EXPECTED]]
+    if len(listed) > EXPECTED:
+        lines.append(f"- and {len(listed) - EXPECTED} more: **Details** lists all")
+    for place, count in breaks:
+        now = result.places.now(span(place))
+        lines.append(
+            f"- {plain(folded_text(format_place(now.path, now.line), count))}: **Details** lists them"
+        )
     if not result.tried and any(one.made and one.is_likely for one in expected):
         lines += [
             "",

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.report import ChangeKind
+from fuselight.report import ChangeKind, Location
 from fuselight_server.findings.resume_functions import carried_in_words
 
 if TYPE_CHECKING:
@@ -60,6 +60,35 @@ def is_of_call(context: Context, asked: AskedChange) -> bool:
     first = next((one.location for one in context.report.frames), None)
     is_targets = first in {None, asked.named.location}
     return is_targets and (asked.named.resumes_at is None or asked.change.kind is ChangeKind.ATTRIBUTE)
+
+
+def first_break(context: Context, asked: AskedChange) -> Location | None:
+    """The break without which the values of a change would be none of a separate call; None for the target's own.
+
+    A part has its break in its function. A function that compiled code calls is compiled separately where a function
+    that called it has one.
+    """
+    if is_of_call(context, asked):
+        return None
+    frame = asked.named
+    if frame.resumes_at is not None:
+        return Location(frame.location.path, frame.resumes_at)
+    callers = {(place.path, place.function) for place in _callers(context, frame)}
+    broken = [
+        one
+        for one in context.report.breaks
+        if one.stack and (one.stack[0].path, one.stack[0].function) in callers
+    ]
+    broken.sort(key=lambda one: not one.frame_skipped)
+    place = context.innermost_user_frame(broken[0].stack) if broken else None
+    return Location(place.path, place.line) if place is not None else None
+
+
+def _callers(context: Context, frame: FrameForecast) -> Iterator[Location]:
+    for one in context.report.compiles:
+        of = context.report.frames[one.frame] if one.frame < len(context.report.frames) else None
+        if of is not None and (of.function, of.location) == (frame.function, frame.location):
+            yield from one.caller
 
 
 def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast:

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import CallChange, ChangeKind, Outcome
 from fuselight_server.findings.context import is_machinery
-from fuselight_server.findings.forecast_parts import MODES, AskedChange, is_of_call, linked_changes
+from fuselight_server.findings.forecast_parts import (
+    MODES,
+    AskedChange,
+    first_break,
+    is_of_call,
+    linked_changes,
+)
 from fuselight_server.findings.forecast_remedies import after_break, remedies
 from fuselight_server.findings.resume_functions import carried_in_words
-from fuselight_server.formatting import format_list
+from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,6 +76,9 @@ class ExpectedChange:
     """The line that created the guard: the innermost one of the user's, else the innermost one."""
     remedies: tuple[str, ...]
     """What to do, the best first; advice that nothing has verified."""
+    first_break: Location | None = None
+    """The graph break to fix first: for values of code that is compiled separately because of it, which no caller of
+    the target passes."""
     made: tuple[CallChange, ...] = ()
     """Changed calls that make it happen; none for what a call cannot change, and for modes, which have no remedy."""
 
@@ -80,8 +89,9 @@ class ExpectedChange:
 
 
 def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
-    """Return the changes that the report has forecasts of: those that recompile first, of these the likely ones.
+    """Return the changes that the report has forecasts of: those that recompile first.
 
+    Of these, those of the target's own call come first, and of these the likely ones.
     Where some compiled code has no forecast, only those that recompile: the others may recompile that code.
     """
     is_partial = has_unasked_parts(context.report)
@@ -90,7 +100,14 @@ def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
         if asked.change.recompiles or not is_partial:
             groups.setdefault(_reason_key(context, asked), []).append(asked)
     found = [_expected(context, group) for group in groups.values()]
-    found.sort(key=lambda one: (not one.recompiles, not one.is_likely, _RANK[one.kind]))
+    found.sort(
+        key=lambda one: (
+            not one.recompiles,
+            one.first_break is not None,
+            not one.is_likely,
+            _RANK[one.kind],
+        )
+    )
     return tuple(found)
 
 
@@ -110,6 +127,26 @@ def lens_text(changes: Iterable[ExpectedChange]) -> str:
     nouns = dict.fromkeys(one.noun for one in changes if one.made and one.is_likely and one.kind in _OF_DATA)
     shown = list(nouns)[:_IN_LENS]
     return f"recompiles if {' or '.join(shown)} changes" if shown else ""
+
+
+def folded(changes: Iterable[ExpectedChange]) -> tuple[list[ExpectedChange], list[tuple[Location, int]]]:
+    """The changes to list, and for each break to fix first how many more changes code compiles again for."""
+    listed: list[ExpectedChange] = []
+    counts: dict[Location, int] = {}
+    for one in changes:
+        if one.first_break is None:
+            listed.append(one)
+        else:
+            counts[one.first_break] = counts.get(one.first_break, 0) + 1
+    return listed, list(counts.items())
+
+
+def folded_text(place: str, count: int) -> str:
+    """`fix the break on layers.py:38 first: 3 more changes recompile code that it separates`."""
+    verb = "recompiles" if count == 1 else "recompile"
+    return (
+        f"fix the break on {place} first: {format_count(count, 'more change')} {verb} code that it separates"
+    )
 
 
 _RANK = {kind: number for number, kind in enumerate(ChangeKind)}
@@ -161,6 +198,7 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
         guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
         place=_place(context, one),
         remedies=_remedies(context, group[0], subject),
+        first_break=first_break(context, group[0]) if one.recompiles else None,
         made=_made(context, group[0]) if one.recompiles else (),
     )
 

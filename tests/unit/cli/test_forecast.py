@@ -79,9 +79,16 @@ def test_a_value_that_a_break_carried_over_is_named_by_the_expression_of_the_fil
     part = FrameForecast("Net.forward", place, 1, 8, (carried,), resumes_at=25)
     broke = Break("0/0", ("GB0124",), ("item",), (broken,))
     frames = Frame("Net.forward", place, resumes_at=25, carried=1)
-    assert "the value of `y.max().item()` on line 25 changes" in text_of(
-        report(forecasts=(part,), breaks=(broke,), frames=(frames,))
+    given = report(forecasts=(part,), breaks=(broke,), frames=(frames,))
+    assert "the value of `y.max().item()` on line 25 changes" in text_of(given, is_full=True)
+    text = text_of(given)
+    assert "y.max()" not in text
+    assert (
+        f"Fix the break on {model}:25 first: 1 more change recompiles code that it separates: --all lists them"
+        in text
     )
+    (change,) = json.loads(as_json(CheckOutcome(reports=[given])))["targets"][0]["changes"]
+    assert change["first_break"] == [str(model), 25]
 
 
 def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -> None:

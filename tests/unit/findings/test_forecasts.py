@@ -19,8 +19,15 @@ from fuselight.report import (
     Report,
 )
 from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import ExpectedChange, expected_changes, has_unasked_parts, lens_text
-from tests.support.reports import LIBRARY, VERSIONS, at, report
+from fuselight_server.findings.forecasts import (
+    ExpectedChange,
+    expected_changes,
+    folded,
+    folded_text,
+    has_unasked_parts,
+    lens_text,
+)
+from tests.support.reports import LIBRARY, VERSIONS, at, broken, report
 
 
 def frame(*changes: Forecast, function: str = "Net.forward", **parts: Any) -> FrameForecast:
@@ -335,3 +342,45 @@ def test_a_size_that_decides_a_loop_has_the_advice_of_loops(guard: str) -> None:
     assert one.cost == "each new size compiles: 7 more until the limit of 8, then eager mode"
     assert one.remedies[0].startswith("Compile the body of the loop instead")
     assert not any("dynamic" in remedy for remedy in one.remedies)
+
+
+def _separated(*breaks: Any, caller: tuple[Location, ...]) -> Report:
+    """`Net.forward`, and `Block.forward`, which is compiled separately; both are compiled for their tensor's size."""
+    block = at(40, function="forward")
+    frames = (Frame("Net.forward", at(20)), Frame("Block.forward", block))
+    given = made(
+        frame(*TOKENS, mode(ChangeKind.GRAD_MODE, "off", "on")),
+        frame(size("hidden.size(0)"), function="Block.forward", location=block),
+    )
+    given = compiled(given, *frames)
+    outer, inner = given.compiles
+    inner = dataclasses.replace(inner, caller=caller)
+    return dataclasses.replace(given, compiles=(outer, inner), breaks=breaks)
+
+
+def test_values_of_code_that_a_break_separates_come_last_and_are_one_line() -> None:
+    call = at(24, function="forward")
+    given = _separated(
+        broken(at(30, function="other")), broken(at(24, function="forward"), at(42)), caller=(call,)
+    )
+    found = expected_changes(Context.of(given))
+    assert [one.noun for one in found] == ["the batch", "the sequence length", "", "hidden.size(0)"]
+    listed, breaks = folded(found)
+    assert [one.noun for one in listed] == ["the batch", "the sequence length", ""]
+    assert breaks == [(Location(at(42).path, 42), 1)]
+    assert (
+        folded_text("model.py:42", 2)
+        == "fix the break on model.py:42 first: 2 more changes recompile code that it separates"
+    )
+
+
+def test_a_function_that_no_break_separates_is_listed() -> None:
+    given = _separated(broken(at(30, function="other")), caller=(at(24, function="forward"),))
+    assert folded(expected_changes(Context.of(given)))[1] == []
+
+
+def test_a_value_of_a_part_is_folded_under_the_break_before_it() -> None:
+    count = value(ChangeKind.NUMBER, "k", "3", "4")
+    listed, breaks = folded(changes(frame(*TOKENS), frame(count, resumes_at=24)))
+    assert [one.noun for one in listed] == ["the batch", "the sequence length"]
+    assert breaks == [(Location(at(24).path, 24), 1)]

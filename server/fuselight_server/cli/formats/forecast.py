@@ -12,13 +12,13 @@ from fuselight.codec import encode
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
 from fuselight_server.finding import SourceLine
 from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import expected_changes, has_unasked_parts
+from fuselight_server.findings.forecasts import expected_changes, folded, folded_text, has_unasked_parts
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fuselight.report import Report
+    from fuselight.report import Location, Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.terminal import Terminal
     from fuselight_server.findings.forecasts import ExpectedChange
@@ -93,6 +93,7 @@ def _change(one: ExpectedChange, trial: ChangeTrial | None) -> dict[str, Any]:
         "reason": one.reason,
         "guards": list(one.guards),
         "place": place,
+        "first_break": None if one.first_break is None else [one.first_break.path, one.first_break.line],
         "remedies": list(one.remedies),
         "tried": [] if trial is None else [_remedy(item) for item in trial.remedies],
         "not_tried": "" if trial is None else trial.why_not,
@@ -119,10 +120,12 @@ def print_forecasts(
         print_problems(report, terminal)
         changes = _changes(report, outcome)
         shown = [one for one in changes if one.recompiles or is_full]
-        if shown:
+        listed, breaks = (shown, []) if is_full else folded(shown)
+        if shown := listed:
             rows = [_HEADER, *(_row(one) for one in shown)]
             terminal.print_table(rows if is_full else [(change, *rest) for change, _, *rest in rows])
             _print_remedies(shown, terminal, None if trials is None else _of(report, trials))
+        _print_breaks(breaks, terminal)
         _print_rest(report, changes, terminal, is_full=is_full)
         terminal.print()
 
@@ -167,6 +170,14 @@ def _print_trial(one: RemedyTrial, terminal: Terminal) -> None:
         terminal.print((f"          {line}", "dim"))
     if one.verdict.passed:
         terminal.print_more(len(one.diff) - _MOST_LINES, "changed line", indent=10)
+
+
+def _print_breaks(breaks: list[tuple[Location, int]], terminal: Terminal) -> None:
+    """Print what to fix first, for each break that separates code."""
+    for number, (place, count) in enumerate(breaks):
+        text = folded_text(shown_line(SourceLine(place.path, place.line)), count)
+        start = "" if number else "\n"
+        terminal.print(f"{start}{text[0].upper()}{text[1:]}: --all lists them")
 
 
 def _print_rest(

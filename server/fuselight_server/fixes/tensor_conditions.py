@@ -14,7 +14,7 @@ from fuselight_server.fixes.purity import is_pure
 from fuselight_server.fixes.refusals import RewriteRefusedError
 from fuselight_server.fixes.site import descendants, dotted
 from fuselight_server.fixes.tensor_values import value_of
-from fuselight_server.fixes.traced_names import is_number
+from fuselight_server.fixes.traced_names import is_number, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,8 @@ def is_total(site: Site, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return is_total(site, test.expression)
     if isinstance(test, (cst.Name, cst.Attribute)):
-        return True
+        is_bool = _is_python(site, test) or _is_flag(site, test)
+        return is_bool or is_number(site, test) or is_tensor(site, test)  # torch.as_tensor takes no other
     try:
         value_of(site, test)
     except RewriteRefusedError:

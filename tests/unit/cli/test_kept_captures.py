@@ -329,6 +329,18 @@ def test_a_run_that_may_end_otherwise_is_not_kept(project: Project, change: Call
     assert project.check()[0] == BOTH
 
 
+def test_a_name_that_the_program_does_not_compile_stays_a_problem(project: Project) -> None:
+    main = 'if __name__ == "__main__":\n    first(torch.zeros(4))\n'
+    (project.folder / "model.py").write_text(f"{MODEL}\n\n{main}")
+    unknown = Failure(Culprit.USER, "inputs", "the program compiles nothing of this name", "call")
+    project.change = lambda made: replace(made, inputs=None, failures=(unknown,))
+    ran, first = project.check("--target", "third")
+    assert (ran, first.exit_code) == (["third"], 2)
+    ran, again = project.check("--target", "third")
+    assert ran == []
+    assert (again.exit_code, again.stderr) == (first.exit_code, first.stderr)
+
+
 def test_why_a_target_runs_again_is_in_the_log(project: Project) -> None:
     project.change = lambda made: replace(made, reads=replace(made.reads or Reads(), others=("the network",)))
     assert "the next check runs first" in project.check("--verbose")[1].stderr

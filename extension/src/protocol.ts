@@ -49,7 +49,7 @@ export interface Status {
 /** A question before code runs: about a folder, or about the `__main__` block of a program. */
 export interface ConfirmRun {
   readonly folder: string;
-  /** The file whose `__main__` block would run. */
+  /** The program that would run: a file, or `...#first-call` for the part of it up to its first call. */
   readonly program: string | null;
   readonly message: string;
   readonly detail: string;

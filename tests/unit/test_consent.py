@@ -12,6 +12,7 @@ from fuselight.protocol import Answer, MeasurePlan, RunRequest
 from fuselight.report import Tier
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.consent import program_question
 from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
 from fuselight_server.settings import Interpreter, LimitSettings, Settings
@@ -164,6 +165,37 @@ async def test_a_save_runs_the_program_with_consent() -> None:
     assert session.started() == [("", True, True)] * 2
     await session.run()
     assert session.started()[-1] == ("model", False, True), "a run that the user starts writes what it writes"
+
+
+@pytest.mark.asyncio
+async def test_an_answer_about_the_first_call_does_not_cover_the_whole_program() -> None:
+    session, other = ConsentSession(), Key("/w/net.py", "Net")
+    consent = session.analysis.consent
+    question = program_question(session.folder, (other,), "/python", PATH, explicit=True)
+    asking = consent.wait(question, (other,), lambda: None)
+    assert asking is not None
+    task = asyncio.create_task(asking)
+    await session.settle()
+    await session.answer("run")
+    await task
+    assert consent.for_program(PATH, automatic=True, is_part=True)
+    await session.run()
+    assert session.started() == [], "it would run all of the program: it asks, too"
+    await session.answer("command")
+    assert session.started() == [("model", False, True)]
+    session.analysis.consent.forget(session.folder)
+    assert consent.for_program(PATH, automatic=False, is_part=True) is None
+
+
+@pytest.mark.asyncio
+async def test_an_answer_about_the_whole_program_covers_its_first_call() -> None:
+    session = ConsentSession()
+    await session.run()
+    assert session.ui.questions[0][0].subject == PATH
+    await session.answer("command")
+    consent = session.analysis.consent
+    assert consent.for_program(PATH, automatic=False, is_part=True)
+    assert not consent.for_program(PATH, automatic=True, is_part=True)
 
 
 @pytest.mark.asyncio

@@ -14,6 +14,7 @@ from fuselight_server.features.diagnostics import path_is_file, publish
 from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
 from fuselight_server.features.status import ProgressBars, TimedRunNotifications, statuses
 from fuselight_server.session.consent import LATER
+from fuselight_server.session.ui import first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,9 +147,10 @@ class LspUi:
     async def confirm(self, question: Question) -> str:
         """Put a question to the user; return one of its answers, `later` where it was closed without one."""
         if self._server.state.client.confirm_run:
+            program = self._server.uri_of(question.program) if question.program else None
             params = {
                 "folder": question.folder.uri or question.folder.path,
-                "program": self._server.uri_of(question.program) if question.program else None,
+                "program": first_call_of(program) if program and question.is_part else program,
                 "message": question.message,
                 "detail": question.detail,
                 "answers": [{"title": title, "answer": one} for title, one in question.answers.items()],

@@ -412,17 +412,18 @@ class Analysis:
 
         `again` is called with these once the user has answered.
         """
-        by_program: dict[str | None, list[Key]] = {}
+        by_program: dict[tuple[str | None, bool], list[Key]] = {}
         for key in keys:
-            by_program.setdefault(self._program_of(key), []).append(key)
+            program = self._program_of(key)
+            by_program.setdefault((program, program != key.path), []).append(key)
         allowed: set[Key] = set()
-        for program, wanted in by_program.items():
+        for (program, is_part), wanted in by_program.items():
             mine = tuple(wanted)
             if program is None:
                 agreed = None if folder.consent == "unknown" else folder.consent == RUN
                 question = folder_question(folder, mine, executable, explicit=trigger.explicit)
             else:
-                agreed = self.consent.for_program(program, automatic=trigger.automatic)
+                agreed = self.consent.for_program(program, automatic=trigger.automatic, is_part=is_part)
                 question = program_question(folder, mine, executable, program, explicit=trigger.explicit)
             if agreed:
                 allowed.update(mine)
@@ -440,6 +441,11 @@ class Analysis:
             return None
         found = self._run_of(key)
         return found[0].program if found is not None else None
+
+    def _may_run(self, program: str, key: Key, *, automatic: bool) -> bool:
+        """Whether the user has agreed that a run of `key` runs this program."""
+        is_part = program != key.path
+        return bool(self.consent.for_program(program, automatic=automatic, is_part=is_part))
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""
@@ -490,7 +496,7 @@ class Analysis:
         inputs = request.inputs
         if not self.consent.for_program(request.target.path, automatic=automatic):
             inputs = dataclasses.replace(inputs, main_line=None)
-        if not self.consent.for_program(inputs.program, automatic=automatic):
+        if not self.consent.for_program(inputs.program, automatic=automatic, is_part=True):
             inputs = dataclasses.replace(inputs, program="")
         return dataclasses.replace(request, inputs=inputs)
 
@@ -501,7 +507,7 @@ class Analysis:
         if not self._state.trusted or folder.consent != RUN or interpreter is None:
             return None
         program = self._program_of(key)
-        if program is not None and not self.consent.for_program(program, automatic=automatic):
+        if program is not None and not self._may_run(program, key, automatic=automatic):
             return None
         request = self._current_request(key, folder, self.runs.generation, automatic=True)
         lane = worker_key(folder, interpreter)
@@ -561,7 +567,7 @@ class Analysis:
             return False
         program = self._program_of(key)
         if program is not None:
-            return self.consent.for_program(program, automatic=True) is True
+            return self._may_run(program, key, automatic=True)
         return folder.consent == RUN
 
     # Answers

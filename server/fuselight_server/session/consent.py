@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.session.ui import Question
+from fuselight_server.session.ui import Question, first_call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -54,19 +54,24 @@ class Consent:
         """Runs that wait for an answer."""
         return frozenset(key for one in self._pending.values() for keys in one.requests for key in keys)
 
-    def for_program(self, path: str, *, automatic: bool) -> bool | None:
-        """Whether the `__main__` block of a file may run now; None where the user has not been asked."""
-        answer = self._programs.get(path)
-        if answer is None:
+    def for_program(self, path: str, *, automatic: bool, is_part: bool = False) -> bool | None:
+        """Whether the `__main__` block of a file may run now; None where the user has not been asked.
+
+        `is_part`: up to its first call alone, for which an answer about the whole program counts, too.
+        """
+        subjects = (path, first_call_of(path)) if is_part else (path,)
+        answers = {self._programs[one] for one in subjects if one in self._programs}
+        if not answers:
             return None
-        return answer == RUN or (answer == ON_REQUEST and not automatic)
+        return RUN in answers or (ON_REQUEST in answers and not automatic)
 
     def reopen(self, folder: Folder, path: str) -> None:
         """Let the user be asked again, who has just asked for a run of `path`."""
         if folder.consent in {NEVER, LATER}:
             folder.consent = "unknown"
-        if self._programs.get(path) == LATER:
-            del self._programs[path]
+        for subject in (path, first_call_of(path)):
+            if self._programs.get(subject) == LATER:
+                del self._programs[subject]
 
     def forget(self, folder: Folder) -> None:
         """Forget every answer about a folder and its programs."""
@@ -128,7 +133,7 @@ class Consent:
         if question.program is None:
             question.folder.consent = answer
             return
-        self._programs[question.program] = answer
+        self._programs[question.subject] = answer
         if answer == RUN:
             question.folder.consent = RUN
 
@@ -165,6 +170,7 @@ def program_question(
             "A run on save keeps files of the workspace as they are.",
             {**on_save, "Only When I Ask": ON_REQUEST, "Later": LATER},
             program=path,
+            is_part=True,
             explicit=explicit,
         )
     return Question(

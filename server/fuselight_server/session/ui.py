@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from fuselight_server.session.state import Folder
 
 
+def first_call_of(program: str) -> str:
+    """What stands for a program up to its first call: of a path or a URI."""
+    return f"{program}#first-call"
+
+
 @dataclass(frozen=True)
 class Question:
     """One question, in words, with its possible answers by the titles of their buttons."""
@@ -24,13 +29,17 @@ class Question:
     answers: dict[str, str]
     program: str | None = None
     """The file whose program would run; None for a question about the folder."""
+    is_part: bool = False
+    """Whether the program would run up to its first call alone: an answer to that is none for the whole program."""
     explicit: bool = False
     """Whether the user has just asked for the run: the question must not hide by itself."""
 
     @property
     def subject(self) -> str:
         """What the answer holds for: a folder's path or a program's."""
-        return self.program or self.folder.path
+        if self.program is None:
+            return self.folder.path
+        return first_call_of(self.program) if self.is_part else self.program
 
 
 class Ui(Protocol):

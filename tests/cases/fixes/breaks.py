@@ -36,8 +36,7 @@ class Block(nn.Module):
         if x.sum() > 0:
         # fix: [GB0170] cond "Use torch.cond"
         # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
-        # = state, with hooks or of another shape fail, except that unused parameters get zero
-        # = gradients
+        # = state, with hooks or of another shape fail
         # -|        if x.sum() > 0:
         # -|            return self.down(x)
         # -|        return self.up(x)
@@ -237,8 +236,13 @@ def asserted(x):
 
 # fuselight: parameter(f32[4])
 def parameter(x):
-    scale = nn.Parameter(torch.ones(4))
-    return x * scale
+    with torch.no_grad():
+        scale = nn.Parameter(torch.ones(4))
+        # fix: [GB0264] plain_tensor "Use a plain tensor"
+        # = 2 -> 1 graphs, same results
+        # -|        scale = nn.Parameter(torch.ones(4))
+        # +|        scale = torch.ones(4)
+        return x * scale
 
 
 class Product(torch.autograd.Function):
@@ -296,8 +300,9 @@ class Skipping(nn.Module):
         for layer in self.layers:
             number = np.random.uniform(0, 1)
             # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
-            # = 0 -> 1 graphs, changes behavior: random numbers, except that unused parameters get zero
-            # = gradients
+            # = 0 -> 1 graphs, changes behavior: random numbers; unused parameters get gradients of zero,
+            # = and layers with state, with hooks or of another shape fail, except that unused parameters
+            # = get zero gradients
             # -|            number = np.random.uniform(0, 1)
             # -|            if self.training and number < 0.05:
             # -|                continue
@@ -357,8 +362,8 @@ class Cached(nn.Module):
             # +|            else:
             # +|                x = layer(x, kept)
             # fix: [GB0170] computed_where "Compute the layer also where it is skipped, and use torch.where"
-            # = 1 -> 1 graphs, changes behavior: random numbers, and what a skipped layer keeps: it is
-            # = computed, and its result is not used
+            # = 1 -> 1 graphs, changes behavior: random numbers, gradients of zero instead of None, and
+            # = what a skipped layer keeps: it is computed, and its result is not used
             # -|            if self.training and torch.rand([]) < 0.05:
             # -|                continue
             # -|            x = layer(x, kept)

@@ -100,7 +100,11 @@ def hanging_interpreter(project: Path) -> Path:
 def test_a_signal_while_the_worker_starts_leaves_nothing(
     project: Path, command: str, number: signal.Signals
 ) -> None:
-    code = "import sys\nfrom fuselight_server import main\nsys.exit(main())"
+    # A test run that ignores a signal, as under nohup, hands that on to its children.
+    code = (
+        f"import signal, sys\nsignal.signal({number:d}, signal.default_int_handler if {number:d} == signal.SIGINT "
+        "else signal.SIG_DFL)\nfrom fuselight_server import main\nsys.exit(main())"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code, command, "model.py", "--python", str(hanging_interpreter(project))],
         cwd=project,

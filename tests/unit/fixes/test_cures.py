@@ -17,7 +17,7 @@ CAUSES = {
     "item": ("breaks.number", "keep_tensor"),
     "item of half precision": ("breaks.half", "capture_scalar_outputs"),
     "tolist": ("breaks.sizes", "capture_scalar_outputs"),
-    "int of a tensor": ("breaks.integer", "keep_tensor"),
+    "int of a tensor": ("breaks.integer", "capture_scalar_outputs"),
     "arange up to a tensor": ("breaks.longest", "capture_scalar_outputs"),
     "a slice by item": ("data.sliced", "capture_scalar_outputs"),
     "a number that decides a branch": ("data.promised_number", "check"),

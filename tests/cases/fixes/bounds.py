@@ -10,8 +10,7 @@ def captured(x, n):
     most = int(n.max())
     if most > n.size(0) * 9:
     # fix: [GB0170] check "Promise `most <= n.size(0) * 9`"
-    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail, except where
-    # = integers overflow
+    # = 2 -> 1 graphs, changes behavior: calls in which that does not hold fail
     #  |    most = int(n.max())
     # +|    torch._check(most <= n.size(0) * 9)
     # refused: [GB0170] check "Promise `most > n.size(0) * 9`"

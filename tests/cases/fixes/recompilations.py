@@ -178,7 +178,7 @@ def dtype(x):
     return x + 1
     # fix: [FL201] cast "Compute in float32 for each dtype of `x`"
     # = 1 -> 1 graphs, changes behavior: precision: all is computed in float32, and each result
-    # = gets the dtype of `x`, except for float64 inputs
+    # = gets the dtype of `x`
     #  |# fuselight: dtype(f16[4])
     # +|def dtype(x):
     # +|    return _compiled_dtype(x.to(torch.float32)).to(x.dtype)

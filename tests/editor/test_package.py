@@ -115,7 +115,7 @@ def test_the_extension_page_has_no_picture_and_no_link_into_the_repository(exten
     assert "torch.compile" in text
     assert re.findall(r"!\[|<img", text) == []
     assert re.findall(r"\]\((?!https?:)[^)]*", text) == []
-    assert "else `needs inputs: add a line` inserts a comment like\nthe ones above, which fits the first layers (all ways)" in text
+    assert "which fits the first layers (all ways). The lens then says\nwhat to fix first." in text
     assert "## Tested with" in text
     assert "CONTRIBUTING" not in text
 

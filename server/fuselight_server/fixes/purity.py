@@ -55,6 +55,12 @@ _MODULES = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 """Modules of torch.nn whose call changes neither buffers nor the random state."""
+_MAY_BE_IN_PLACE = frozenset(
+    """
+    relu relu6 leakyrelu elu selu celu silu mish hardtanh hardswish hardsigmoid threshold
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Activations, without underscores, that can be told to write into their argument."""
 _FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special", "torch.linalg"})
 _PLAIN = (
     *(cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Attribute, cst.BinaryOperation),
@@ -92,7 +98,7 @@ def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) ->
 
 def is_pure_call(site: Site, call: cst.Call) -> bool:
     """Whether a call is that of a function without a trace; its arguments are looked at one by one."""
-    if any(argument.star or _keyword(argument) in {"out", "inplace"} for argument in call.args):
+    if is_in_place(call) or any(argument.star or _keyword(argument) == "out" for argument in call.args):
         return False
     function = call.func
     if not isinstance(function, cst.Attribute):
@@ -106,6 +112,17 @@ def is_pure_call(site: Site, call: cst.Call) -> bool:
     if module:
         return module in _FUNCTIONAL and function.attr.value in _PURE
     return function.attr.value in _PURE and is_tensor(site, function.value)
+
+
+def is_in_place(call: cst.Call) -> bool:
+    """Whether an activation may write into its argument: `nn.ReLU(inplace=True)`, `F.relu(x, True)`."""
+    may_be = _last_name(call.func).lower().replace("_", "") in _MAY_BE_IN_PLACE
+    for one in call.args:
+        is_false = isinstance(one.value, cst.Name) and one.value.value == "False"
+        is_true = isinstance(one.value, cst.Name) and one.value.value == "True"
+        if (_keyword(one) == "inplace" and not is_false) or (may_be and one.keyword is None and is_true):
+            return True
+    return False
 
 
 def is_stateless_module(name: str) -> bool:
@@ -125,7 +142,7 @@ def assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
             dotted(target.target) == f"self.{attribute}" for target in node.targets
         ):
             value = node.value
-            named = dotted(value.func) if isinstance(value, cst.Call) else ""
+            named = dotted(value.func) if isinstance(value, cst.Call) and not is_in_place(value) else ""
             found.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
     return found[0] if len(found) == 1 else None
 

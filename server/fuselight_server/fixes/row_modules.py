@@ -13,7 +13,7 @@ import libcst as cst
 
 from fuselight.report import FactKind
 from fuselight_server.finding import Span
-from fuselight_server.fixes.purity import is_elementwise_call, is_made_of
+from fuselight_server.fixes.purity import is_elementwise_call, is_in_place, is_made_of
 from fuselight_server.fixes.site import Site, descendants, dotted
 from fuselight_server.fixes.traced_names import values_of
 
@@ -59,7 +59,23 @@ def _is_row_wise_call(site: Site, owner: cst.ClassDef | None, call: cst.Call, de
         if isinstance(one, cst.Assign)
         and any(dotted(target.target) == f"self.{attribute}" for target in one.targets)
     ]
-    return len(made) == 1 and _makes_row_wise(site, made[0], depth)
+    return len(made) == 1 and not _writes(made[0]) and _makes_row_wise(site, made[0], depth)
+
+
+def _writes(node: cst.BaseExpression) -> bool:
+    """Whether a module may write into its argument. In a sequence, those after a layer write into its result."""
+    if not isinstance(node, cst.Call) or dotted(node.func).rpartition(".")[2] != "Sequential":
+        return isinstance(node, cst.Call) and is_in_place(node)
+    for part in node.args:
+        name = dotted(part.value.func).rpartition(".")[2] if isinstance(part.value, cst.Call) else ""
+        if name in _NEW_RESULT:
+            return False
+        if _writes(part.value):
+            return True
+    return False
+
+
+_NEW_RESULT = frozenset({"Linear", "LayerNorm", "RMSNorm"})
 
 
 def _makes_row_wise(site: Site, node: cst.BaseExpression, depth: int) -> bool:

@@ -51,6 +51,13 @@ def site_of(module: str, call: str, more: str = MLP) -> Site:
         ("nn.Linear(4, 4)", "self.f(x).cumsum(0)", False),
         ("nn.Linear(4, 4)", "self.g(x)", False),
         ("Other()", "self.f(x)", False),
+        ("nn.ReLU()", "self.f(x)", True),
+        ("nn.ReLU(inplace=False)", "self.f(x)", True),
+        ("nn.ReLU(inplace=True)", "self.f(x)", False),
+        ("nn.SiLU(True)", "self.f(x)", False),
+        ("nn.Sequential(nn.Identity(), nn.ReLU(True))", "self.f(x)", False),
+        ("nn.Sequential(nn.Linear(4, 4, True), nn.ReLU(inplace=True))", "self.f(x)", True),
+        ("nn.Linear(4, 4)", "torch.nn.functional.relu(x, True)", False),
     ],
 )
 def test_a_module_goes_row_by_row_only_if_its_class_says_so(module: str, call: str, expected: object) -> None:

@@ -168,8 +168,8 @@ def _broken(
     admitted: list[str] = []
     for compiled in (False, True):
         mode = "compiled" if compiled else "eager"
-        if old[compiled] and not new[compiled]:
-            broken.append(f"{mode}: the process died")
+        if not old[compiled] or not new[compiled]:
+            broken.append(f"{mode}: the process died, so that nothing was compared")
         for name, one in new[compiled].items():
             if name in unstable or name not in old[compiled]:
                 continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from benchmarks.fix_truth import __main__ as truth
 from benchmarks.fix_truth.__main__ import differences
 from benchmarks.fix_truth.observation import ROUNDING, difference
 from benchmarks.fix_truth.offers import Offer
@@ -83,3 +86,12 @@ def test_rounding_is_relative_to_the_largest_element() -> None:
 )
 def test_a_class_admits_what_it_says(one: Offer, new: Any, compiled: bool, broken: bool) -> None:  # noqa: FBT001
     assert bool(differences(seen(tensor(1.0)), new, one, compiled=compiled)) == broken
+
+
+@pytest.mark.parametrize("dead", ["old", "new"])
+def test_an_offer_whose_probes_died_is_not_kept(dead: str, tmp_path: Path) -> None:
+    probes: Any = SimpleNamespace(observe=lambda *_, **__: {} if dead == "new" else {"probe_a": seen()})
+    old = dict.fromkeys((False, True), {} if dead == "old" else {"probe_a": seen()})
+    broken, admitted = truth._broken(offer("equal"), tmp_path, old, probes, unstable=[])
+    assert admitted == []
+    assert [one.partition(":")[0] for one in broken] == ["eager", "compiled"]

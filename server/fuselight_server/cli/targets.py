@@ -250,12 +250,13 @@ class CommandRuns:
         for request, words in requests:
             if self._kept is not None and (known := self._kept.answer(request)) is not None:
                 outcome.take_unchanged(*known)
+                _note_unknown_name(request, known[0], outcome)
                 continue
             target_run = await self._target_run(request, words, show)
             for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
                 report = await report_of(one, outcome)
                 outcome.reports.append(report)
-                _note_unknown_name(one, report, outcome)
+                _note_unknown_name(one.request, report, outcome)
                 self._keep(request, report, one)
                 if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
                     return  # no other run can do better in this interpreter
@@ -276,9 +277,9 @@ class CommandRuns:
             self._kept.keep(request, report, hello.packages)
 
 
-def _note_unknown_name(target_run: TargetRun, report: Report, outcome: CheckOutcome) -> None:
+def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:
     """Add a problem for a name that the program does not compile."""
-    target = target_run.request.target
+    target = request.target
     failure = next((one for one in report.failures if one.kind == "inputs"), None)
     if target.kind == "call" and report.inputs is None and failure is not None:
         outcome.problems.append(Problem("targets", target.name, failure.message))

@@ -143,7 +143,7 @@ def _has(file: Path, word: str) -> bool:
     found = re.search(rf"\b{re.escape(word)}\b", _text_of(file) or "") is not None
     _has_word[key] = stamp, found
     while len(_has_word) > _KEPT:
-        del _has_word[next(iter(_has_word))]
+        _has_word.pop(next(iter(_has_word)), None)  # another thread may have removed it
     return found
 
 

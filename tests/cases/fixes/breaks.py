@@ -245,6 +245,17 @@ def parameter(x):
         return x * scale
 
 
+# fuselight: frozen(f32[4])
+def frozen(x):
+    with torch.no_grad():
+        scale = nn.Parameter(torch.ones(4))
+        # fix: [GB0264] plain_tensor "Use a plain tensor"
+        # = 2 -> 1 graphs, same results
+        # -|        scale = nn.Parameter(torch.ones(4))
+        # +|        scale = torch.ones(4)
+        return x * scale
+
+
 class Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx, left, right):

@@ -46,7 +46,7 @@ CAUSES = {
     "autograd.grad": ("breaks.gradient", "trace_autograd_ops"),
     "raise": ("breaks.checked", "assert_async"),
     "assert": ("breaks.asserted", "assert_async"),
-    "a parameter in forward": ("breaks.parameter", "plain_tensor"),
+    "a parameter without gradients": ("breaks.frozen", "plain_tensor"),
     "requires_grad on an intermediate tensor": ("breaks.flagged", "eager_requires_grad"),
 }
 """`masked_fill` has no case: with torch 2.13, `y[mask] = 0` does not break."""

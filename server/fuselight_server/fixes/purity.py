@@ -60,7 +60,7 @@ _MAY_BE_IN_PLACE = frozenset(
     relu relu6 leakyrelu elu selu celu silu mish hardtanh hardswish hardsigmoid threshold
     """.split()  # noqa: SIM905 - a table of words
 )
-"""Activations, without underscores, that can be told to write into their argument."""
+"""Activations, without underscores, with an option to write into their argument."""
 _FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special", "torch.linalg"})
 _PLAIN = (
     *(cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Attribute, cst.BinaryOperation),

@@ -315,7 +315,22 @@ def test_the_directive_that_is_suggested_for_a_class_makes_an_object_and_calls_i
 
 
 SEVERAL = """\
+import dataclasses, enum
 import torch
+
+class Mode(enum.Enum):
+    FAST = 1
+    SLOW = 2
+
+@dataclasses.dataclass
+class Plan:
+    steps: int
+    mode: "Mode"
+    rate: float = 0.5
+
+@torch.compile
+def planned(x: torch.Tensor, plan: Plan, mode: "Mode | None", n: int, rows: list[int], *, flag: bool, more: Plan = None):
+    return x * n
 
 @torch.compile
 def add(x, y, scale=2):
@@ -337,6 +352,7 @@ relu = torch.compile(torch.nn.Sequential(torch.nn.ReLU()))
     ("name", "example"),
     [
         ("add", "add(f32[4, 8], f32[4, 8])"),
+        ("planned", "planned(f32[4, 8], Plan(steps=8, mode=Mode.FAST), Mode.FAST, 8, [8], flag=True)"),
         ("Net", "Net()(f32[4, 8], f32[4, 8])"),
         ("Net.step", "Net().step(f32[4, 8], f32[4, 8], f32[4, 8])"),
         ("net", "net(f32[4, 8], f32[4, 8])"),

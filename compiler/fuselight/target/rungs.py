@@ -31,6 +31,7 @@ from fuselight.protocol import DirectiveLine, InputsPlan, Target
 from fuselight.report import Location, Note, Rung
 from fuselight.target.calls import PlannedCall, Prepared, parameters_of
 from fuselight.target.devices import redirect_devices
+from fuselight.target.example_values import EXAMPLE_TENSOR, example_arguments
 from fuselight.target.tensors import make_tensor
 
 _KNOWN = frozenset(DTYPES.values())
@@ -354,12 +355,12 @@ def callee_text(target: Target, names: Mapping[str, Any]) -> str:
 
 
 def example_call(target: Target, names: Mapping[str, Any]) -> str:
-    """A call as a directive would write it, with a tensor for each parameter that has no default."""
-    return f"{callee_text(target, names)}({', '.join(['f32[4, 8]'] * _required(target, names))})"
+    """A call as a directive would write it, with a value for each parameter that has no default."""
+    return f"{callee_text(target, names)}({', '.join(_example_arguments(target, names))})"
 
 
-def _required(target: Target, names: Mapping[str, Any]) -> int:
-    """How many arguments the call takes at least; one where the object cannot be asked."""
+def _example_arguments(target: Target, names: Mapping[str, Any]) -> list[str]:
+    """The arguments that the call needs at least; one tensor where the object cannot be asked."""
     try:
         found = resolve(target, names)
         found = getattr(found, "_orig_mod", found)  # what torch.compile wraps
@@ -367,12 +368,12 @@ def _required(target: Target, names: Mapping[str, Any]) -> int:
         function = found.forward if of_class or isinstance(found, torch.nn.Module) else found
         parameters = list(inspect.signature(function).parameters.values())
     except (Silent, AttributeError, TypeError, ValueError):
-        return 1
+        return [EXAMPLE_TENSOR]
     if of_class or ("." in target.name and inspect.isfunction(function) and target.kind == "method"):
         parameters = parameters[1:]  # self
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = sum(one.kind in positional and one.default is inspect.Parameter.empty for one in parameters)
-    return required or int(any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters))
+    required = example_arguments(parameters, names)
+    is_open = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    return required or ([EXAMPLE_TENSOR] if is_open else [])
 
 
 def _instance(kind: type, because: str) -> Any:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.sources import read_text, shown_path
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
 from fuselight_server.findings.priority import of_reports
+from fuselight_server.findings.static import example_unread
 from fuselight_server.formatting import format_count
 from fuselight_server.runs.planning import MAIN
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
     from fuselight_server.finding import Finding
+    from fuselight_server.static.reading import Reading, StaticTarget
 
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
@@ -169,12 +171,22 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOL
         }
         found += [
             one
-            for one in static_findings(reading, answered=answered)
+            for one in static_findings(
+                reading, answered=answered, example=functools.partial(_example, reading)
+            )
             if (one.span.path, one.span.line, one.code) not in known
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
     kept = apply_ignores(_without_served(_without_repeats(found), outcome.reports), readings)
     outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
+
+
+def _example(reading: Reading, target: StaticTarget) -> str:
+    """A directive's call of a target, from the signature of what it calls."""
+    from fuselight_server.static.edits import call_for  # noqa: PLC0415 - LibCST: 60 ms that most checks need not pay
+
+    text = read_text(Path(reading.path))
+    return call_for(text, target) if isinstance(text, str) else example_unread(target)
 
 
 def _without_served(found: Iterable[Finding], reports: Iterable[Report]) -> list[Finding]:

@@ -31,10 +31,24 @@ _NO_INPUTS_HINTS = (
 )
 
 
+def example_unread(target: StaticTarget) -> str:
+    """A call of a target of which the signature is not read: what it takes is left open."""
+    name = target.name.rsplit(".", 1)[-1]
+    if target.kind == "module":
+        return f"{name}()(...)"
+    return f"{target.attribute_of}().{name}(...)" if target.attribute_of else f"{name}(...)"
+
+
 def static_findings(
-    reading: Reading, *, answered: Collection[str] = (), hints: int | None = None
+    reading: Reading,
+    *,
+    answered: Collection[str] = (),
+    hints: int | None = None,
+    example: Callable[[StaticTarget], str] = example_unread,
 ) -> tuple[Finding, ...]:
     """Directive problems, and a hint on each compiled target that no rung can give inputs to.
+
+    `example` writes a call of a target as a directive has it, from its signature, which takes a while.
 
     `answered` names targets for which a run has found inputs where the source alone shows none: recorded calls,
     shape annotations, the model's own dummy inputs. `hints` bounds how many targets are hinted at.
@@ -63,7 +77,11 @@ def static_findings(
         ):
             continue
         covered.add(target.name)
-        out.append(_made_inside(reading, target, target.maker) if target.maker else _without_inputs(target))
+        out.append(
+            _made_inside(reading, target, target.maker, example)
+            if target.maker
+            else _without_inputs(target, example)
+        )
     return tuple(out)
 
 
@@ -79,23 +97,18 @@ def _directive_finding(problem: DirectiveProblem) -> Finding:
     )
 
 
-def _without_inputs(target: StaticTarget) -> Finding:
-    arguments = ", ".join("f32[4, 8]" for _ in target.parameters)
-    name = target.name.rsplit(".", 1)[-1]
-    example = (
-        f"{target.attribute_of}().{name}({arguments})" if target.attribute_of else f"{name}({arguments})"
-    )
-    if target.kind == "module":
-        example = f"{name}()({arguments})"
-    return _no_inputs(target, target, tuple(hint.format(example) for hint in _NO_INPUTS_HINTS))
+def _without_inputs(target: StaticTarget, example: Callable[[StaticTarget], str]) -> Finding:
+    return _no_inputs(target, target, tuple(hint.format(example(target)) for hint in _NO_INPUTS_HINTS))
 
 
-def _made_inside(reading: Reading, target: StaticTarget, outer: str) -> Finding:
+def _made_inside(
+    reading: Reading, target: StaticTarget, outer: str, example: Callable[[StaticTarget], str]
+) -> Finding:
     """For what a function makes inside: no call from outside gets at it, so it is that function that wants one."""
     maker = next((one for one in reading.targets if one.name == outer), None)
-    arguments = ", ".join("f32[4, 8]" for _ in maker.parameters) if maker else ""
+    call = example(maker) if maker else f"{outer}()"
     hints = (
-        f"`{outer}` creates it: write an example call above `{outer}`, such as `# fuselight: {outer}({arguments})`",
+        f"`{outer}` creates it: write an example call above `{outer}`, such as `# fuselight: {call}`",
         'Or call it under `if __name__ == "__main__":`, or run the program once with `fuselight run`',
     )
     return _no_inputs(target, maker, hints)

@@ -24,6 +24,7 @@ from fuselight_server.static.first_layers import (
     Object,
     Reader,
     configurations,
+    construction,
     file_source,
     inputs_of,
 )
@@ -194,7 +195,43 @@ def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
         sizes = _KnownValues(_needs(file, wraps, "forward"))
         return f"{name}({_arguments(definitions[f'{made}.forward'], target.parameters, sizes, method=True)})"
     wrapped = definitions.get(wraps) or definitions.get(name)
-    return f"{name}({_arguments(wrapped, target.parameters, _KnownValues(), method=False)})"
+    known = _KnownValues(_objects(file, wrapped))
+    return f"{name}({_arguments(wrapped, target.parameters, known, method=False)})"
+
+
+def _objects(file: FileSource, function: cst.FunctionDef | None) -> dict[str, str]:
+    """Texts that make the arguments of a function that are annotated with a class of the workspace."""
+    parameters = function.params if function is not None else cst.Parameters()
+    found = {}
+    for one in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
+        written = one.annotation and cst.Module([]).code_for_node(one.annotation.annotation)
+        text = _object(file, written or "", _NESTED)
+        if text and one.default is None:
+            found[one.name.value] = text
+    return found
+
+
+def _object(file: FileSource, annotation: str, depth: int) -> str:
+    """A text that makes an object of an annotation's class, and the objects that it is made of."""
+
+    def field_value(name: str, written: str) -> str:
+        return (_object(file, written, depth - 1) if depth else "") or _plain_value(name, written)
+
+    return construction(file, _without_none(annotation), field_value)
+
+
+_NESTED = 3
+"""Objects within objects that are written out."""
+
+
+def _without_none(annotation: str) -> str:
+    """`Config` of `"Config | None"` and `Optional[Config]`."""
+    inner = annotation.strip("'\"")
+    optional = _OPTIONAL.fullmatch(inner)
+    return optional[1] if optional else inner.removesuffix("| None").strip()
+
+
+_OPTIONAL = re.compile(r"(?:\w+\.)?Optional\[(.*)\]")
 
 
 def _needs(file: FileSource, made: str, method: str) -> dict[str, str]:
@@ -385,9 +422,13 @@ class TextEdit:
 
 def insert_inputs_stub(text: str, target: StaticTarget) -> list[TextEdit]:
     """A directive above `target`, its arguments made from the signature and its annotations."""
+    return insert_directives(text, target, [call_for(text, target)])
+
+
+def call_for(text: str, target: StaticTarget) -> str:
+    """The call of a target as a directive has it; `text` is that of its file."""
     chunks = chunks_of(target.span.path, lines_of(text), ReadingCache())
-    call = directive_for(target, [chunk.data.decode("utf-8", "replace") for chunk in chunks])
-    return insert_directives(text, target, [call])
+    return directive_for(target, [chunk.data.decode("utf-8", "replace") for chunk in chunks])
 
 
 def insert_directives(text: str, target: StaticTarget, calls: Sequence[str]) -> list[TextEdit]:

@@ -116,6 +116,14 @@ class ClassSource:
             _dotted(base).rpartition(".")[2] in {"NamedTuple", "BaseModel"} for base in self.node.bases
         )
 
+    def first_member(self) -> str:
+        """The first member of an enumeration; empty for another class."""
+        bases = {_dotted(base).rpartition(".")[2] for base in self.node.bases}
+        if bases.isdisjoint({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"}):
+            return ""
+        assigned = (one.targets[0] for one in self.node.body if isinstance(one, ast.Assign))
+        return next((one.id for one in assigned if isinstance(one, ast.Name)), "")
+
     def fields(self) -> Iterator[tuple[str, ast.expr | None, ast.expr]]:
         """Name, default and annotation of each annotated attribute of its body."""
         for statement in self.node.body:
@@ -377,6 +385,15 @@ def configurations(file: FileSource, name: str, plain_value: Callable[[str, str]
         if kind is not None and annotation.partition(".")[0] in {*file.classes, *file.imported}:
             found[parameter.arg] = f"{annotation}({_fields(kind, plain_value)})"
     return found
+
+
+def construction(file: FileSource, annotation: str, plain_value: Callable[[str, str], str]) -> str:
+    """A text that makes an object of the class that an annotation names; empty for no class of the workspace."""
+    kind = file.find_class(annotation) if annotation else None
+    if kind is None or annotation.partition(".")[0] not in {*file.classes, *file.imported}:
+        return ""
+    member = kind.first_member()
+    return f"{annotation}.{member}" if member else f"{annotation}({_fields(kind, plain_value)})"
 
 
 def _required(function: ast.FunctionDef) -> list[ast.arg]:

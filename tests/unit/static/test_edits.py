@@ -52,6 +52,15 @@ STUBS = {
     "def g(ids, n: int): ...\nf = torch.compile(g)": "f(i64[2, 8] % 100, 8)",
     "class G(torch.nn.Module):\n    def forward(self, ids): ...\nf = torch.compile(G())": "f(i64[2, 8] % 100)",
     "f = torch.compile(lambda x: x)": "f()",
+    "@dataclass\nclass Plan:\n    steps: int\n    rate: float\n    top: int = 3\n"
+    "def f(x, plan: Plan, other: 'Plan | None', more: Optional[Plan]): ...": (
+        "f(f32[2, 8], Plan(steps=8, rate=0.5), Plan(steps=8, rate=0.5), Plan(steps=8, rate=0.5))"
+    ),
+    "class Mode(Enum):\n    FAST = 1\n    SLOW = 2\n@dataclass\nclass Plan:\n    mode: Mode\n"
+    "def f(mode: Mode, plan: Plan, *, default: Plan = None): ...": "f(Mode.FAST, Plan(mode=Mode.FAST))",
+    "class Link:\n    def __init__(self, width, after: 'Link'): ...\ndef f(link: Link): ...": (
+        "f(Link(width=8, after=Link(width=8, after=Link(width=8, after=Link(width=8, after=Link())))))"
+    ),
 }
 
 

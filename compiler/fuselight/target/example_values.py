@@ -1,0 +1,93 @@
+"""Values for the parameters of a call that nobody has given inputs for, as the text of a directive.
+
+Invariant: no user code runs. An annotation decides where it says enough; any other parameter is a tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+EXAMPLE_TENSOR = "f32[4, 8]"
+_DEPTH = 3
+"""Objects within objects that are written out."""
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PLAIN: dict[object, str] = {
+    int: "8",
+    float: "0.5",
+    bool: "True",
+    str: '"text"',
+    complex: "1j",
+    torch.dtype: "torch.float32",
+    torch.device: "torch.device('cpu')",
+}
+_CONTAINERS: dict[object, str] = {list: "[{}]", tuple: "({},)", dict: '{{"x": {}}}'}
+
+
+def example_arguments(parameters: Iterable[inspect.Parameter], names: Mapping[str, Any]) -> list[str]:
+    """A text for each parameter that has no default; `names`: those of the file, for annotations that are texts."""
+    found = []
+    for one in parameters:
+        if one.default is inspect.Parameter.empty:
+            value = _example_value(one.annotation, names, _DEPTH) or EXAMPLE_TENSOR
+            if one.kind in _POSITIONAL:
+                found.append(value)
+            elif one.kind is inspect.Parameter.KEYWORD_ONLY:
+                found.append(f"{one.name}={value}")
+    return found
+
+
+def _example_value(annotation: object, names: Mapping[str, Any], depth: int) -> str:
+    """A value of an annotated type; empty where a tensor does."""
+    if isinstance(annotation, str):
+        annotation = names.get(annotation.partition("|")[0].strip())
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = next(iter(typing.get_args(annotation)), None)
+    form = _CONTAINERS.get(typing.get_origin(annotation))
+    if form is not None:
+        return form.format(_of_last_argument(annotation, names, depth))
+    if not inspect.isclass(annotation) or issubclass(annotation, torch.Tensor):
+        return ""
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    name = next((name for name, value in names.items() if value is annotation), "")
+    if not name or not depth:
+        return ""  # the file has no name for it
+    if issubclass(annotation, enum.Enum):
+        member = next(iter(annotation.__members__), "")
+        return f"{name}.{member}" if member else ""
+    return f"{name}({', '.join(_example_fields(annotation, names, depth - 1))})"
+
+
+def _of_last_argument(annotation: object, names: Mapping[str, Any], depth: int) -> str:
+    """An item of a container: `8` for `list[int]` and for `dict[str, int]`."""
+    items = [one for one in typing.get_args(annotation) if one is not ...]
+    return (_example_value(items[-1], names, depth) if items else "") or EXAMPLE_TENSOR
+
+
+def _example_fields(kind: type, names: Mapping[str, Any], depth: int) -> list[str]:
+    """What a constructor cannot do without."""
+    if dataclasses.is_dataclass(kind):
+        given = [
+            (one.name, one.type)
+            for one in dataclasses.fields(kind)
+            if one.init and one.default is one.default_factory is dataclasses.MISSING
+        ]
+    else:
+        try:
+            parameters = list(inspect.signature(kind).parameters.values())
+        except (TypeError, ValueError):
+            return []
+        empty = inspect.Parameter.empty
+        stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        given = [
+            (one.name, one.annotation) for one in parameters if one.default is empty and one.kind not in stars
+        ]
+    return [f"{name}={_example_value(annotation, names, depth) or '8'}" for name, annotation in given]

@@ -63,6 +63,7 @@ report; the end column is the one after the last character. Unknown values are n
 | `breaks`, `graphs` | breaks on the line, and graphs of the broken function |
 | `recompilations`, `seconds` | recompilations that the line causes, and their seconds |
 | `fix` | the command that verifies the known fixes; null if none is known |
+| `verified` | from `fuselight fix`, the fix of the line that has passed; null if none has, and from `check` |
 
 | in `findings` | |
 |---|---|

@@ -1,5 +1,5 @@
 /**
- * Quick fixes that were tried and refused, with the reason.
+ * Quick fixes that were refused, by a verification or before any run, with the reason.
  *
  * Invariant: they stay in the menu. VS Code leaves disabled entries out of a menu of quick fixes, so they become entries
  * that say why and change nothing.
@@ -7,6 +7,8 @@
 
 import * as vscode from "vscode";
 import { inform } from "./say";
+
+const notOffered = "not offered: ";
 
 export const sayRefusalCommand = "fuselight.sayRefusal";
 
@@ -23,5 +25,7 @@ export function withShownReason<T extends vscode.CodeAction | vscode.Command>(
 }
 
 export function sayRefusal(title: unknown, reason: unknown): void {
-  void inform(`\`${String(title)}\` is not offered: ${String(reason)}.`);
+  const why = String(reason);
+  const rest = why.startsWith(notOffered) ? why.slice(notOffered.length) : why;
+  void inform(`\`${String(title)}\` is not offered: ${rest}.`);
 }

@@ -33,7 +33,7 @@ from fuselight_server.features import convert, fix_actions
 from fuselight_server.features.code_action import code_action
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
-from fuselight_server.fixes import FixClass, Remedy, fixer
+from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, Rewrites, fixer
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import RunOptions, named_runs
@@ -63,6 +63,13 @@ def differing(aspect: Aspect, *, rounding: bool = False, compiled: bool = False)
     """A verification in which one more comparison differs."""
     one = CallComparison(0, "recorded inputs", compiled, (Difference(aspect, "it differs", rounding),))
     return Verification((one, *EXACT.comparisons))
+
+
+def patch_remedies(
+    monkeypatch: pytest.MonkeyPatch, remedies: Callable[..., Any], refused: tuple[RefusedRewrite, ...] = ()
+) -> None:
+    """Let every finding have these remedies, and rewrites that are not offered."""
+    monkeypatch.setattr(fixer, "rewrites", lambda *given: Rewrites(tuple(remedies(*given)), refused))
 
 
 def replaced(
@@ -166,8 +173,8 @@ class FixWorld:
         self.offers(replaced("where", "Use where", FixClass.EXACT))
         self.ran(TEXT)
 
-    def offers(self, remedies: Callable[..., object]) -> None:
-        self._patch.setattr(fixer, "remedies", remedies)
+    def offers(self, remedies: Callable[..., Any], *refused: RefusedRewrite) -> None:
+        patch_remedies(self._patch, remedies, refused)
 
     def settings(self, fixes: FixSettings, **others: Any) -> None:
         folder = str(Path(self.path).parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -104,12 +105,13 @@ def opened(*results: TargetResult) -> State:
     return state
 
 
-async def lenses(state: State, running: Iterable[Key] = ()) -> dict[int, list[str]]:
+async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dict[int, list[str]]:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=Key(FILE, "step")), progress=None)
     view = convert.Client("utf-8", state.read_line, convert.uri)
-    server: Any = SimpleNamespace(
-        state=state, view=view, snapshot=lambda uri: state.snapshot(uri, dict.fromkeys(running, run))
-    )
+    snapshot = state.snapshot(URI, dict.fromkeys(running, run))
+    assert snapshot is not None
+    shown = dataclasses.replace(snapshot, **known)
+    server: Any = SimpleNamespace(state=state, view=view, snapshot=lambda _uri: shown)
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)
     assert answer is not None
@@ -317,6 +319,10 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     state = opened(of(two))
     first = "Fix model.py:12 first: the graph of Net.forward ends here"
     assert (await lenses(state))[STEP][-1] == first
+    fix = "Replace the branch with torch.where: verified, except where int32 overflows"
+    assert (await lenses(state, first_fixes={Key(FILE, "step"): fix}))[STEP][-1] == f"{first} ({fix})", (
+        "whole"
+    )
     (result,) = state.captures.values()
     node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
     assert (node["label"], [one["description"] for one in node["children"]]) == (first, ["model.py:14"])

@@ -19,9 +19,12 @@ from fuselight.report import Aspect, CallComparison, CaseFamily, Difference, Rep
 from fuselight.report.verification import ONE_SIDE
 from fuselight_server.features import fix_actions
 from fuselight_server.features.finding_hover import explanations, shown_findings
+from fuselight_server.features.protocol import ReportTreeParams
+from fuselight_server.features.report_tree import report_tree
 from fuselight_server.features.status import verifying
 from fuselight_server.finding import Finding
-from fuselight_server.fixes import FixClass, Remedy
+from fuselight_server.findings import priority
+from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy
 from fuselight_server.runs.keys import Key
 from fuselight_server.session import fix_session, verified_results
 from fuselight_server.session.fix_session import InterruptedVerificationError
@@ -113,6 +116,110 @@ async def test_a_refused_fix_stays_in_the_menu_with_its_reason_and_its_advice_is
     world.edit(TEXT.replace("return branch(x)", "return branch(x) + 1"))
     world.ran(world.document.source.text)
     assert await world.titles() == [UNVERIFIED], "what was refused belongs to the text that it was tried on"
+
+
+def refused(*kinds: str) -> tuple[RefusedRewrite, ...]:
+    return tuple(RefusedRewrite(kind, f"Use {kind}", f"`lr` is no {kind}") for kind in kinds)
+
+
+@pytest.mark.asyncio
+async def test_fixes_that_no_run_is_needed_for_to_refuse_them_are_in_the_menu_and_the_hover(
+    world: FixWorld,
+) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EXACT), *refused("where", "cond", "a", "b", "c"))
+    world.gate.clear()
+    assert await world.titles() == [UNVERIFIED], "a client without disabled actions"
+    world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
+    first, *others = await world.actions()
+    assert (first.title, first.disabled) == (UNVERIFIED, None)
+    assert [(one.title, one.disabled and one.disabled.reason) for one in others] == [
+        (f"Use {kind}", f"not offered: `lr` is no {kind}") for kind in ("cond", "a", "b")
+    ], "three at most, and none of a kind that is offered"
+    shown = await hover_of(world)
+    assert "Use cond: not offered: `lr` is no cond." in shown
+    assert "Use where: not offered" not in shown
+    assert shown.count("not offered: ") == 3
+    assert "What to do:" in shown, "advice that was not tried stays"
+    world.gate.set()
+    assert await world.verified() == [VERIFIED, "Use cond", "Use a", "Use b"]
+    assert "not offered: " not in await hover_of(world), "a verified fix comes before everything"
+
+
+@pytest.mark.asyncio
+async def test_a_finding_without_a_fix_says_why_and_a_read_only_file_is_a_reason(world: FixWorld) -> None:
+    world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
+    world.offers(lambda *_: (), *refused("where"))
+    (action,) = await world.actions()
+    assert action.disabled == types.CodeActionDisabled("not offered: `lr` is no where")
+    assert action.diagnostics is not None
+    assert world.requests == []
+    world.offers(replaced("where", "Use where", FixClass.EXACT))
+    os.chmod(world.path, 0o444)  # noqa: PTH101 - paths stay text
+    (action,) = await world.actions()
+    if os.access(world.path, os.W_OK):  # a superuser may write
+        assert action.title == UNVERIFIED
+    else:
+        assert action.disabled == types.CodeActionDisabled(f"not offered: {world.path} is read-only")
+
+
+async def report_of(world: FixWorld) -> tuple[str, list[tuple[str, str]]]:
+    """The first line of the report, and the fixes that it says are not offered."""
+    (target,) = (await report_tree(world.server, ReportTreeParams(world.uri)))["nodes"]
+    groups = [one for one in target["children"] if one["contextValue"] == "refusals"]
+    assert all(one["label"] == f"Fixes not offered ({len(one['children'])})" for one in groups)
+    entries = [(node["label"], node["description"]) for one in groups for node in one["children"]]
+    return target["children"][0]["label"], entries
+
+
+@pytest.mark.asyncio
+async def test_the_line_to_fix_first_names_the_fix_that_passed_while_its_text_is_there(
+    world: FixWorld,
+) -> None:
+    first = "Fix model.py:5 first: the graph of Net.forward ends here"
+    await asyncio.sleep(0)
+    world.ui.shown.clear()
+    assert (await report_of(world))[0] == first
+    await world.verified()
+    assert world.path in world.ui.shown, "lens and report are drawn again"
+    result = world.state.captures[Key(world.path, "f")]
+    assert world.session.first_fix(result) == "Use where: verified"
+    assert (await report_of(world))[0] == f"{first} (Use where: verified)"
+    world.edit(f"# new\n{TEXT}")
+    assert world.session.first_fix(result) == ""
+
+
+@pytest.mark.asyncio
+async def test_a_fix_of_another_kind_of_finding_or_with_limits_is_no_plain_advice(
+    world: FixWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Difference(Aspect.OUTPUT, "it differs")
+    case = CallComparison(
+        0, "where int32 overflows", compiled=False, differences=(other,), family=CaseFamily.EXTREME
+    )
+    world.verification = Verification((*EXACT.comparisons, case), notes=(f"always True: {ONE_SIDE}",))
+    await world.verified()
+    result = world.state.captures[Key(world.path, "f")]
+    limits = "except where int32 overflows, one side not tried"
+    assert world.session.first_fix(result) == f"Use where: verified, {limits}"
+    monkeypatch.setattr(priority, "RECOMPILED", frozenset({"GB0170", "GB0059"}))
+    assert world.session.first_fix(result) == "", "the line costs a break"
+
+
+@pytest.mark.asyncio
+async def test_the_report_lists_refused_fixes_with_their_reasons(world: FixWorld) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EXACT), *refused("cond", "where"))
+    code = next(one.finding.code for one in world.state.captures[Key(world.path, "f")].own)
+    untried = [
+        ("Use cond: not offered: `lr` is no cond", f"{code}, model.py:5"),
+        ("Use cond: not offered: `lr` is no cond", f"{code}, model.py:6"),
+    ]
+    assert (await report_of(world))[1] == untried
+    assert world.requests == [], "a report verifies nothing"
+    world.verification = differing(Aspect.OUTPUT)
+    await world.verified()
+    assert (await report_of(world))[1] == [(f"Use where: {REFUSED}", f"{code}, model.py:5"), *untried]
+    world.edit(f"# new\n{TEXT}")
+    assert (await report_of(world))[1] == [], "what was refused belongs to the text that it was tried on"
 
 
 @pytest.mark.asyncio

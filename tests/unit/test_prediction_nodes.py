@@ -15,13 +15,15 @@ from fuselight_server.features.server import Server
 from tests.support.live_simulation import BROKEN, CURED, MODEL, LiveWorkspace, ran, shown
 
 
-def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]]]:
+async def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]]]:
     """Label and description of the group of predictions, and of each below it, as the client gets them."""
     server = SimpleNamespace(
-        state=workspace.state, view=convert.Client("utf-8", workspace.state.read_line, convert.uri)
+        state=workspace.state,
+        view=convert.Client("utf-8", workspace.state.read_line, convert.uri),
+        analysis=workspace.analysis,
     )
     params = ReportTreeParams(convert.uri(workspace.path("model.py")))
-    (target,) = report_tree(cast("Server", server), params)["nodes"]
+    (target,) = (await report_tree(cast("Server", server), params))["nodes"]
     groups: list[dict[str, Any]] = [one for one in target["children"] if one["contextValue"] == "predicted"]
     return [
         (
@@ -35,15 +37,15 @@ def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str, str]]
 @pytest.mark.asyncio
 async def test_the_report_lists_a_typed_break_until_an_undo(model_folder: Path) -> None:
     workspace = await ran(model_folder)
-    assert predicted(workspace) == []
+    assert await predicted(workspace) == []
     workspace.edit("model.py", BROKEN)
     await workspace.pause()
-    ((group, entries),) = predicted(workspace)
+    ((group, entries),) = await predicted(workspace)
     assert group == "Predicted from your edit (1): +1 break"
     assert [(label[:8], where) for label, where in entries] == [("GB0170: ", "predicted, model.py:7")]
     workspace.state.take_changes()
     workspace.edit("model.py", MODEL)
-    assert predicted(workspace) == []
+    assert await predicted(workspace) == []
     assert workspace.path("model.py") in workspace.state.take_changes()[1], "the view is drawn again"
 
 
@@ -54,7 +56,7 @@ async def test_an_edit_of_its_line_takes_a_prediction_from_the_report_at_once(mo
     await workspace.pause()
     workspace.state.take_changes()
     workspace.edit("model.py", BROKEN.replace("print(0)", "int(0)"))
-    assert predicted(workspace) == []
+    assert await predicted(workspace) == []
     assert workspace.path("model.py") in workspace.state.take_changes()[1]
 
 
@@ -63,7 +65,7 @@ async def test_the_report_lists_what_an_edit_removes(model_folder: Path) -> None
     workspace = await ran(model_folder)
     workspace.edit("model.py", CURED)
     await workspace.pause()
-    ((group, entries),) = predicted(workspace)
+    ((group, entries),) = await predicted(workspace)
     assert group == "Predicted from your edit (1): 1 break gone"
     assert [where for _, where in entries] == ["gone after your edit (predicted), model.py:8"]
 
@@ -73,7 +75,7 @@ async def test_the_report_says_what_is_not_predicted(model_folder: Path) -> None
     workspace = await ran(model_folder)
     workspace.edit("model.py", f"import os\n{MODEL}")
     await workspace.pause()
-    ((group, entries),) = predicted(workspace)
+    ((group, entries),) = await predicted(workspace)
     assert group == "Predicted from your edit (1): "
     assert entries[0][0].startswith("not predicted: ")
 
@@ -86,7 +88,7 @@ async def test_an_ignored_break_does_not_count(model_folder: Path, comment: str)
     await workspace.pause()
     assert shown(workspace) == [(9, "capture", False)]
     assert workspace.effects() == ["no new findings"]
-    assert predicted(workspace) == []
+    assert await predicted(workspace) == []
 
 
 @pytest.mark.asyncio

@@ -20,7 +20,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import complete, readings_of, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.files import split_text
-from fuselight_server.fixes import FixClass, refusals
+from fuselight_server.fixes import FixClass
 from fuselight_server.fixes.file_texts import FileText
 from fuselight_server.fixes.fixer import Attempt, Fixer, FixOptions, FixStatus
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
     from fuselight_server.finding import Finding
+    from fuselight_server.findings.priority import Priority
     from fuselight_server.fixes import RefusedRewrite, Remedy
     from fuselight_server.static.reading import Reading
 
@@ -55,6 +56,16 @@ class FixOutcome:
     diff: str = ""
     refusals: tuple[FindingRefusal, ...] = ()
     """Rewrites that are not offered, with the reasons."""
+
+    def verified_fix(self, first: Priority) -> str:
+        """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
+        passed = (one for one in self.attempts if one.status is FixStatus.PASSED)
+        here = (
+            one.promise
+            for one in passed
+            if first.is_gained_by(one.finding.code, one.finding.span.path, one.line)
+        )
+        return next(here, "")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -188,10 +199,10 @@ class FixedFiles:
         now = await target_run.report(fixer.request(target_run)) if is_changed else first
         last = await fixer.fix(target_run, now, self._asked)
         left = [one for one in fixer.findings(last) if self._asked.takes(one)]
-        self.unsolved += sum(not fixer.candidates(one, last) for one in left)
-        self.refusals += [
-            FindingRefusal(one, refusal) for one in left for refusal in refusals(one, last, fixer.text)
-        ]
+        for one in left:
+            rewrites = fixer.rewrites(one, last)
+            self.unsolved += not rewrites.remedies
+            self.refusals += [FindingRefusal(one, refusal) for refusal in rewrites.refused]
         return last
 
     # Files

@@ -6,7 +6,7 @@ Invariant: a count is that of the whole report, even where only the first entrie
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
+    from fuselight_server.session.fix_session import RefusedFix
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,12 @@ def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return [make.node("inputs", label, "symbol-parameter", description=words, children=calls)]
 
 
-def first_nodes(make: CaptureNodeMaker) -> list[Node]:
-    """Make the node of the line to fix first, over the lines that come after it; none where it goes without saying."""
-    first = make.result.fix_first()
+def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
+    """Make the node of the line to fix first, over the lines that come after it; none where it goes without saying.
+
+    `fix`: the fix of that line that has passed verification.
+    """
+    first = make.result.fix_first(fix)
     if not first:
         return []
     places = [Location(one.cost.path, one.cost.line) for one in make.result.priorities]
@@ -122,6 +126,16 @@ def first_nodes(make: CaptureNodeMaker) -> list[Node]:
         for one, place in zip(make.result.priorities[1:], places[1:], strict=True)
     ]
     return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
+
+
+def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[Node]:
+    """Make one node for each fix that is not offered, with the reason."""
+    nodes: dict[tuple[str, Span], Node] = {}
+    for one in refused:
+        now, label = make.result.places.now(one.finding.span), f"{one.title}: {one.reason}"
+        description = f"{one.finding.code}, {format_place(now.path, now.line)}"
+        nodes[label, now] = make.node("refused", label, "circle-slash", description=description, where=now)
+    return list(nodes.values())
 
 
 def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[Node]:

@@ -54,7 +54,8 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
             actions += _actions(server, document, finding, shown)
             here.append((finding, shown))
     verified = await fix_actions(server, document, params, (shown for _, shown in here))
-    verified = verified or run_actions(server, document, here)
+    if all(one.disabled is not None for one in verified):
+        verified += run_actions(server, document, here)
     return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
 
 

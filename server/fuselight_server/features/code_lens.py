@@ -256,7 +256,7 @@ class TargetLenses:
 
     def _advice(self, result: CaptureResult) -> Iterator[Info]:
         """Yield what to fix first, and what would compile again."""
-        if first := result.fix_first():
+        if first := result.fix_first(self.snapshot.first_fixes.get(result.key, "")):
             yield Info(first, age(result), SHOW_FIRST if self.snapshot.client.show_document else DETAILS)
         if expected := lens_text(result.expected_changes):
             yield Info(expected, age(result), DETAILS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.features import convert
-from fuselight_server.features.fix_actions import refusal, title_of
+from fuselight_server.features.fix_actions import title_of
 from fuselight_server.features.markdown import code_block, link, plain
 from fuselight_server.findings.break_texts import first_step
 from fuselight_server.findings.how_to import how_to
@@ -39,6 +39,8 @@ class KnownFixes:
     passed: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    not_offered: tuple[str, ...] = ()
+    """Those that no run was needed for to refuse them."""
 
     @property
     def withdraws_advice(self) -> bool:
@@ -73,7 +75,8 @@ async def shown_findings(
 async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
     fixes, line = server.analysis.fixes, finding.span.line
     passed, untried, refused = [], [], []
-    for offer in await fixes.offers(finding.span.path, line, line):
+    found = await fixes.on_lines(finding.span.path, line, line)
+    for offer in found.offers:
         if (offer.finding.code, offer.finding.span.line) != (finding.code, line):
             continue
         attempt = fixes.known(offer)
@@ -82,8 +85,13 @@ async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
         elif attempt.has_passed:
             passed.append(title_of(attempt))
         else:
-            refused.append(f"{offer.remedy.title}: {refusal(attempt)}")
-    return KnownFixes(*(tuple(dict.fromkeys(one)) for one in (passed, untried, refused)))
+            refused.append(f"{offer.remedy.title}: {attempt.refusal}")
+    not_offered = [
+        f"{one.title}: {one.reason}"
+        for one in found.refused
+        if (one.finding.code, one.finding.span.line) == (finding.code, line)
+    ]
+    return KnownFixes(*(tuple(dict.fromkeys(one)) for one in (passed, untried, refused, not_offered)))
 
 
 def explanations(shown: Sequence[ShownFinding]) -> list[str]:
@@ -131,7 +139,8 @@ def _fixes(known: KnownFixes) -> list[str]:
     if known.untried:
         named = ", ".join(plain(title) for title in known.untried[:_MOST_FIXES])
         parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
-    return [*parts, *(plain(sentence(one)) for one in known.refused[:_MOST_REFUSED])]
+    refused = [*known.refused, *known.not_offered][:_MOST_REFUSED]
+    return [*parts, *(plain(sentence(one)) for one in refused)]
 
 
 def _example(shown: ShownFinding) -> list[str]:

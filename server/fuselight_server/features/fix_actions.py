@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight.report.verification import ONE_SIDE
 from fuselight.report.visible import visible
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import RUN
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
     from fuselight_server.fixes.fixer import Attempt
-    from fuselight_server.session.fix_session import FixOffer
+    from fuselight_server.session.fix_session import FixOffer, LineFixes
     from fuselight_server.session.state import Document
     from fuselight_server.settings import FixSettings
 
@@ -37,6 +36,9 @@ APPLY = "fuselight.server.applyFix"
 APPLY_ALL = "fuselight.server.applyAllFixes"
 FIX_ALL = "source.fixAll.fuselight"
 """Kind of the action that applies all exact fixes of a file."""
+
+_MOST_NOT_OFFERED = 3
+"""Fixes in a menu that are not offered before any run."""
 
 _RESOLVE_SECONDS = 5.0
 """How long a chosen fix may take before its verification goes on as a command."""
@@ -50,15 +52,16 @@ async def fix_actions(
 ) -> list[types.CodeAction]:
     """Offer the fixes of the lines, those that passed with their results first. Starts the verification of the rest."""
     fixes, settings = server.analysis.fixes, server.state.folder_of(document.path).settings
-    offers = await fixes.offers(document.path, params.range.start.line + 1, params.range.end.line + 1)
+    found = await fixes.on_lines(document.path, params.range.start.line + 1, params.range.end.line + 1)
+    offers, diagnostics = found.offers, list(shown)
+    not_offered = _not_offered(server, found, diagnostics)
     if not offers:
-        return []
+        return not_offered
     is_menu = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
     # A client asks with the same words for a menu and for a hover, so that only a choice counts as a request to run.
     when = settings.fixes.verify if settings.run == "save" else "choice"
     if when == "cursor" or (when == "menu" and is_menu):
         fixes.verify_in_background(offers)
-    diagnostics = list(shown)
     resolves = server.state.client.resolves_actions
     passed, unknown, refused = [], [], []
     for offer in offers:
@@ -75,8 +78,22 @@ async def fix_actions(
             )
             passed[-1].is_preferred = is_first or None
         elif server.state.client.disabled_actions:
-            refused.append(_refused_action(offer, attempt, diagnostics))
-    return [*passed, *unknown, *refused]
+            refused.append(_disabled_action(offer.finding, offer.remedy.title, attempt.refusal, diagnostics))
+    return [*passed, *unknown, *refused, *not_offered]
+
+
+def _not_offered(
+    server: Server, found: LineFixes, diagnostics: list[types.Diagnostic]
+) -> list[types.CodeAction]:
+    """The fixes that no run was needed for to refuse them; none of a kind that another finding of the lines offers."""
+    if not server.state.client.disabled_actions:
+        return []
+    kinds = {one.remedy.kind for one in found.offers}
+    refused = {(one.title, one.reason): one for one in reversed(found.refused) if one.kind not in kinds}
+    return [
+        _disabled_action(one.finding, one.title, one.reason, diagnostics)
+        for one in list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
+    ]
 
 
 def run_actions(
@@ -110,8 +127,7 @@ def run_actions(
 
 def title_of(attempt: Attempt) -> str:
     """`Use torch.where: 3 → 1 graphs, same results`."""
-    is_one_sided = any(note.endswith(ONE_SIDE) for note in attempt.notes)
-    sides = "one side not tried" if is_one_sided else ""
+    sides = "one side not tried" if attempt.is_one_sided else ""
     parts = (attempt.effect, attempt.why, sides, "still checking other inputs" if attempt.is_checking else "")
     return f"{attempt.remedy.title}: {', '.join(part for part in parts if part)}"
 
@@ -129,21 +145,16 @@ def _action(
     return action
 
 
-def _refused_action(
-    offer: FixOffer, attempt: Attempt, diagnostics: list[types.Diagnostic]
+def _disabled_action(
+    finding: Finding, title: str, reason: str, diagnostics: list[types.Diagnostic]
 ) -> types.CodeAction:
     """An action that cannot be chosen, with the reason."""
     return types.CodeAction(
-        title=visible(offer.remedy.title),
+        title=visible(title),
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=_of_finding(offer.finding, diagnostics),
-        disabled=types.CodeActionDisabled(reason=visible(refusal(attempt))),
+        diagnostics=_of_finding(finding, diagnostics),
+        disabled=types.CodeActionDisabled(reason=visible(reason)),
     )
-
-
-def refusal(attempt: Attempt) -> str:
-    """Say why a fix that was tried is not offered."""
-    return f"tried and refused: {attempt.why}"
 
 
 def _of_finding(finding: Finding, diagnostics: list[types.Diagnostic]) -> list[types.Diagnostic] | None:

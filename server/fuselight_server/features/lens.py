@@ -46,8 +46,8 @@ Lens = dict[str, Any]
 LONGEST = 60
 """Characters of a lens. The hover of the same line has the rest."""
 
-LONGEST_ADVICE = 100
-"""Characters of the lens that says what to fix first: a function's name is in it."""
+LONGEST_ADVICE = 140
+"""Characters of the lens that says what to fix first: a function's name and a fix are in it."""
 
 STALE = "before your edit"
 VERIFIED = "verified"

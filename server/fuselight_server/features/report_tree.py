@@ -6,7 +6,7 @@ order as long as the same kinds of facts are known.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
@@ -23,6 +23,7 @@ from fuselight_server.features.capture_nodes import (
     not_compiled_nodes,
     note_nodes,
     recompilation_node,
+    refused_nodes,
 )
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.kernel_nodes import kernel_node
@@ -38,19 +39,30 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
+    from fuselight_server.session.fix_session import RefusedFix
     from fuselight_server.session.state import State
 
 
-def report_tree(server: Server, params: ReportTreeParams) -> Node:
+@dataclass(frozen=True)
+class ReportFixes:
+    """What a report says of the fixes of its target."""
+
+    first: str = ""
+    """The fix of the line to fix first that has passed verification."""
+    refused: tuple[RefusedFix, ...] = ()
+
+
+async def report_tree(server: Server, params: ReportTreeParams) -> Node:
     """Answer `fuselight/reportTree`."""
     path = convert.path(params.uri) if params.uri else None
     shown = shown_results(server.state, path)
-    nodes = []
+    nodes, session = [], server.analysis.fixes
     for result, kernels in shown:
+        fixes = ReportFixes(session.first_fix(result), await session.refused_fixes(result))
         predictions = [one for one in server.state.predictions.values() if one.key == result.key]
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
-        nodes.append(target_node(result, server.view, kernels, predicted))
+        nodes.append(target_node(result, server.view, kernels, predicted, fixes))
     return {"nodes": nodes}
 
 
@@ -59,6 +71,7 @@ def target_node(
     view: convert.Client,
     kernels: KernelResult | None = None,
     predicted: Sequence[Node] = (),
+    fixes: ReportFixes = ReportFixes(),
 ) -> Node:
     """Make the node of one target and all below it; `predicted` is what its last run could not know."""
     report, key = result.report, result.key
@@ -76,10 +89,11 @@ def target_node(
     counted = [node for one, node in recompilations if one.compile_id is not None]
     stopped = [node for one, node in recompilations if one.compile_id is None]  # a lens does not count those
     children = [
-        *first_nodes(make),
+        *first_nodes(make, fixes.first),
         *predicted,
         *input_nodes(make, report),
         *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
+        *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
         *make.changes("changes", result.changes),
         *([kernel_node(kernels, view)] if kernels is not None else []),
         *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import logging
 import platform
@@ -138,7 +139,12 @@ class Server(LanguageServer):
     def snapshot(self, uri: str) -> Snapshot | None:
         """Return the state of an open document that features read."""
         runs = self.analysis.runs
-        return self.state.snapshot(uri, runs.in_flight, runs.queue.waiting)
+        snapshot = self.state.snapshot(uri, runs.in_flight, runs.queue.waiting)
+        if snapshot is None:
+            return None
+        fixes = self.analysis.fixes
+        first = {key: fix for key, one in snapshot.captures.items() if (fix := fixes.first_fix(one))}
+        return dataclasses.replace(snapshot, first_fixes=first)
 
     def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""

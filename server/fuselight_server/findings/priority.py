@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from fuselight.report import Break, Location, Recompile, Report
     from fuselight_server.finding import Finding
 
+RECOMPILED = frozenset({"FL102", "FL201"})
+"""Codes of findings about recompilations."""
+
 _LIMITS = (NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT)
 _SHORTEST = 0.05
 """Seconds below which no time is named."""
@@ -77,10 +80,15 @@ class Priority:
         """`layers.py:38`."""
         return f"{PurePath(self.cost.path).name}:{self.cost.line}"
 
-    def words(self, line: int | None = None) -> str:
-        """`Fix layers.py:38 first: ...`; `line` is where the line is now."""
+    def words(self, line: int | None = None, fix: str = "") -> str:
+        """`Fix layers.py:38 first: ... (Use torch.where: verified)`; `line` is where the line is now."""
         place = self.place if line is None else f"{PurePath(self.cost.path).name}:{line}"
-        return f"Fix {place} first: {self.gain}"
+        return f"Fix {place} first: {self.gain}{f' ({fix})' if fix else ''}"
+
+    def is_gained_by(self, code: str, path: str, line: int) -> bool:
+        """Whether a fix of a finding removes what the line costs: of a line that breaks graphs, a fix of the break."""
+        is_here = (path, line) == (self.cost.path, self.cost.line)
+        return is_here and (code in RECOMPILED) != bool(self.cost.eager or self.cost.breaks)
 
 
 def priorities(context: Context) -> tuple[Priority, ...]:

@@ -9,8 +9,10 @@ statement does not fit a rewrite for certain, there is no remedy.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.findings.priority import RECOMPILED
 from fuselight_server.fixes.autograd_calls import gradient_flag_remedies, repeated_argument_remedies
 from fuselight_server.fixes.bounds import bound_remedies
 from fuselight_server.fixes.branches import branch_remedies
@@ -33,7 +35,16 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
 
-__all__ = ["FixClass", "RefusedRewrite", "Remedy", "has_remedies", "refusals", "remedies"]
+__all__ = [
+    "FixClass",
+    "RefusedRewrite",
+    "Remedy",
+    "Rewrites",
+    "has_remedies",
+    "refusals",
+    "remedies",
+    "rewrites",
+]
 
 _DATA = frozenset({"GB0033", "GB0036", "GB0037", "GB0124"})
 _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], frozenset[str]], ...] = (
@@ -54,31 +65,48 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], froz
 )
 """Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
 _BREAKS = ("GB", "FL107", "FL404")
-_RECOMPILED = {"FL102", "FL201"}
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """What may be written for one finding."""
+
+    remedies: tuple[Remedy, ...] = ()
+    """The best first, not verified."""
+    refused: tuple[RefusedRewrite, ...] = ()
+    """Those that are not the same for every call, each once."""
 
 
 def has_remedies(code: str) -> bool:
     """Whether findings of a code may have remedies; which ones a finding has depends on the text."""
-    return code in _RECOMPILED or code.startswith(_BREAKS)
+    return code in RECOMPILED or code.startswith(_BREAKS)
 
 
 def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
     """Candidates for one finding, the best first, not verified. `read` gives the text of a file as the run had it."""
-    return tuple(one for one in _candidates(finding, report, read) if isinstance(one, Remedy))
+    return rewrites(finding, report, read).remedies
 
 
 def refusals(
     finding: Finding, report: Report, read: Callable[[str], str | None]
 ) -> tuple[RefusedRewrite, ...]:
     """Rewrites for one finding that are not offered, each with the reason: they are not the same for every call."""
-    found = (one for one in _candidates(finding, report, read) if isinstance(one, RefusedRewrite))
-    return tuple(dict.fromkeys(found))
+    return rewrites(finding, report, read).refused
+
+
+def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Rewrites:
+    """The remedies and the refusals of one finding, for a caller that needs both."""
+    candidates = tuple(_candidates(finding, report, read))
+    refused = (one for one in candidates if isinstance(one, RefusedRewrite))
+    return Rewrites(
+        tuple(one for one in candidates if isinstance(one, Remedy)), tuple(dict.fromkeys(refused))
+    )
 
 
 def _candidates(
     finding: Finding, report: Report, read: Callable[[str], str | None]
 ) -> Iterator[Remedy | RefusedRewrite]:
-    if finding.code in _RECOMPILED:
+    if finding.code in RECOMPILED:
         yield from recompilation_remedies(finding, report, read)
         return
     if not finding.code.startswith(_BREAKS):

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from fuselight.protocol import VerifyRequest
 from fuselight.report import Verification
+from fuselight.report.verification import ONE_SIDE
 from fuselight_server.files import split_text
 from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.findings.counts import counts
-from fuselight_server.fixes import FixClass, remedies
+from fuselight_server.fixes import FixClass, rewrites
+from fuselight_server.fixes.case_policy import exception_words
 from fuselight_server.fixes.reach import may_run
 from fuselight_server.fixes.verdict import (
     Verdict,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
     from fuselight_server.findings.counts import Counts
-    from fuselight_server.fixes import Remedy
+    from fuselight_server.fixes import Remedy, Rewrites
     from fuselight_server.fixes.case_policy import CaseException
     from fuselight_server.static.reading import Reading
 
@@ -115,6 +117,26 @@ class Attempt:
     def has_passed(self) -> bool:
         """Whether it may be offered."""
         return self.report is not None
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether a side of a branch was not compared."""
+        return any(note.endswith(ONE_SIDE) for note in self.notes)
+
+    @property
+    def refusal(self) -> str:
+        """Why a fix that was tried is not offered."""
+        return f"tried and refused: {self.why}"
+
+    @property
+    def promise(self) -> str:
+        """`Use torch.where: verified`, and what limits that."""
+        limits = (
+            "changes behavior" if self.remedy.fix_class is FixClass.CHANGES else "",
+            exception_words(self.exceptions),
+            "one side not tried" if self.is_one_sided else "",
+        )
+        return f"{self.remedy.title}: {', '.join(('verified', *filter(None, limits)))}"
 
 
 @dataclass(frozen=True)
@@ -199,7 +221,11 @@ class Fixer:
 
     def candidates(self, finding: Finding, report: Report) -> tuple[Remedy, ...]:
         """The remedies of a finding, the best first, not verified."""
-        return remedies(finding, report, self.text)
+        return self.rewrites(finding, report).remedies
+
+    def rewrites(self, finding: Finding, report: Report) -> Rewrites:
+        """The remedies of a finding, and the rewrites that are not offered."""
+        return rewrites(finding, report, self.text)
 
     def findings(self, report: Report) -> tuple[Finding, ...]:
         """The findings of a report of the texts so far, without those that a comment silences."""

@@ -71,13 +71,13 @@ class CaptureResult(TargetResult):
         """The lines that are worth a fix, the first one first."""
         return of_reports([self.report], [one.finding for one in self.own])
 
-    def fix_first(self) -> str:
-        """Say which line to fix first; empty where it goes without saying, or that line is gone."""
+    def fix_first(self, fix: str = "") -> str:
+        """Say which line to fix first, and its verified `fix`; empty where it goes without saying, or it is gone."""
         first = advice(self.priorities, self.key.path)
         if first is None:
             return ""
         now = self.places.now(Span(first.cost.path, first.cost.line))
-        return first.words(now.line) if now is not None else ""
+        return first.words(now.line, fix) if now is not None else ""
 
     def uses(self, path: str) -> bool:
         """Whether a change of a file may change the outcome of a new run.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight.owned_folders import new_folder, owned_folder
 from fuselight_server.files import disk_text
-from fuselight_server.fixes import FixClass
+from fuselight_server.fixes import FixClass, RefusedRewrite
 from fuselight_server.fixes.fixer import Fixer, FixOptions
 from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies
 from fuselight_server.session.intake import PROGRAM
@@ -49,6 +49,8 @@ _MOST_KNOWN = 16
 """Targets whose findings, and files whose exact fixes, are remembered."""
 _CASE_SECONDS = 8.0
 """Time for the further calls of one text: the menu is open meanwhile."""
+_MOST_SEARCHED = 40
+"""Findings of a target whose refused fixes are listed."""
 _MOST_OTHERS = 4
 """Further targets of a changed file that a fix is verified for."""
 
@@ -130,6 +132,27 @@ class FixOffer:
     """The texts of the files that it changes."""
 
 
+@dataclass(frozen=True)
+class RefusedFix:
+    """A fix of a finding that is not offered."""
+
+    finding: Finding
+    kind: str
+    """As `Remedy.kind`."""
+    title: str
+    reason: str
+    """`tried and refused: gradients differ`, or `not offered: ...` for one that was never run."""
+
+
+@dataclass(frozen=True)
+class LineFixes:
+    """The fixes of the findings on some lines."""
+
+    offers: tuple[FixOffer, ...] = ()
+    refused: tuple[RefusedFix, ...] = ()
+    """Those that are not offered before any run. None is of a kind that is offered for the same finding."""
+
+
 @dataclass(frozen=True, eq=False)
 class VerifiedFixes:
     """The exact fixes of a file that passed one on top of the other, perhaps none: the new text of each file."""
@@ -177,6 +200,8 @@ class FixSession:
         """Those of the reports that were asked about last."""
         self._tasks: set[asyncio.Task[Any]] = set()
         """Those in progress, and those that are canceled and have not ended."""
+        self._refused: dict[Key, tuple[Report, tuple[RefusedFix, ...]]] = {}
+        """Fixes of these that are not offered before any run."""
         self._turn = asyncio.Lock()
         self._folder: str | None = None
         self._all: dict[str, VerifiedFixes] = {}
@@ -187,25 +212,81 @@ class FixSession:
     # What is offered
 
     async def offers(self, path: str, first: int, last: int) -> list[FixOffer]:
-        """Return the fixes of the findings on the lines `first` to `last` of a file, the best of each finding first.
+        """Return the fixes of the findings on the lines `first` to `last` of a file, the best of each finding first."""
+        return list((await self.on_lines(path, first, last)).offers)
+
+    async def on_lines(self, path: str, first: int, last: int) -> LineFixes:
+        """Return the fixes of the findings on the lines `first` to `last` of a file, and those that are not offered.
 
         Empty while a file differs from the text that ran: where its findings are now is not known well enough.
         """
         found: dict[tuple[object, ...], FixOffer] = {}
+        refused: dict[RefusedFix, None] = {}
         for result in self._current_results(path):
             here = [one for one in await self._findings_of(result) if _is_on(one, path, first, last)]
             for finding in here:
-                fixer = self._new_fixer(TextSnapshot.of(self._state, (result,)))
-                for offer in await asyncio.to_thread(_offers_for, fixer, result, finding):
+                made = await self._fixes_of(result, finding)
+                refused |= dict.fromkeys(made.refused)
+                for offer in made.offers:
                     same = (finding.code, finding.span, *sorted(offer.remedy.texts.items()))
-                    if not self._obstacle(offer.remedy):
-                        found.setdefault(same, offer)
+                    found.setdefault(same, offer)
         for offer in found.values():
             self._offers[offer.id] = offer
             self._offers.move_to_end(offer.id)
         while len(self._offers) > _MOST_OFFERS:
             self._offers.popitem(last=False)
-        return list(found.values())
+        return LineFixes(tuple(found.values()), tuple(refused))
+
+    async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
+        fixer = self._new_fixer(TextSnapshot.of(self._state, (result,)))
+        return await asyncio.to_thread(_fixes_for, fixer, self._obstacle, result, finding)
+
+    async def refused_fixes(self, result: CaptureResult) -> tuple[RefusedFix, ...]:
+        """Return the fixes of a target that are not offered, in the order of lines: also those that were tried."""
+        if all(one is not result for one in self._current_results(result.key.path)):
+            return ()
+        report, untried = self._refused.pop(result.key, (None, ()))
+        if report is not result.report:
+            found = (await self._findings_of(result))[:_MOST_SEARCHED]
+            made = [await self._fixes_of(result, one) for one in found]
+            untried = tuple(dict.fromkeys(one for fixes in made for one in fixes.refused))
+        self._refused[result.key] = result.report, untried
+        while len(self._refused) > _MOST_KNOWN:
+            del self._refused[next(iter(self._refused))]
+        tried = tuple(
+            RefusedFix(offer.finding, offer.remedy.kind, offer.remedy.title, attempt.refusal)
+            for offer, attempt in self._tried(result)
+            if not attempt.has_passed
+        )
+        return tuple(
+            sorted((*tried, *untried), key=lambda one: (one.finding.span.path, one.finding.span.line))
+        )
+
+    def first_fix(self, result: CaptureResult) -> str:
+        """Say which fix of the line to fix first has passed: `Use torch.where: verified`; empty if none has."""
+        passed = [one for one in self._tried(result) if one[1].has_passed and not one[1].is_checking]
+        if not passed or not result.priorities:
+            return ""
+        is_gained_by = result.priorities[0].is_gained_by
+        here = [
+            attempt
+            for offer, attempt in passed
+            if is_gained_by(offer.finding.code, offer.finding.span.path, offer.finding.span.line)
+        ]
+        # Of fixes of the same line, one that keeps all results comes first.
+        here.sort(key=lambda one: (one.remedy.fix_class is FixClass.CHANGES, bool(one.exceptions)))
+        return here[0].promise if here else ""
+
+    def _tried(self, result: CaptureResult) -> list[tuple[FixOffer, Attempt]]:
+        """The fixes whose verification has an answer for just the texts of a result."""
+        return [
+            (offer, attempt)
+            for identity, attempt in self._attempts.items()
+            if (offer := self._offers.get(identity)) is not None
+            and offer.key == result.key
+            and offer.result.report.files == result.report.files
+            and not result.stale
+        ]
 
     def offer(self, identity: str) -> FixOffer | None:
         """Return an offer that was made, if the files have its texts still."""
@@ -392,6 +473,10 @@ class FixSession:
         self._attempts[offer.id] = attempt
         while len(self._attempts) > _MOST_ATTEMPTS:
             self._attempts.popitem(last=False)
+        if not attempt.is_checking:
+            self._state.mark_results(
+                offer.result.paths()
+            )  # its lens names what passed, its report what did not
         return attempt
 
     def _fixer_for(self, result: CaptureResult, prepared: PreparedRun) -> Fixer:
@@ -525,15 +610,26 @@ async def _result_of(task: asyncio.Task[Any], seconds: float | None) -> Any:
     return task.result()
 
 
-def _offers_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> list[FixOffer]:
+def _fixes_for(
+    fixer: Fixer, obstacle: Callable[[Remedy], str], result: CaptureResult, finding: Finding
+) -> LineFixes:
     """Make the offers for one finding: tens of milliseconds, off the event loop."""
-    made = []
-    for remedy in fixer.candidates(finding, result.report):
+    offers, blocked = [], []
+    rewrites = fixer.rewrites(finding, result.report)
+    for remedy in rewrites.remedies:
         before = {path: text for path in remedy.texts if (text := fixer.text(path)) is not None}
-        if before.keys() == remedy.texts.keys():
+        if before.keys() != remedy.texts.keys():
+            continue
+        if why := obstacle(remedy):
+            blocked.append(RefusedRewrite(remedy.kind, remedy.title, why))
+        else:
             identity = _identity(result, finding, remedy)
-            made.append(FixOffer(identity, result.key, result, finding, remedy, before))
-    return made
+            offers.append(FixOffer(identity, result.key, result, finding, remedy, before))
+    kinds = {one.remedy.kind for one in offers}
+    refused = (one for one in (*blocked, *rewrites.refused) if one.kind not in kinds)
+    return LineFixes(
+        tuple(offers), tuple(RefusedFix(finding, one.kind, one.title, one.words) for one in refused)
+    )
 
 
 def _is_on(finding: Finding, path: str, first: int, last: int) -> bool:

@@ -150,6 +150,8 @@ class Snapshot(ResultsByTier):
     """What edits of any file are predicted to change for this file's targets."""
     predicted: Mapping[str, Reading] = field(default_factory=dict)
     """The open files that these predictions concern, by path: their comments ignore findings."""
+    first_fixes: Mapping[Key, str] = field(default_factory=dict)
+    """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
 
     @property
     def path(self) -> str:

@@ -16,11 +16,10 @@ from fuselight.report import (
     Report,
     Verification,
 )
-from fuselight_server.cli import fix as fix_command
 from fuselight_server.finding import Finding
-from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, fixer
+from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy
 from tests.support.command import AnsweringWorker, Result, run_cli
-from tests.support.fix_world import EXACT, differing, replaced, report_of_text
+from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
 
 MODEL = b"""\
 # coding: latin-1\r
@@ -53,8 +52,8 @@ class FixCommand:
         self._patch = monkeypatch
         self.offers(replaced("where", "Use where", FixClass.EXACT))
 
-    def offers(self, remedies: Callable[..., object]) -> None:
-        self._patch.setattr(fixer, "remedies", remedies)
+    def offers(self, remedies: Callable[..., tuple[Remedy, ...]], *refused: RefusedRewrite) -> None:
+        patch_remedies(self._patch, remedies, refused)
 
     def answer(self, request: RunRequest) -> Report:
         path = str(self.path)
@@ -178,12 +177,20 @@ def test_a_fix_that_causes_another_finding_is_refused(world: FixCommand) -> None
     assert [words.startswith(why) for _, words in world.statuses()] == [True, False]
 
 
-def test_a_rewrite_that_is_not_offered_is_listed_with_its_reason(
-    world: FixCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.offers(lambda *_: ())
-    refusal = RefusedRewrite("where", "Use torch.where", "`lr` is a number")
-    monkeypatch.setattr(fix_command, "refusals", lambda *_: (refusal,))
+def test_the_first_line_names_the_fix_that_passed_until_it_is_written(world: FixCommand) -> None:
+    first = "Fix model.py:7 first: the graph of Net.forward ends here"
+    assert world.run().stdout.startswith(f"{first} (Use where: verified) (model.py)\n")
+    named = json.loads(world.run("--format", "json").stdout)["fix_first"]
+    assert (named["title"], named["verified"]) == (f"{first} (Use where: verified)", "Use where: verified")
+    world.verification = differing(Aspect.OUTPUT)
+    assert world.run().stdout.startswith(f"{first} (model.py)\n"), "a fix that was refused is no advice"
+    assert json.loads(world.run("--format", "json").stdout)["fix_first"]["verified"] is None
+    world.verification = EXACT
+    assert json.loads(world.run("--write", "--format", "json").stdout)["fix_first"] is None
+
+
+def test_a_rewrite_that_is_not_offered_is_listed_with_its_reason(world: FixCommand) -> None:
+    world.offers(lambda *_: (), RefusedRewrite("where", "Use torch.where", "`lr` is a number"))
     assert "not offered: model.py:7: Use torch.where: `lr` is a number\n" in world.run().stdout
     data = json.loads(world.run("--format", "json").stdout)
     first = data["refusals"][0]

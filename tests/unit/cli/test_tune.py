@@ -30,11 +30,11 @@ from fuselight.report import (
 from fuselight_server.cli.formats.tune import print_searches
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.cli.tune import TargetSearch
-from fuselight_server.fixes import FixClass, fixer
+from fuselight_server.fixes import FixClass
 from fuselight_server.measured import exports
 from fuselight_server.tuned.decisions import WrittenDecision
 from tests.support.command import AnsweringWorker, Result, run_cli
-from tests.support.fix_world import EXACT, replaced, report_of_text
+from tests.support.fix_world import EXACT, patch_remedies, replaced, report_of_text
 from tests.support.measured import row
 from tests.support.reports import report
 from tests.support.tuned import default_won, result, search, tuned, undecided
@@ -282,7 +282,7 @@ def f(x):
 
 def test_fixes_that_pass_are_tried(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model.write_text(BREAKING)
-    monkeypatch.setattr(fixer, "remedies", replaced("where", "Use where", FixClass.EXACT))
+    patch_remedies(monkeypatch, replaced("where", "Use where", FixClass.EXACT))
 
     def made(request: RunRequest) -> Report:
         if isinstance(request, TuneRequest):

@@ -122,6 +122,24 @@ def test_a_single_line_is_named_where_that_says_more_than_its_finding() -> None:
     assert advice([]) is None
 
 
+@pytest.mark.parametrize(
+    ("cost", "code", "at_line", "gained"),
+    [
+        (line(9, breaks=1, recompilations=3), "GB0170", 9, True),
+        (line(9, breaks=1, recompilations=3), "FL201", 9, False),
+        (line(9, eager=("a",)), "FL404", 9, True),
+        (line(9, recompilations=1), "FL102", 9, True),
+        (line(9, limited=("a",)), "FL201", 9, True),
+        (line(9, recompilations=1), "GB0170", 9, False),
+        (line(9, breaks=1), "GB0170", 8, False),
+    ],
+)
+def test_a_line_names_a_fix_of_what_it_costs(
+    cost: FindingCost, code: str, at_line: int, *, gained: bool
+) -> None:
+    assert Priority(cost, "").is_gained_by(code, cost.path, at_line) is gained
+
+
 def test_what_ended_the_run_comes_first() -> None:
     failure = Failure(Culprit.USER, "exception", "KeyError: 'a'", stack=(at(33),))
     given = report(breaks=(broken(at(22)),), failures=(failure,))
@@ -146,5 +164,5 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
     first = data["fix_first"]
     assert (first["line"], first["codes"], first["graphs"]) == (26, ["GB0059"], 2)
     assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 2 graphs"
-    assert first["fix"] == "fuselight fix model.py"
+    assert (first["fix"], first["verified"]) == ("fuselight fix model.py", None), "a check verifies nothing"
     assert json.loads(as_json(CheckOutcome()))["fix_first"] is None

@@ -25,11 +25,12 @@ from fuselight.report import (
 )
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.forecasts import expected_changes
-from fuselight_server.fixes import FixClass, Remedy, fixer
+from fuselight_server.fixes import FixClass, Remedy
 from fuselight_server.fixes.fixer import Fixer
 from fuselight_server.fixes.forecast_trials import ChangeTrial, tried_changes, try_remedies
 from fuselight_server.runs.planning import RunOptions, named_runs
 from fuselight_server.static.document import read_source
+from tests.support.fix_world import patch_remedies
 from tests.support.reports import FILE, at, broken, report
 
 TEXT = """\
@@ -86,7 +87,7 @@ def remedy(finding: Any, _report: Report, read: Callable[[str], str | None]) -> 
 async def tried(
     folder: Path, monkeypatch: pytest.MonkeyPatch, old: Report, new: Report
 ) -> tuple[ChangeTrial, _Answers]:
-    monkeypatch.setattr(fixer, "remedies", remedy)
+    patch_remedies(monkeypatch, remedy)
     target = _Answers(old, new)
     (batch, *_) = tried_changes(expected_changes(Context.of(MADE)))
     used = Fixer(read=lambda _path: TEXT, obstacle=lambda _remedy: "", readings={}, folder=str(folder))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.cli.formats.json import SCHEMA, problems_as_json
+from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.findings.priority import advice, of_reports
 from fuselight_server.fixes.fixer import FixStatus
 from fuselight_server.formatting import format_count, format_list
 
@@ -22,7 +23,11 @@ _HEADER = ("place", "code", "fix", "result", "why")
 
 
 def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) -> None:
-    """Print a table of the attempts, and how many there are of each result."""
+    """Print which line to fix first, a table of the attempts, and how many there are of each result."""
+    first = advice(of_reports(outcome.checked.reports, outcome.checked.findings))
+    if first is not None:
+        words = first.words(fix=outcome.verified_fix(first))
+        terminal.print((f"{words} ({shown_path(first.cost.path)})", "bold"), "\n")
     attempts = outcome.attempts
     if attempts:
         terminal.print_table([_HEADER, *map(_row, attempts)])
@@ -76,6 +81,7 @@ def fixes_as_json(outcome: FixOutcome) -> str:
     """The outcome as JSON text (docs/fixes.md)."""
     data = {
         "schema": SCHEMA,
+        "fix_first": fix_first_as_json(outcome.checked, "", outcome.verified_fix),
         "fixes": [_fix(one) for one in outcome.attempts],
         "unsolved": outcome.unsolved,
         "refusals": [_refusal(one) for one in outcome.refusals],

@@ -14,12 +14,14 @@ from fuselight_server.findings.counts import counts
 from fuselight_server.findings.priority import of_reports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding, Span
+    from fuselight_server.findings.priority import Priority
 
 SCHEMA = 1
 
@@ -45,8 +47,13 @@ def as_json(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str
     return json.dumps(data, indent=2)
 
 
-def fix_first_as_json(outcome: CheckOutcome, fix_command: str) -> dict[str, Any] | None:
-    """The line to fix first and what that gains; None where no line costs anything."""
+def fix_first_as_json(
+    outcome: CheckOutcome, fix_command: str, verified: Callable[[Priority], str] = lambda _: ""
+) -> dict[str, Any] | None:
+    """The line to fix first and what that gains; None where no line costs anything.
+
+    `verified` names the fix of that line that has passed; empty where none has.
+    """
     lines = of_reports(outcome.reports, outcome.findings)
     if not lines:
         return None
@@ -55,7 +62,7 @@ def fix_first_as_json(outcome: CheckOutcome, fix_command: str) -> dict[str, Any]
     return {
         "path": cost.path,
         "line": cost.line,
-        "title": lines[0].words(),
+        "title": lines[0].words(fix=verified(lines[0])),
         "gain": lines[0].gain,
         "codes": codes,
         "eager": list(cost.eager),
@@ -65,6 +72,7 @@ def fix_first_as_json(outcome: CheckOutcome, fix_command: str) -> dict[str, Any]
         "recompilations": cost.recompilations,
         "seconds": round(cost.seconds, 3),
         "fix": fix_command or None,
+        "verified": verified(lines[0]) or None,
     }
 
 

@@ -187,6 +187,7 @@ def _broken(
 _FAMILIES = {
     "unused gradients": ("gradients",),
     "frozen": ("gradients",),
+    "second gradients": ("gradients",),
     "kind": ("state",),
     "memory": ("output", "state"),
     "extreme": ("extreme", "dtype"),

@@ -29,6 +29,7 @@ class Log:
 LOG = Log()
 
 """
+DYNAMIC = "torch._dynamo.config.capture_dynamic_output_shape_ops = <False|True>\n\n"
 LAYERS = """\
 class Net(nn.Module):
     def __init__(self):
@@ -122,6 +123,19 @@ ROWS = {
     "what is not used has a gradient": (
         LAYERS.format("return self.a(x)< * 1| + 0 * self.b(x)>") + "\n# fuselight: Net()(f32[2, 4])\nNet\n",
         (CaseFamily.MODE, Aspect.UNUSED_GRADIENT, "was None, is zeros"),
+    ),
+    "Python keeps one of two numbers by which is NaN": (
+        "# fuselight: f(f32[4], f32[4])\ndef f(a, b):\n    return a - <max|torch.max>(a.sum(), b.sum())\n",
+        (CaseFamily.NONFINITE, Aspect.OUTPUT, "NaN in input 1: output: element [0] was "),
+    ),
+    "a mask selects rows, of which the compiled code must accept any number": (
+        DYNAMIC
+        + "# fuselight: f(f32[4], f32[4])\ndef f(y, x):\n    at = x.le(0)\n    return y[at] * x[at]\n",
+        (CaseFamily.RANK, Aspect.EXCEPTION, "rows of 1 and -2, and one dimension more of input 0: raises "),
+    ),
+    "compiled code has no gradients of gradients": (
+        "# fuselight: f(f32[3])\n<@torch._dynamo.disable\ndef|def> f(x):\n    return x ** 3\n",
+        (CaseFamily.SECOND, Aspect.EXCEPTION, "gradients of gradients: raises RuntimeError"),
     ),
     "a hook runs more often": (
         LAYERS.format("y = self.a(x)<|; self.a(x)>; return y") + "\n# fuselight: Net()(f32[2, 4])\nNet\n",

@@ -44,6 +44,8 @@ class CaseFamily(str, enum.Enum):
     """Nothing but the values: the calls that the inputs give."""
     SIZE = "size"
     GRADIENTS = "gradients"
+    SECOND = "second gradients"
+    """Gradients of gradients, which no code that AOTAutograd compiles has."""
     FROZEN = "frozen"
     """Parameters that require no gradient."""
     MODE = "mode"

@@ -42,6 +42,13 @@ def recompile_limit() -> int:
     return found if isinstance(found, int) else 8
 
 
+def recompile_limit_of(number: int) -> contextlib.AbstractContextManager[None]:
+    """Inside, torch compiles `number` versions of one function before it runs in eager mode."""
+    name = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"
+    change: contextlib.AbstractContextManager[None] = torch._dynamo.config.patch(name, number)
+    return change
+
+
 def makes_dynamic() -> bool:
     """Whether a size or a number that changed between two calls becomes symbolic."""
     return bool(setting("automatic_dynamic_shapes"))

@@ -27,6 +27,7 @@ from fuselight.target.calls import Prepared, call_mode
 from fuselight.target.random_fill import quick_random
 from fuselight.target.rungs import Answered, Silent
 from fuselight.target.tensors import set_seeds, tensors_in
+from fuselight.torch_api import settings
 from fuselight.worker.call_records import (
     CallRecord,
     RecordingStream,
@@ -43,6 +44,8 @@ ABOUT = "about.json"
 """What the run of the old text found for the calls of the inputs, in the folder of its records."""
 _DONE = "further.json"
 """What the run of the old text has recorded, in the folder of its records."""
+_VERSIONS = 64
+"""Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
 _ROOM = 1 << 30
 """Bytes that a call with extreme numbers may allocate."""
 _perf_counter = time.perf_counter  # bound before any user code runs
@@ -93,10 +96,11 @@ class FurtherCalls:
         self.state.verification = Verification()
         try:
             calls = self._planned()
-            if self.request.records:
-                self._record(calls)
-            else:
-                self._compare(calls)
+            with settings.recompile_limit_of(_VERSIONS):  # else the last ones would run in eager mode
+                if self.request.records:
+                    self._record(calls)
+                else:
+                    self._compare(calls)
         except NothingToCompareError as why:
             self.state.verification = replace(self.state.verification, refused=str(why))
 
@@ -106,17 +110,20 @@ class FurtherCalls:
         cases = cases_of(first)
         compiled = compiled_cases(cases)
         calls: list[tuple[Case, bool]] = []
-        for families in (_ORDINARY, _SPECIAL, _LAST):
+        for families in (_ORDINARY, _NON_FINITE, _SPECIAL, _LAST):
             calls += [(one, False) for one in cases if one.family in families]
             calls += [(one, True) for one in compiled if one.family in families]
         return calls
 
     def _record(self, calls: list[tuple[Case, bool]]) -> None:
         done: dict[str, bool] = {}
+        refused: set[int] = set()
         for index, (case, compiled) in enumerate(calls):
             if self._is_late():
                 break
-            record = self._call(case, compiled=compiled)
+            record = None if id(case) in refused else self._call(case, compiled=compiled)
+            if record is not None and record.raised:
+                refused.add(id(case))
             if record is not None:
                 record.save(self._path(index))
             done[str(index)] = record is not None
@@ -133,12 +140,14 @@ class FurtherCalls:
             if known is None or self._is_late():
                 late[case.name] = None
                 continue
+            if compiled and not known:  # the old text refuses it in eager mode, and did not make it
+                continue
             self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
             record = self._call(case, compiled=compiled)
             if not known:  # its inputs cannot be made
                 continue
             old = [load_record(self._path(one)) for one in dict.fromkeys((eager[id(case)], index))]
-            if old[0].raised and (compiled or (record is not None and record.raised == old[0].raised)):
+            if old[0].raised and record is not None and record.raised == old[0].raised:
                 refused[case.name] = None
             else:
                 self._add(case, record, old, compiled=compiled)
@@ -211,6 +220,8 @@ class FurtherCalls:
                 module.zero_grad(set_to_none=True)
             backward = case.grad if case.grad is not None else prepared.options.train
             prepared = replace(prepared, options=replace(prepared.options, train=bool(backward)))
+            if compiled and case.family is CaseFamily.RANK:
+                settings.forget_compiled()  # else sizes that have varied are symbolic, unlike in a first call
             function = self.state.compiled_form(prepared) if compiled else prepared.function
             mode = "compiled" if compiled else "eager"
             with (
@@ -225,7 +236,7 @@ class FurtherCalls:
                 roots = tuple(self.request.roots)
 
                 def make() -> Any:
-                    return _outputs(prepared, function, case.repeats)
+                    return _outputs(prepared, function, case)
 
                 record, _ = record_call(
                     prepared, self.names, self.streams, make, roots=roots, compiled=compiled
@@ -268,6 +279,7 @@ _ORDINARY = frozenset(
     {
         CaseFamily.SIZE,
         CaseFamily.GRADIENTS,
+        CaseFamily.SECOND,
         CaseFamily.MODE,
         CaseFamily.FROZEN,
         CaseFamily.REPEATED,
@@ -275,7 +287,9 @@ _ORDINARY = frozenset(
         CaseFamily.OPTION,
     }
 )
-_SPECIAL = frozenset(CaseFamily) - _ORDINARY - _LAST
+_NON_FINITE = frozenset({CaseFamily.NONFINITE})
+"""Families whose compiled calls take no compile of their own, so that there is time for them."""
+_SPECIAL = frozenset(CaseFamily) - _ORDINARY - _NON_FINITE - _LAST
 
 
 @contextlib.contextmanager
@@ -309,10 +323,10 @@ def _mode(case: Case, prepared: Prepared) -> Iterator[None]:
             yield
 
 
-def _outputs(prepared: Prepared, function: Callable[..., Any], repeats: int) -> Any:
+def _outputs(prepared: Prepared, function: Callable[..., Any], case: Case) -> Any:
     """Call the target, and in training run backward from a sum with a weight for each element."""
     outputs = None
-    for _ in range(repeats):
+    for _ in range(case.repeats):
         outputs = function(*prepared.args, **prepared.kwargs)
     losses = []
     for one in tensors_in(outputs) if prepared.options.train else ():
@@ -320,6 +334,17 @@ def _outputs(prepared: Prepared, function: Callable[..., Any], repeats: int) -> 
             weights = torch.linspace(0.5, 1.5, one.numel(), dtype=torch.float64, device=one.device)
             value = one.abs() if one.is_complex() else one
             losses.append((value.double() * weights.reshape(one.shape)).sum())
-    if losses:
+    if losses and case.differentiates_twice:
+        _differentiate_twice(torch.stack(losses).sum(), prepared)
+    elif losses:
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     return outputs
+
+
+def _differentiate_twice(loss: torch.Tensor, prepared: Prepared) -> None:
+    """Run backward from the squares of the gradients of the inputs, if they depend on anything."""
+    leaves = [one for one in tensors_in([prepared.args, prepared.kwargs]) if one.requires_grad]
+    gradients = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
+    squares = [one.double().square().sum() for one in gradients if one is not None and one.requires_grad]
+    if squares:
+        torch.stack(squares).sum().backward()  # type: ignore[no-untyped-call]

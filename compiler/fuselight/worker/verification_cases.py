@@ -30,6 +30,8 @@ _MOST_TRAINED = 8
 """Most cases that are made in training, too."""
 _MOST_COMPILED_SIZES = 3
 """Most sizes that are compiled, too."""
+_MOST_COMPILED_RANKS = 15
+"""Most numbers of dimensions that are compiled, too, of those that the target accepts."""
 _REPEATS = 3
 _MODERATE = 30
 """An integer whose powers are large."""
@@ -60,6 +62,8 @@ class Case:
     """What is in force during the call."""
     repeats: int = 1
     """Calls that follow each other on one object; the results of the last one count."""
+    differentiates_twice: bool = False
+    """Whether backward runs through the gradients, too."""
 
 
 def cases_of(prepared: Prepared) -> list[Case]:
@@ -80,6 +84,8 @@ def cases_of(prepared: Prepared) -> list[Case]:
     is_trained = any(True for _ in modules_of(prepared))
     differentiable = any(one.is_floating_point() for one in inputs)
     cases = [*_modes(prepared), Case("later calls", CaseFamily.REPEATED, repeats=_REPEATS)]
+    if differentiable:
+        cases.append(_second_gradients(prepared))
     cases += [_in_training(one) for one in plain[:_MOST_TRAINED] if is_trained]
     for one in several:
         cases.append(one)
@@ -102,7 +108,7 @@ def _in_training(case: Case) -> Case:
 def compiled_cases(cases: list[Case]) -> list[Case]:
     """The cases that are compiled, too: few modes and sizes, as a compile takes long, and values, which share code."""
     modes = [one for one in cases if one.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
-    modes += [one for one in cases if one.family is CaseFamily.FROZEN]
+    modes += [one for one in cases if one.family in {CaseFamily.FROZEN, CaseFamily.SECOND}]
     sizes = [one for one in cases if one.family is CaseFamily.SIZE and one.grad is None][
         :_MOST_COMPILED_SIZES
     ]
@@ -110,7 +116,7 @@ def compiled_cases(cases: list[Case]) -> list[Case]:
     trained = [one for one in values if one.training] or [one for one in values if one.grad]
     special = [one for one in cases if one.family is CaseFamily.NONFINITE and one.grad is None]
     ranks = [one for one in cases if one.family is CaseFamily.RANK and one.grad is None][
-        :_MOST_COMPILED_SIZES
+        :_MOST_COMPILED_RANKS
     ]
     return [*modes, *trained, *special, *sizes, *ranks]
 
@@ -142,6 +148,18 @@ def _modes(prepared: Prepared) -> Iterator[Case]:
     yield Case("evaluation with gradients", CaseFamily.GRADIENTS, _with_gradients, training=False, grad=True)
     yield Case("calls without gradients", CaseFamily.GRADIENTS, training=trains, grad=False)
     yield Case("training mode without gradients", CaseFamily.MODE, training=True, grad=False)
+
+
+def _second_gradients(prepared: Prepared) -> Case:
+    """A call whose gradients are differentiated again: eager code can do that, compiled code cannot."""
+    return Case(
+        "gradients of gradients",
+        CaseFamily.SECOND,
+        _with_gradients,
+        training=prepared.options.train,
+        grad=True,
+        differentiates_twice=True,
+    )
 
 
 def _frozen(prepared: Prepared) -> Prepared:
@@ -250,6 +268,33 @@ def _ranks(inputs: list[torch.Tensor]) -> Iterator[Case]:
     yield Case("inputs with one more dimension", CaseFamily.RANK, _each(_repeated))
     if all(one.dim() > 1 for one in inputs):
         yield Case("inputs without a batch", CaseFamily.RANK, _each(lambda one: _fresh(one[0], one)))
+    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+        for second in (-2, 0):
+            words = f"rows of 1 and {second}, and one dimension {{}} of input {index}"
+            if one.dim():
+                change = _with_rows(second, index, _repeated)
+                yield Case(words.format("more"), CaseFamily.RANK, change)
+            if one.dim() > 1:
+                change = _with_rows(second, index, lambda one: one[..., 0])
+                yield Case(words.format("fewer"), CaseFamily.RANK, change)
+
+
+def _with_rows(second: int, index: int, change: Change) -> Callable[[Prepared], Prepared]:
+    """Give all inputs two rows, 1 and `second`, of sizes of 3, and one of them another number of dimensions.
+
+    A mask that has fewer dimensions than what it selects from selects rows. Eager code may accept one row where it
+    expects 3 numbers, and compiled code, which must be right for any number of rows, fails. Of the rows 1 and 0, or 1
+    and -2, most conditions select one.
+    """
+
+    def with_rows(tensor: torch.Tensor) -> torch.Tensor:
+        shape = [3 if place else 2 for place in range(tensor.dim())]
+        made = torch.ones(shape, dtype=tensor.dtype, device=tensor.device)
+        if shape:
+            made[1] = second if _is_signed(tensor) else 0
+        return made
+
+    return lambda prepared: _alone(index, change)(_each(with_rows)(prepared))
 
 
 def _repeated(tensor: torch.Tensor) -> torch.Tensor:
@@ -306,10 +351,15 @@ def _not_finite(inputs: list[torch.Tensor]) -> Iterator[Case]:
     for name, value in (("NaN", math.nan), ("infinity", math.inf), ("negative infinity", -math.inf)):
         yield Case(f"{name} in one element", CaseFamily.NONFINITE, _each(_putting(value)))
     yield Case("NaN in all elements", CaseFamily.NONFINITE, _each(_putting(math.nan, everywhere=True)))
+    # Python's max and min keep the first or the second of two numbers, by which of them is NaN.
+    yield Case("NaN in the first element", CaseFamily.NONFINITE, _each(_putting(math.nan, place=0)))
+    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+        if one.is_floating_point():
+            yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, _alone(index, _putting(math.nan)))
 
 
-def _putting(value: float, *, everywhere: bool = False) -> Change:
-    """Put a number into the last element of floating-point tensors, or into all."""
+def _putting(value: float, *, everywhere: bool = False, place: int = -1) -> Change:
+    """Put a number into an element of floating-point tensors, the last one unless `place` says so, or into all."""
 
     def put(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() == 0:
@@ -317,7 +367,7 @@ def _putting(value: float, *, everywhere: bool = False) -> Change:
         made = tensor.detach().clone()
         if everywhere:
             return made.fill_(value)
-        made[(-1,) * made.dim()] = value
+        made[(place,) * made.dim()] = value
         return made
 
     return put

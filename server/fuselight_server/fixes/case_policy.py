@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.remedy import Remedy
 
 _EXCEPTED = frozenset({CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN})
-"""Families that a title may except. All others are ordinary calls, which must be the same."""
+"""Families that a title may except. All others are ordinary calls, which must be the same, but that gradients of
+gradients are excepted in compiled calls, too."""
 UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
 """Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
 outputs that were inputs."""
@@ -49,7 +50,8 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
         return CaseException(RAISES, difference.text.removeprefix(NO_LONGER))
     if difference.aspect is Aspect.EXCEPTION and INSTEAD in difference.text:
         return CaseException(RAISES, difference.text.rpartition(INSTEAD)[2])
-    if comparison.family in _EXCEPTED:
+    is_second = comparison.compiled and comparison.family is CaseFamily.SECOND
+    if is_second or comparison.family in _EXCEPTED:
         return CaseException(comparison.family.value, comparison.values)
     return None
 
@@ -80,6 +82,8 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield "for empty inputs"
     if CaseFamily.FROZEN.value in by_family:
         yield "with frozen parameters"
+    if CaseFamily.SECOND.value in by_family:
+        yield "for gradients of gradients"
     extremes = by_family.get(CaseFamily.EXTREME.value, [])
     limits = [one.split()[1] for one in extremes]
     yield from _extreme_words([one for one in dict.fromkeys(limits) if one not in names])

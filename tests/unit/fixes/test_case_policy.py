@@ -52,6 +52,10 @@ def judged(*rows: Row, fix_class: FixClass = FixClass.EXACT, changes: str = "") 
             (CaseFamily.MODE, "training", UNUSED, False),
             "the gradient of a was None, is zeros (eager, training)",
         ),
+        (
+            (CaseFamily.SECOND, "gradients of gradients", OTHER, False),
+            "output: was 1, is 2 (eager, gradients of gradients)",
+        ),
         ((CaseFamily.SIZE, "a batch of 1", RAISES, False), "raises ValueError: no (eager, a batch of 1)"),
     ],
 )
@@ -89,6 +93,7 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             "that it returns a new tensor in place of its input",
         ),
         ([(CaseFamily.FROZEN, "frozen parameters", OTHER, True)], "with frozen parameters"),
+        ([(CaseFamily.SECOND, "gradients of gradients", RAISES, True)], "for gradients of gradients"),
         ([(CaseFamily.RECORDED, "recorded inputs", KIND, False)], "that `calls` becomes a tensor"),
     ],
 )

@@ -11,7 +11,7 @@ def blend(x, *, scale=1.0, offset=0):
     return x * scale + offset
 
 def probe_defaults():
-    """other defaults"""
+    """dtype of integers, with other defaults"""
     return blend(torch.ones(2)), blend(torch.tensor([1, 2])), blend(torch.ones(2), offset=3)
 
 def probe_signature():

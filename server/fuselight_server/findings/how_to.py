@@ -6,6 +6,7 @@ and there is none where the line does not have the form that the advice is for.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,7 +31,8 @@ class _Example:
     """An advice for expressions of one form. The groups of the pattern, and the names below, are in the templates."""
 
     pattern: str
-    """`{e}`: the expression, `{s}`: the statement, `{f}`: the function or class that is compiled."""
+    """`{e}`: the expression, `{s}`: the statement, `{f}`: the function or class that is compiled,
+    `{c}`: what its call calls."""
     words: str
     code: str
     codes: frozenset[str] = frozenset()
@@ -51,7 +53,7 @@ _BREAKS = (
     _Example(
         r"with (?P<call>(?:torch\.backends\.|.*lock|.*Lock|.*mutex)[^\n]*):\s*",
         "Enter the block around the call of the compiled code: its effect then covers the whole call",
-        _AROUND + "{s}\n    {f}(...)",
+        _AROUND + "{s}\n    {c}(...)",
     ),
     _Example(
         r"with (?P<call>open\([^\n]*\)) as (?P<name>\w+):\s*",
@@ -171,7 +173,8 @@ def _for_break(finding: Finding, line: str) -> HowTo | None:
             continue
         groups = {key: value or "" for key, value in found.groupdict().items()}
         last = groups.get("name", "").rpartition(".")[2]
-        code = one.code.format(e=expression, s=statement, f=finding.target, last=last, **groups)
+        named = {"f": finding.target, "c": _callee(finding)}
+        code = one.code.format(e=expression, s=statement, last=last, **named, **groups)
         return HowTo(one.words, code)
     return None
 
@@ -218,7 +221,27 @@ class _ValueChange:
 
 
 def _call(finding: Finding, argument: str) -> str:
-    return f"{finding.target}({argument})"
+    return f"{_callee(finding)}({argument})"
+
+
+def _callee(finding: Finding) -> str:
+    """What the recorded call calls: `Net()` for a class, which is constructed first; else the target's name."""
+    text = finding.inputs.partition(": ")[2]
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return finding.target
+    callee = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    is_targets = _NAME.match(callee) is not None and _names_target(callee, finding.target)
+    return callee if is_targets and len(callee) <= _LONGEST_CALLEE else finding.target
+
+
+def _names_target(callee: str, target: str) -> bool:
+    """Whether `Net(8)` or `Net().step` is about `Net` or `Net.step`."""
+    return re.sub(r"\(.*\)", "", callee) == target
+
+
+_LONGEST_CALLEE = 60
 
 
 def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:

@@ -20,13 +20,15 @@ def finding(
     title: str = "title",
     subject: str = "",
     torch: str = "2.13.0",
+    target: str = "step",
+    inputs: str = "",
     data: tuple[tuple[str, str], ...] = (),
 ) -> Finding:
     start = len(line[: line.index(mark)].encode()) if mark else None
     end = start + len(mark.encode()) if start is not None else None
     span = Span("m.py", 3, start, 3, end)
     return Finding(
-        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, "step", "", torch),
+        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, target, inputs, torch),
         subject=subject,
         data=data,
     )
@@ -201,3 +203,27 @@ def test_the_hover_shows_the_example_for_the_text_that_ran_only() -> None:
     assert "```" not in explain(ShownFinding(broken, edited=True, line=line))
     fenced = line.replace("time.time()", 'open("```")')
     assert "```" not in explain(ShownFinding(finding(fenced, 'open("```")'), edited=False, line=fenced))
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "called"),
+    [
+        ("Net", "directive on line 4: Net()(f32[2, 3])", "Net()(images, ...)"),
+        ("Net", "recorded by fuselight run: Net(width=8)(f32[2, 3])", "Net(width=8)(images, ...)"),
+        ("Net.step", "directive on line 4: Net().step(f32[2, 3])", "Net().step(images, ...)"),
+        ("step", "directive on line 4: step(f32[2, 3])", "step(images, ...)"),
+        ("Net", "provider function on line 4", "Net(images, ...)"),
+        ("Net", "directive on line 4: Net(name=')')(f32[2...", "Net(images, ...)"),
+        ("model", "directive on line 4: Other()(f32[2, 3])", "model(images, ...)"),
+    ],
+)
+def test_an_example_makes_the_call_that_the_target_was_called_with(
+    target: str, inputs: str, called: str
+) -> None:
+    title, subject = "recompiled: images.size(0) was 4, now 7", "dimension images.size(0)"
+    given = finding(
+        "x = images * 2", code="FL201", title=title, subject=subject, target=target, inputs=inputs
+    )
+    example = how_to(given, "x = images * 2")
+    assert example is not None
+    assert example.code == f"torch._dynamo.mark_dynamic(images, 0)\n{called}"

@@ -9,8 +9,10 @@ spans hold the rest.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import os
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity, Span
@@ -55,17 +57,23 @@ def break_findings(context: Context) -> Iterator[Finding]:
     for one, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
         groups.setdefault(same, []).append((one, None))
-    for group in groups.values():
-        yield _finding(context, group)
+    made = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
+    counts = Counter((one.code, one.span, one.title) for one, _ in made)
+    for one, broke in made:
+        is_alone = counts[one.code, one.span, one.title] == 1
+        # One call may lead to several lines of a library that break in the same way: each is an entry.
+        is_named = broke is None or is_alone or context.is_user_file(broke.path)
+        yield one if is_named else dataclasses.replace(one, title=f"{one.title} (at {place(broke)})")
 
 
 def _cause_key(one: Break) -> tuple[object, ...]:
     first = one.ids[0] if one.ids else None
     name = first or (one.types[0] if one.types else one.reason)
     if not one.stack:
-        return (None, None, None, None, None, name)
-    at = one.stack[-1]
-    return (at.path, at.line, at.column, at.end_line, at.end_column, name)
+        return (None, None, None, None, None, None, name)
+    at, broke = one.stack[-1], _broke(one)
+    line = (broke.path, broke.line) if broke is not None else None  # the end of the stack may be Dynamo's own
+    return (at.path, at.line, at.column, at.end_line, at.end_column, line, name)
 
 
 def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Finding:

@@ -289,3 +289,20 @@ def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None
     hint = "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`."
     (one,) = findings(report(breaks=(broken(FORWARD, hints=(hint,)),)))
     assert "Not tried here: the program then fails" in one.hints[-1]
+
+
+def test_two_lines_of_a_library_that_one_call_leads_to_are_two_entries_with_their_lines() -> None:
+    call = at(12, (8, 20))
+    first, second = (at(line, (0, 9), path=LIBRARY, function="attend") for line in (400, 420))
+    found = findings(report(breaks=(broken(call, first), broken(call, second, compile_id="1/0"))))
+    assert [one.title.rpartition(" (at ")[2] for one in found] == ["layers.py:400)", "layers.py:420)"]
+    assert len({one.span for one in found}) == 1
+    (alone,) = findings(report(breaks=(broken(call, first),)))
+    assert "layers.py" not in alone.title
+
+
+def test_lines_of_a_library_that_break_in_the_same_line_of_dynamo_are_two_entries() -> None:
+    call, dynamo = at(12, (8, 20)), at(7, path="/env/torch/_dynamo/polyfills/__init__.py")
+    lines = [at(line, path=LIBRARY, function="attend") for line in (400, 420)]
+    found = findings(report(breaks=tuple(broken(call, line, dynamo) for line in lines)))
+    assert [one.title.rpartition(" (at ")[2] for one in found] == ["layers.py:400)", "layers.py:420)"]

@@ -57,13 +57,15 @@ def break_findings(context: Context) -> Iterator[Finding]:
     for one, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
         groups.setdefault(same, []).append((one, None))
-    made = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
-    counts = Counter((one.code, one.span, one.title) for one, _ in made)
-    for one, broke in made:
-        is_alone = counts[one.code, one.span, one.title] == 1
+    reported = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
+    counts = Counter((finding.code, finding.span, finding.title) for finding, _ in reported)
+    for finding, broke in reported:
+        is_alone = counts[finding.code, finding.span, finding.title] == 1
         # One call may lead to several lines of a library that break in the same way: each is an entry.
-        is_named = broke is None or is_alone or context.is_user_file(broke.path)
-        yield one if is_named else dataclasses.replace(one, title=f"{one.title} (at {place(broke)})")
+        if broke is None or is_alone or context.is_user_file(broke.path):
+            yield finding
+        else:
+            yield dataclasses.replace(finding, title=f"{finding.title} (at {place(broke)})")
 
 
 def _cause_key(one: Break) -> tuple[object, ...]:

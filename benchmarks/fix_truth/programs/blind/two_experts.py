@@ -24,7 +24,7 @@ def probe_unused_grad():
     return [p.grad for p in m.parameters()]
 
 def probe_decay():
-    """state after a step with weight decay"""
+    """gradients of zero move weights with weight decay"""
     m = TwoExperts()
     opt = torch.optim.AdamW(m.parameters(), lr=0.1, weight_decay=0.5)
     m(torch.ones(2, 6)).sum().backward()

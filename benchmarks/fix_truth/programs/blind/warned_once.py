@@ -14,7 +14,7 @@ def probe_small():
     return soft(torch.ones(2))
 
 def probe_as_error():
-    """other: warnings are errors"""
+    """output: warnings are errors"""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:

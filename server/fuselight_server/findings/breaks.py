@@ -259,8 +259,41 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
         where = f"the rest of {name}, from line {one.rest_from} on,"
         yield f"{where} runs in eager mode: torch cannot resume it after this break"
         return
+    called = _compiled_calls(context, one)
+    if called:
+        # As in the step of an optimizer, which starts with a break by design.
+        if one.stack and context.is_user_file(one.stack[0].path) and _graphs_of(context, one):
+            yield from _split(context, one, name)
+        verb = "is" if len(called) == 1 else "are"
+        yield f"{format_list(called)}, which this line calls, {verb} compiled separately"
+        yield "no kernel is fused across the call"
+        return
     yield from _split(context, one, name)
     yield "this line runs in eager mode, and no kernel is fused across it"
+
+
+_NAMED_CALLS = 2
+
+
+def _compiled_calls(context: Context, one: Break) -> list[str]:
+    """The functions with a graph of their own that the user's line with the break calls, the first ones by name."""
+    frames = [place for place in (*one.above, *one.stack) if context.is_user_file(place.path)]
+    if not frames:
+        return []
+    line = (frames[-1].path, frames[-1].line)
+    own = context.frame_of(context.compile_of(one.compile_id))
+    names: dict[str, None] = {}
+    for item in context.report.compiles:
+        frame = context.frame_of(item)
+        if frame is None or not _size(item) or not item.caller:
+            continue
+        is_own = (
+            own is not None and context.is_user_file(own.location.path) and frame.location == own.location
+        )
+        if not is_own and (item.caller[-1].path, item.caller[-1].line) == line:
+            names[f"`{plain(frame.function)}`"] = None
+    rest = len(names) - _NAMED_CALLS
+    return [*list(names)[:_NAMED_CALLS], *([f"{rest} more"] if rest > 0 else [])]
 
 
 def _split(context: Context, one: Break, name: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from fuselight.report import Compile, Frame, Graph, Location, Outcome, Symbol
@@ -180,6 +182,33 @@ def test_recompilations_make_no_further_graphs() -> None:
     assert one.cost[0] == (
         "`Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it"
     )
+
+
+@pytest.mark.parametrize(
+    ("caller", "cost"),
+    [
+        ((FORWARD,), "no kernel is fused across the call"),
+        # Called from another line, or by the function that another line calls: this line runs in eager mode.
+        ((at(31, function="forward"),), "this line runs in eager mode, and no kernel is fused across it"),
+        (
+            (FORWARD, at(70, function="helper")),
+            "this line runs in eager mode, and no kernel is fused across it",
+        ),
+    ],
+)
+def test_what_the_line_calls_is_not_said_to_run_in_eager_mode(
+    caller: tuple[Location, ...], cost: str
+) -> None:
+    called = dataclasses.replace(compiled("2/0", 2, 9), caller=caller)
+    compiles = (
+        compiled("0/0", 0, None),
+        called,
+        dataclasses.replace(compiled("1/0", 1, 3), caller=(FORWARD,)),
+    )
+    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert one.cost[-1] == cost
+    is_called = caller == (FORWARD,)
+    assert ("`other`, which this line calls, is compiled separately" in one.cost) == is_called
 
 
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:

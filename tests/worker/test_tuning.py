@@ -104,7 +104,7 @@ def test_what_torch_would_refuse_is_refused_before_the_search(name: str, words: 
 
 def test_values_that_torch_takes_are_no_error() -> None:
     options = settings.inductor_options()
-    for name in ("default+freezing=True", "default+cpp.threads=2", "default+compile_threads=3"):
+    for name in ("default+freezing=True", "default+cpp.threads=2", "default+epilogue_fusion=False"):
         assert tuning._candidate_name(name, TunePlan(), options) == name
 
 

@@ -12,7 +12,8 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fuselight.inputs.notebooks import code_of_notebook
 from fuselight.target import importing
@@ -21,8 +22,8 @@ from fuselight.target.importing import Sources
 NOTEBOOK = ".ipynb"
 _TEST = re.compile(r"(?:test_.*|.*_test)\.py$")
 
-_IN_THIS_PROCESS = {"xdist": "-n0", "pytest_cov": "--no-cov"}
-"""Plugins of pytest that may run tests elsewhere or measure them, as the user's settings ask, and what forbids it."""
+_NO_PLUGINS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+"""With this variable, pytest knows no options of installed plugins."""
 
 
 class ProgramError(Exception):
@@ -73,11 +74,17 @@ def _run_tests(path: str, sources: Sources, stop: Callable[[], bool]) -> None:
             if stop():
                 item.session.shouldstop = "the target was called"  # type: ignore[attr-defined]
 
+        @pytest.hookimpl(hookwrapper=True)  # type: ignore[untyped-decorator]
+        def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
+            """Keep the tests in this process, where the user's settings spread them by pytest-xdist."""
+            if hasattr(config.option, "numprocesses"):
+                config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+            yield
+
     # Assertions stay as written, so that the file is imported as the editor has it; nothing is captured or kept.
     options = ["-q", "-s", "--assert=plain", "-p", "no:cacheprovider"]
-    for module, option in _IN_THIS_PROCESS.items():
-        if importlib.util.find_spec(module) is not None:
-            options.append(option)
+    if _NO_PLUGINS not in os.environ and importlib.util.find_spec("pytest_cov") is not None:
+        options.append("--no-cov")
     pytest.main([*options, path], plugins=[_Stop()])
 
 

@@ -144,7 +144,11 @@ class _Watch(TorchFunctionMode):
         """Say how the inputs do not fit what raised `error`; empty where something else may be at fault."""
         if self._failed is not None and self._failed[0] is error:
             operator = self._failed[1]
-            return "" if operator.fits(error) else f"{operator.passed}; {_need(operator, error)}"
+            return (
+                ""
+                if operator.fits(error) or _is_of_user_code(error)
+                else f"{operator.passed}; {_need(operator, error)}"
+            )
         module = self._module_that_raised(error)
         if module:
             return module
@@ -170,6 +174,12 @@ class _Watch(TorchFunctionMode):
         name = type(owner).__name__ if isinstance(owner, torch.nn.Module) else frames[-1].f_code.co_name
         operator = _Operator(type(owner), (), {}, given, self._sources[id(given)])
         return f"{operator.passed}; {name} raises {type(error).__name__}: {first_line(error)}"
+
+
+def _is_of_user_code(error: BaseException) -> bool:
+    """Whether code that torch called raised it, as the backward of an `autograd.Function` of the user's."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _NOT_CALLED
 
 
 def _need(operator: _Operator, error: BaseException) -> str:

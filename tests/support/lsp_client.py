@@ -5,7 +5,6 @@ Invariant: every message of the server is kept in order, so that a failed wait c
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -356,10 +355,17 @@ class Client:
         elif message["method"] == "window/showMessageRequest":
             title = {"run": "Run", "never": "Not in This Folder"}.get(self.confirm)
             result = {"title": title} if title else None
-        with contextlib.suppress(
-            BrokenPipeError
-        ):  # a server that has exited may leave a last request unanswered
-            self.send({"id": message["id"], "result": result})
+        self._reply({"id": message["id"], "result": result})
+
+    def _reply(self, message: Json) -> None:
+        try:
+            self.send(message)
+        except BrokenPipeError:
+            pass  # a server that has exited may leave a last request unanswered
+        except ValueError:
+            assert self.process.stdin is not None
+            if not self.process.stdin.closed:  # so may a test that has closed the pipe
+                raise
 
     def _read_stderr(self) -> None:
         assert self.process.stderr is not None

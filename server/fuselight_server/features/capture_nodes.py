@@ -18,7 +18,7 @@ from fuselight_server.findings.context import Context
 from fuselight_server.findings.counts import break_groups
 from fuselight_server.findings.forecasts import folded, folded_text
 from fuselight_server.findings.recompilations import birthplace, difference_of
-from fuselight_server.findings.resume_functions import in_the_users_words
+from fuselight_server.findings.resume_functions import as_found
 from fuselight_server.formatting import format_count, format_estimate, format_place
 from fuselight_server.results.positions import resumption, span
 
@@ -279,10 +279,17 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return nodes
 
 
-def recompilation_node(make: CaptureNodeMaker, raw: Recompile) -> Node:
+def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[Node], list[Node]]:
+    """Make one node for each recompilation, in the words of its finding; those that the limit stopped apart."""
+    found = [(one, _recompilation(make, one)) for one in as_found(make.context)]
+    counted = [node for one, node in found if one.compile_id is not None]
+    stopped = [node for one, node in found if one.compile_id is None]  # a lens does not count those
+    return counted, stopped
+
+
+def _recompilation(make: CaptureNodeMaker, one: Recompile) -> Node:
     """Make the node of one recompilation, over the compiled versions that it was compared with."""
-    one = in_the_users_words(make.context, raw)
-    home, _ = birthplace(make.context, one)
+    home, failure = birthplace(make.context, one)
     entries = [
         make.node(
             "entry",
@@ -298,7 +305,7 @@ def recompilation_node(make: CaptureNodeMaker, raw: Recompile) -> Node:
     ]
     return make.node(
         "recompilation",
-        make.text(one.location.path, f"{one.function}: {difference_of(one)}"),
+        make.text(one.location.path, f"{one.function}: {difference_of(one, failure)}"),
         "sync",
         description=make.words(home),
         tooltip="\n".join(one.reasons),

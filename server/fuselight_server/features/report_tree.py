@@ -22,7 +22,7 @@ from fuselight_server.features.capture_nodes import (
     input_nodes,
     not_compiled_nodes,
     note_nodes,
-    recompilation_node,
+    recompilation_nodes,
     refused_nodes,
 )
 from fuselight_server.features.code_lens import summary
@@ -85,9 +85,7 @@ def target_node(
     make = CaptureNodeMaker(view, result, context)
     name = key.name or "__main__"
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
-    recompilations = [(one, recompilation_node(make, one)) for one in report.recompiles]
-    counted = [node for one, node in recompilations if one.compile_id is not None]
-    stopped = [node for one, node in recompilations if one.compile_id is None]  # a lens does not count those
+    counted, stopped = recompilation_nodes(make)
     children = [
         *first_nodes(make, fixes.first),
         *predicted,

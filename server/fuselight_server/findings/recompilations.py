@@ -64,9 +64,9 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
         yield _finding(context, group)
 
 
-def difference_of(one: Recompile) -> str:
-    """The smallest difference, as `x.size(0) was 4, now 7`; torch's words where there is no guard to name."""
-    failures = root_failures(one)
+def difference_of(one: Recompile, failure: GuardFailure | None = None) -> str:
+    """The smallest difference or that of `failure`, as `x.size(0) was 4, now 7`; without a guard, torch's words."""
+    failures = (failure,) if failure else root_failures(one)
     if failures:
         return plain(failures[0].difference or failures[0].code)
     return plain(one.reasons[0]) if one.reasons else "torch gives no reason"
@@ -92,8 +92,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     one = group[0].recompile
     again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
     home, failure = birthplace(context, one)
-    difference = plain(failure.difference or failure.code) if failure else difference_of(one)
-    difference += _freed_by(context, failure)
+    difference = difference_of(one, failure) + _freed_by(context, failure)
     line = resumed_at(context, one)
     name = f"`{plain(one.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"

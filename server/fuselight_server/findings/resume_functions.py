@@ -55,6 +55,8 @@ class Root:
     """Failed guards of it that an earlier recompilation already reports."""
     wrappers: list[Recompile] = field(default_factory=list)
     """Decorators of the function that recompiled for the same arguments in the same call."""
+    unordered: Recompile | None = None
+    """The recompilation before its failures that nothing else reports were put first."""
 
 
 def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
@@ -125,8 +127,17 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
             continue
         rest = tuple(failure for failure in nearest(one) if failure not in new)
         first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
-        out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:])), explained=rest))
+        ordered = dataclasses.replace(one, entries=(first, *one.entries[1:]))
+        out.append(Root(ordered, explained=rest, unordered=one))
     return out
+
+
+def as_found(context: Context) -> list[Recompile]:
+    """The report's recompilations, in order, each in the words of its finding and with what that shows first."""
+    worded = [in_the_users_words(context, one) for one in context.report.recompiles]
+    found = roots(context, (one for one in worded if one.compile_id is not None))
+    ordered = {id(root.unordered): root.recompile for root in found if root.unordered is not None}
+    return [ordered.get(id(one), one) for one in worded]
 
 
 def _take_over(context: Context, earlier: list[Root], one: Recompile) -> bool:

@@ -17,7 +17,7 @@ from fuselight_server.finding import Span
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.guard_causes import fixed_by_torch
 from fuselight_server.findings.recompilations import birthplace, subject_of
-from fuselight_server.findings.resume_functions import in_the_users_words, nearest, resumed_at
+from fuselight_server.findings.resume_functions import as_found, nearest, resumed_at
 from fuselight_server.fixes.buffers import buffer_remedies
 from fuselight_server.fixes.call_sites import call_argument
 from fuselight_server.fixes.compile_calls import CompiledFunction, with_argument
@@ -101,19 +101,18 @@ def recompilation_remedies(
 
 def _recompile(finding: Finding, context: Context) -> Recompile | None:
     """The first recompilation of a finding."""
-    report, span = context.report, finding.span
-    for one in report.recompiles:
+    span = finding.span
+    for one in as_found(context):
         if finding.code == _LIMIT:
             if one.compile_id is None and (one.location.path, one.location.line) == (span.path, span.line):
-                return in_the_users_words(context, one)
+                return one
             continue
         if one.compile_id is None:
             continue
-        worded = in_the_users_words(context, one)
-        home, failure = birthplace(context, worded)
+        home, failure = birthplace(context, one)
         place = (home.path, home.line, subject_of(failure) if failure is not None else "")
         if place == (span.path, span.line, finding.subject):
-            return worded
+            return one
     return None
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from fuselight.report import NotCompiledKind, Outcome
 from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.context import Context
-from fuselight_server.findings.recompilations import difference_of
-from fuselight_server.findings.resume_functions import in_the_users_words
+from fuselight_server.findings.recompilations import birthplace, difference_of
+from fuselight_server.findings.resume_functions import as_found
 from fuselight_server.findings.text import plain
 from fuselight_server.formatting import format_count, format_estimate
 from fuselight_server.results.positions import resumption, span
@@ -263,7 +263,7 @@ class _PictureMaker:
         breaks: dict[str, list[Break]] = defaultdict(list)
         for broke in report.breaks:
             breaks[broke.compile_id].append(broke)
-        again = {one.compile_id: one for one in report.recompiles if one.compile_id is not None}
+        again = {one.compile_id: one for one in as_found(self.context) if one.compile_id is not None}
         reasons = list(report.not_compiled)
         for one in report.compiles:
             if one.frame < len(report.frames):
@@ -294,7 +294,7 @@ class _PictureMaker:
             identity += "'"
         facts = [*self.resumed(frame)]
         if again is not None:
-            facts.append(f"since {difference_of(in_the_users_words(self.context, again))}")
+            facts.append(f"since {difference_of(again, birthplace(self.context, again)[1])}")
         reason = self.reason_of(one, frame, reasons) if kind is BoxKind.EAGER else []
         generated = self.kernels.get(one.id, ())
         facts += [*reason, *compile_facts(one, generated, self.suffix)]

@@ -199,6 +199,21 @@ def test_an_equal_text_differs_nowhere_and_what_the_target_refuses_is_no_differe
     assert verification.not_reached == ()
 
 
+def test_a_second_gradient_of_zeros_in_place_of_none_is_no_difference(
+    live: LiveWorker, tmp_path: Path
+) -> None:
+    text = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(4, 4)\n\n    def forward(self, x):\n        x = self.layer(x)\n"
+        "        {}\n        return x\n\n# fuselight: Net()(f32[2, 4])\nNet\n"
+    )
+    old = text.format("x = torch.relu(x) if x.mean() > 100 else x - 1")
+    new = text.format("x = torch.where(x.mean() > 100, torch.relu(x), x - 1)")
+    verification = compared(live, tmp_path, old, new, "Net")
+    second = [one for one in verification.comparisons if one.family is CaseFamily.SECOND and not one.compiled]
+    assert [one.differences for one in second] == [()]
+
+
 def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path) -> None:
     text = "# fuselight: f(f32[4])\ndef f(x):\n    return x * 2\n"
     verification = compared(live, tmp_path, text, text, seconds=0.0)

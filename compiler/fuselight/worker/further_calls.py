@@ -174,6 +174,8 @@ class FurtherCalls:
         )
         if record is not None:
             found = [self._differences(record, known, compiled=compiled) for known in old]
+            if case.differentiates_twice:
+                found = [_without_unused(one) for one in found]
             equal = (one for one in found if all(difference.rounding for difference in one))
             differences = next(equal, found[0])
         comparison = CallComparison(0, case.name, compiled, differences, case.family)
@@ -339,6 +341,14 @@ def _outputs(prepared: Prepared, function: Callable[..., Any], case: Case) -> An
     elif losses:
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
     return outputs
+
+
+def _without_unused(differences: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """The differences but None and zeros as a second gradient, which depend on how torch writes the first one.
+
+    `relu(x)` has zeros and `x - 1` has None, so that else each `torch.where` of the two would differ.
+    """
+    return tuple(one for one in differences if one.aspect is not Aspect.UNUSED_GRADIENT)
 
 
 def _differentiate_twice(loss: torch.Tensor, prepared: Prepared) -> None:

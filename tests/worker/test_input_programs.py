@@ -41,7 +41,7 @@ TESTS = """
     import model
 
     def test_without_the_class():
-        assert True
+        assert torch.ones(2).sum() == 2
 
     def test_with_it():
         net = model.Net(model.Config()).eval()

@@ -30,6 +30,12 @@ LOG = Log()
 
 """
 DYNAMIC = "torch._dynamo.config.capture_dynamic_output_shape_ops = <False|True>\n\n"
+LOOP_THAT_CATCHES = """\
+while x.requires_grad:
+        try:
+            x = x * 1
+        except Exception:
+            pass"""
 LAYERS = """\
 class Net(nn.Module):
     def __init__(self):
@@ -221,6 +227,23 @@ def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path)
     assert {"training", "float16 inputs"} <= set(verification.not_reached)
 
 
+@pytest.mark.parametrize("loop", ["while x.requires_grad:\n        pass", LOOP_THAT_CATCHES])
+def test_a_call_that_never_ends_is_a_difference_unless_the_old_text_does_not_end_either(
+    loop: str, live: LiveWorker, tmp_path: Path
+) -> None:
+    text = "# fuselight: f(f32[4])\ndef f(x):\n    {}\n    return x * 2\n"
+    verification = compared(live, tmp_path, text.format("pass"), text.format(loop), seconds=6.0)
+    last = verification.comparisons[-1]
+    assert (last.family, last.compiled) == (CaseFamily.GRADIENTS, False)
+    assert [one.aspect for one in last.differences] == [Aspect.TIME]
+    assert "takes more than 3 s, and took 0.1 s before" in last.differences[0].text
+    if loop == LOOP_THAT_CATCHES:
+        return
+    (tmp_path / "both").mkdir()
+    both = compared(live, tmp_path / "both", text.format(loop), text.format(loop), seconds=1.0)
+    assert both.not_reached[0] == "gradients of the inputs"
+
+
 def test_a_module_that_the_file_keeps_takes_part_in_each_case_as_it_was(
     live: LiveWorker, tmp_path: Path
 ) -> None:
@@ -258,7 +281,8 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
             raise TimeoutError
 
     monkeypatch.setattr(FurtherCalls, "_call", call)
-    (tmp_path / "further.json").write_text(json.dumps({"0": False, "1": True, "2": True}), encoding="utf-8")
+    done = {str(index): (index > 0, 0.1) for index in range(3)}
+    (tmp_path / "further.json").write_text(json.dumps(done), encoding="utf-8")
     state: Any = SimpleNamespace(verification=None)
     request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False)
     streams: Any = None

@@ -33,6 +33,8 @@ class Aspect(str, enum.Enum):
     EXCEPTION = "exception"
     UNUSED_GRADIENT = "unused gradient"
     """Whether what a call does not use has no gradient or zeros."""
+    TIME = "time"
+    """Whether the call ends, or takes far longer."""
     KIND = "kind"
     """Whether an attribute is a number or a tensor."""
 

@@ -2,7 +2,7 @@
 
 Invariant: both processes do the same up to each call, so that what the user's files keep is the same before it. A call
 that the old text refuses with an exception says nothing but the type of the exception. What there is no time for is
-reported as not reached, and counts for nothing.
+reported as not reached, and counts for nothing; a call that takes far longer than that of the old text is a difference.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from fuselight.worker.call_records import (
     record_call,
     without_printed,
 )
+from fuselight.worker.deadline import DeadlineExceededError, deadline
 from fuselight.worker.state import RunState, put
 from fuselight.worker.target_run import Climb
 from fuselight.worker.verification_cases import Case, cases_of, compiled_cases
@@ -46,9 +47,21 @@ _DONE = "further.json"
 """What the run of the old text has recorded, in the folder of its records."""
 _VERSIONS = 64
 """Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
+_ENDLESS, _SLOWER = 10.0, 20.0
+"""Seconds that each call may take, and how many times those of the old text: a compile may take long."""
 _ROOM = 1 << 30
 """Bytes that a call with extreme numbers may allocate."""
 _perf_counter = time.perf_counter  # bound before any user code runs
+
+
+@dataclass(frozen=True)
+class RecordedCase:
+    """What the run of the old text found for one case."""
+
+    is_made: bool
+    """Whether its inputs can be made."""
+    seconds: float
+    """How long its call took."""
 
 
 class NothingToCompareError(Exception):
@@ -116,35 +129,45 @@ class FurtherCalls:
         return calls
 
     def _record(self, calls: list[tuple[Case, bool]]) -> None:
-        done: dict[str, bool] = {}
+        done: dict[str, tuple[bool, float]] = {}
         refused: set[int] = set()
         for index, (case, compiled) in enumerate(calls):
             if self._is_late():
                 break
-            record = None if id(case) in refused else self._call(case, compiled=compiled)
+            start = _perf_counter()
+            try:
+                with deadline(self._end - start + self._least):
+                    record = None if id(case) in refused else self._call(case, compiled=compiled)
+            except DeadlineExceededError:  # what it leaves behind, the other process would not have
+                break
             if record is not None and record.raised:
                 refused.add(id(case))
             if record is not None:
                 record.save(self._path(index))
-            done[str(index)] = record is not None
+            done[str(index)] = record is not None, _perf_counter() - start
             put(os.path.join(self.request.folder, _DONE), json.dumps(done).encode())
 
     def _compare(self, calls: list[tuple[Case, bool]]) -> None:
-        done = self._read(_DONE)
+        done = {int(index): RecordedCase(*one) for index, one in self._read(_DONE).items()}
         eager = {id(case): index for index, (case, compiled) in enumerate(calls) if not compiled}
         refused: dict[str, None] = {}
         late: dict[str, None] = {}
         names = [case.name for case, _ in calls]
         for index, (case, compiled) in enumerate(calls):
-            known = done.get(str(index))
+            known = done.get(index)
             if known is None or self._is_late():
                 late[case.name] = None
                 continue
-            if compiled and not known:  # the old text refuses it in eager mode, and did not make it
+            if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
                 continue
             self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
-            record = self._call(case, compiled=compiled)
-            if not known:  # its inputs cannot be made
+            try:
+                with deadline(max(self._least, _SLOWER * known.seconds)):
+                    record = self._call(case, compiled=compiled)
+            except DeadlineExceededError:  # the calls after it would not be made in the same state
+                self._add_differences(case, (self._slower(known),), compiled=compiled)
+                return
+            if not known.is_made:  # its inputs cannot be made
                 continue
             old = [load_record(self._path(one)) for one in dict.fromkeys((eager[id(case)], index))]
             if old[0].raised and record is not None and record.raised == old[0].raised:
@@ -178,6 +201,9 @@ class FurtherCalls:
                 found = [_without_unused(one) for one in found]
             equal = (one for one in found if all(difference.rounding for difference in one))
             differences = next(equal, found[0])
+        self._add_differences(case, differences, compiled=compiled)
+
+    def _add_differences(self, case: Case, differences: tuple[Difference, ...], *, compiled: bool) -> None:
         comparison = CallComparison(0, case.name, compiled, differences, case.family)
         before = self.state.verification or Verification()
         self.state.verification = replace(before, comparisons=(*before.comparisons, comparison))
@@ -186,6 +212,15 @@ class FurtherCalls:
         if compiled or self._printed_varies:  # Dynamo prints and warns where it compiles
             new, old = without_printed(new), without_printed(old)
         return compare_records(new, old, compiled=compiled)
+
+    def _slower(self, known: RecordedCase) -> Difference:
+        seconds, before = max(self._least, _SLOWER * known.seconds), max(known.seconds, 0.1)
+        return Difference(Aspect.TIME, f"takes more than {seconds:.0f} s, and took {before:.1f} s before")
+
+    @property
+    def _least(self) -> float:
+        """Seconds that each call may take."""
+        return min(_ENDLESS, self.request.seconds / 2)
 
     def _is_late(self) -> bool:
         return _perf_counter() > self._end

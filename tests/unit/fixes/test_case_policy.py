@@ -8,7 +8,9 @@ from fuselight.report import (
     Aspect,
     CallComparison,
     CaseFamily,
+    Culprit,
     Difference,
+    Failure,
     Report,
     TargetRef,
     Tier,
@@ -25,6 +27,7 @@ UNUSED = Difference(Aspect.UNUSED_GRADIENT, "the gradient of a was None, is zero
 GONE = Difference(Aspect.EXCEPTION, "no longer raises ZeroDivisionError")
 RAISES = Difference(Aspect.EXCEPTION, "raises ValueError: no")
 COPY = Difference(Aspect.MEMORY, "output shared memory with input 0, and now with no input")
+ENDLESS = Difference(Aspect.TIME, "takes more than 10 s, and took 0.1 s before")
 KIND = Difference(Aspect.KIND, "calls was a number, is a tensor")
 
 Row = tuple[CaseFamily, str, Difference, bool]
@@ -57,6 +60,10 @@ def judged(*rows: Row, fix_class: FixClass = FixClass.EXACT, changes: str = "") 
             "output: was 1, is 2 (eager, gradients of gradients)",
         ),
         ((CaseFamily.SIZE, "a batch of 1", RAISES, False), "raises ValueError: no (eager, a batch of 1)"),
+        (
+            (CaseFamily.DTYPE, "float16 inputs", ENDLESS, False),
+            "takes more than 10 s, and took 0.1 s before (eager, float16 inputs)",
+        ),
     ],
 )
 def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> None:
@@ -117,3 +124,20 @@ def test_what_a_fix_says_to_change_is_no_exception() -> None:
     )
     verdict = judged(*rows, fix_class=FixClass.CHANGES, changes="random numbers")
     assert (verdict.passed, verdict.words) == (True, "changes behavior: random numbers")
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "passed"),
+    [
+        ("timeout", "call", False),
+        ("timeout", "trace", False),
+        ("timeout", "import", True),
+        ("signal", "import", False),
+    ],
+)
+def test_a_run_that_is_ended_in_a_call_refuses_the_fix(kind: str, phase: str, *, passed: bool) -> None:
+    report = Report(
+        *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
+        failures=(Failure(Culprit.USER, kind, "killed after 120 s", "", phase=phase),),
+    )
+    assert judge_cases(Remedy("where", "Use it", FixClass.EQUAL, {"m.py": ""}), report).passed is passed

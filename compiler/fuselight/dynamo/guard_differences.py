@@ -18,11 +18,13 @@ from typing import Any
 import torch
 
 from fuselight.dynamo import stacks
+from fuselight.dynamo.key_differences import KeyDifference, key_differences
 from fuselight.report import GuardCause, GuardFailure, SizeChange, StaticSizes
 from fuselight.torch_api import artifacts
 from fuselight.torch_texts import in_user_words
 
 _SHORT = 80
+_TENSOR_CHECK = "check_tensor("
 _TENSOR = re.compile(
     r"check_tensor\(.*?, (?P<kind>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
     r"device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^\]]*\]), stride=(?P<stride>\[[^\]]*\])"
@@ -59,7 +61,6 @@ _BY_NAME = {
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _LARGE = (torch.Tensor, torch.nn.Module, list, tuple, dict, set, frozenset)
 """What a line has no place for inside a container."""
-_LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
 
 
 def changed(what: str, was: str, now: str, cause: GuardCause) -> GuardFailure:
@@ -135,11 +136,13 @@ def explain(  # noqa: PLR0911 - one return a form of guard
 ) -> GuardFailure:
     """What the failure of one expression of a guard means; its `kind`, `source`, `code` and `born` are empty.
 
+    A guard on a tensor may have several differences, which `explain_tensor` lists.
+
     `value` is what the guard looks at, `evaluate` reads an expression against the new call (it may raise), `objects`
     names what was guarded by identity at compile time.
     """
-    if part.startswith("check_tensor("):
-        return _explain_tensor(part, value)
+    if part.startswith(_TENSOR_CHECK):
+        return explain_tensor(part, value)[0]
     if found := _IDENTITY.match(part):
         return _explain_identity(found, value, objects)
     if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
@@ -155,13 +158,37 @@ def explain(  # noqa: PLR0911 - one return a form of guard
     return _explain_expression(part, evaluate)
 
 
-def _explain_tensor(part: str, value: object) -> GuardFailure:
+def is_tensor_check(part: str) -> bool:
+    """Whether an expression of a guard checks the properties of a tensor."""
+    return part.startswith(_TENSOR_CHECK)
+
+
+def explain_tensor(part: str, value: object, *, was_inference: bool = False) -> tuple[GuardFailure, ...]:
+    """What differs in a tensor, in torch's order: its dispatch keys, then its dtype, device, sizes and strides as one.
+
+    `was_inference`: whether it was an inference tensor when it was compiled.
+    """
     found = _TENSOR.match(part)
     where = in_user_words(_first_argument(part))
     if not isinstance(value, torch.Tensor):
-        return changed(where, "a tensor", short(value), GuardCause.TYPE)
+        return (changed(where, "a tensor", short(value), GuardCause.TYPE),)
     if found is None:
-        return _difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value))
+        return (_difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value)),)
+    is_same = found["kind"] == type(value).__name__
+    keys = tuple(
+        map(
+            _keys_changed,
+            key_differences(where, found["keys"], value, same_type=is_same, was_inference=was_inference),
+        )
+    )
+    differences = _tensor_differences(found, where, value)
+    if not differences:
+        return keys or (_keys_unknown(where),)
+    joined = _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+    return *keys, replace(joined, static=_static(_first_argument(part), value))
+
+
+def _tensor_differences(found: re.Match[str], where: str, value: torch.Tensor) -> list[GuardFailure]:
     sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
     dtype, grad = str(value.dtype).removeprefix("torch."), str(value.requires_grad)
     device = _device_of(found["keys"], found["device"])
@@ -194,10 +221,7 @@ def _explain_tensor(part: str, value: object) -> GuardFailure:
                 for i, was in enumerate(strides)
                 if was is not None and was != now[i]
             ]
-    if not differences:
-        return _explain_keys(where, found["keys"], value)
-    joined = _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
-    return replace(joined, static=_static(_first_argument(part), value))
+    return differences
 
 
 def _static(source: str, value: torch.Tensor) -> StaticSizes | None:
@@ -218,22 +242,15 @@ def _joined(differences: Sequence[GuardFailure], sizes: tuple[SizeChange, ...] =
     return replace(differences[0], difference=text, sizes=sizes, count=len(differences))
 
 
-def _explain_keys(where: str, keys: str, value: torch.Tensor) -> GuardFailure:
-    was, now = set(keys.split(", ")), artifacts.dispatch_keys(value)
-    gone, new = sorted(was - now), sorted(now - was)
-    if value.is_inference():
-        return _difference(f"{where} is an inference tensor now, which it was not", cause=GuardCause.DISPATCH)
-    if len(gone) + len(new) == 1 and (key := (gone + new)[0]) in _LAZY:
-        return _difference(
-            f"{where} is {_LAZY[key]} now, which it was not"
-            if new
-            else f"{where} was {_LAZY[key]}, now it is not",
-            cause=GuardCause.DISPATCH,
-        )
-    words = [f"no longer {key}" for key in gone] + [f"now {key}" for key in new]
+def _keys_changed(one: KeyDifference) -> GuardFailure:
+    if one.text:
+        return _difference(one.text, one.was or None, one.now or None, cause=one.cause)
+    return changed(one.what, one.was, one.now, one.cause)
+
+
+def _keys_unknown(where: str) -> GuardFailure:
     return _difference(
-        f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}",
-        cause=GuardCause.DISPATCH,
+        f"the dispatch keys of {where} differ: by the modes that are on", cause=GuardCause.DISPATCH
     )
 
 
@@ -434,4 +451,4 @@ def _sources_in(tree: ast.expr) -> list[str]:
 def _first_argument(part: str) -> str:
     """`S` of `check_tensor(S, Parameter, ...`; a source may hold commas of its own."""
     head, marker, _ = part.partition(", DispatchKeySet(")
-    return head[len("check_tensor(") :].rpartition(", ")[0] if marker else part
+    return head[len(_TENSOR_CHECK) :].rpartition(", ")[0] if marker else part

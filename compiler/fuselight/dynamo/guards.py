@@ -9,7 +9,7 @@ import collections
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -65,6 +65,8 @@ class Births:
     """Every file of a stack above: a guard on symbolic shapes names its own by the end of the path alone."""
     owner: GuardedOwner | None = None
     """The object that the compiled function belongs to."""
+    inference: set[str] = field(default_factory=set)
+    """Sources of the tensors that were inference tensors."""
     dropped: Stack = ()
     """Where an object that the entry was compiled for was freed."""
 
@@ -95,6 +97,8 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
             places[stack] += 1
             births.paths.update(place.path for place in stack)
         _note_object(guard, births.objects, scope)
+        if artifacts.is_inference(guard):
+            births.inference.add(name)
         found.append((kind, name, code, stack))
     kept = sorted(range(len(found)), key=lambda i: (found[i][0] in _MACHINERY, i))[:_KEPT]
     guards = tuple(_guard(*found[i]) for i in sorted(kept))

@@ -76,6 +76,7 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     failures = list(_failures(manager, frame.f_locals, table))
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
     failures = [failure for failure in failures if failure.kind != _MISSING] or failures
+    failures = _modes_once(failures)
     if failures:
         failures.sort(key=_reading_order)
         return tuple(failures[:_FAILURES])
@@ -115,6 +116,15 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
             continue
         if not passed:
             yield from _leaf_failures(leaf, "", f_locals, reader, table)
+
+
+def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
+    """The failures, with a mode of torch that each tensor shows once, or not at all if torch's own guard shows it."""
+    settings = [one for one in failures if one.cause is GuardCause.GLOBAL_STATE]
+    of_tensors = [one for one in settings if guard_differences.is_tensor_check(one.code)]
+    has_own = len(of_tensors) < len(settings)
+    first = {} if has_own else {one.difference: one for one in reversed(of_tensors)}
+    return [one for one in failures if one not in of_tensors or first.get(one.difference) is one]
 
 
 def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
@@ -222,19 +232,34 @@ def _leaf_failures(
         parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
     for part, text in parts:
         kind = type(leaf).__name__
-        found = guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
-        yield replace(
-            found,
-            kind=kind,
-            source="" if torch_texts.is_global_state(source) else reader.words(source),
-            code=part[:2000],
-            difference=_with_cause(reader.words(found.difference), text),
-            # a source's own stack goes down from the user's line; the comment has its innermost place alone
-            born=table.by_code.get(part)
+        # a source's own stack goes down from the user's line; the comment has its innermost place alone
+        born = (
+            table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))
-            or born_in_comment(text, table.paths),
-            cause=_cause(kind, found.cause),
+            or born_in_comment(text, table.paths)
         )
+        for found in _differences(part, source, value, reader, table):
+            # a mode of torch that a tensor's keys show belongs to no line
+            is_mode = found.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
+            yield replace(
+                found,
+                kind=kind,
+                source="" if is_mode or torch_texts.is_global_state(source) else reader.words(source),
+                code=part[:2000],
+                difference=_with_cause(reader.words(found.difference), text),
+                born=() if is_mode else born,
+                cause=_cause(kind, found.cause),
+            )
+
+
+def _differences(
+    part: str, source: str, value: object, reader: _GuardReader, table: Births
+) -> tuple[GuardFailure, ...]:
+    """What differs by one expression of a guard, torch's first reason first."""
+    if guard_differences.is_tensor_check(part):
+        was_inference = source in table.inference
+        return guard_differences.explain_tensor(part, value, was_inference=was_inference)
+    return (guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects),)
 
 
 def failing_text(manager: Any, f_locals: Mapping[str, object], texts: Sequence[str]) -> str:

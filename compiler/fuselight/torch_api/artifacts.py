@@ -155,6 +155,12 @@ def is_symbol(value: object) -> bool:
     return bool(getattr(value, "is_Symbol", False))
 
 
+def is_inference(guard: Any) -> bool:
+    """Whether a guard is on an inference tensor."""
+    value = guard.obj_weakref() if callable(guard.obj_weakref) else None
+    return isinstance(value, torch.Tensor) and value.is_inference()
+
+
 def dispatch_keys(tensor: torch.Tensor) -> set[str]:
     """The names of a tensor's dispatch keys under the modes that are on, as its guard sees them."""
     keys = torch._C._dispatch_keys(tensor) | torch._C._dispatch_tls_local_include_set()

@@ -57,10 +57,7 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.DEVICE: "Move the tensors to one device before the call",
     GuardCause.REQUIRES_GRAD: "Pass tensors with the same requires_grad: detach() those that need no gradient",
     GuardCause.STRIDE: "Pass tensors in one memory layout, for example after .contiguous()",
-    GuardCause.DISPATCH: (
-        "Pass tensors of one kind: resolve_conj() or clone() lazy views, and create inputs outside inference_mode if "
-        "the call is outside it"
-    ),
+    GuardCause.DISPATCH: "Pass tensors of one kind each time, or expect one compile for each kind",
     GuardCause.VALUE: (
         "Keep the value fixed, choose between functions outside the compiled region, or pass it in as a "
         "tensor"
@@ -111,6 +108,28 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
 }
 
 
+_BY_KIND = {
+    "inference tensor": (
+        "Create `{name}` under the same mode each time: always inside torch.inference_mode(), or always outside it"
+    ),
+    "lazily conjugated": "Pass `{name}` without a lazy view: resolve_conj() returns a tensor with its own memory",
+    "lazily negated": "Pass `{name}` without a lazy view: resolve_neg() returns a tensor with its own memory",
+    "torch.vmap": "Compile the transformed function, as in torch.compile(torch.vmap(f)), instead of `f` alone",
+    "torch.func": "Compile the transformed function, as in torch.compile(torch.func.grad(f)), instead of `f` alone",
+    "sparse": "Pass `{name}` in one layout each time, for example after to_dense()",
+    "quantized": "Pass `{name}` in one form each time, for example after dequantize()",
+    "MKL-DNN": "Pass `{name}` in one layout each time, for example after to_dense()",
+    "dispatch mode": "Make all calls inside the dispatch mode, or all outside it",
+}
+"""What to do where a tensor is of another kind, by a part of the words for the kind."""
+
+
+def _kind_advice(failure: GuardFailure) -> tuple[str, ...]:
+    kinds = f"{failure.was} {failure.now}"
+    words = next((words for part, words in _BY_KIND.items() if part in kinds), None)
+    return () if words is None else (words.format(name=failure.source or "the tensor"),)
+
+
 def varying_sizes(*failures: GuardFailure) -> tuple[tuple[str, int], ...]:
     """Tensor and dimension of each size that differs and that torch can keep symbolic; a guard may name several."""
     found = (
@@ -145,6 +164,8 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
         return _dimension_advice(failure, ours=ours, also=also)
     if failure.cause is GuardCause.NUMBER:
         return _number_advice(failure, uses)
+    if failure.cause is GuardCause.DISPATCH and (found := _kind_advice(failure)):
+        return found
     if other_object and is_of_object(failure) and failure.cause in _PARTS:
         return _ONE_FOR_EACH_OBJECT
     if failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"):

@@ -329,7 +329,7 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
             *(f"{name}.to({torch}.{wider})", check_copy, f"{{}}.to({name}.dtype)"),
             changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`",
         )
-    if cause is GuardCause.DISPATCH:
+    if cause is GuardCause.DISPATCH and "conjugated" in f"{was} {now}":
         title = f"Resolve lazy conjugation of `{name}`"
         yield Conversion("resolve_conj", title, FixClass.EXACT, f"{name}.resolve_conj()", check_copy)
     if cause is GuardCause.TYPE and {was, now} <= {"list", "tuple"}:

@@ -24,7 +24,7 @@ class LM(nn.Module):
 
     def forward(self, ids, cache=None, start=0):
         x = self.tokens(ids) + self.positions[start : start + ids.size(1)]
-        # warning: [FL201] "recompiled: ids.size(1) was 10, now 1"
+        # warning: [FL201] "recompiled: ids was a normal tensor, now an inference tensor"
         cache = cache or [None] * len(self.blocks)  # warning: [FL201] "recompiled: cache[0][0].size(2) was 10, now 11"
         presents = []
         for block, past in zip(self.blocks, cache):

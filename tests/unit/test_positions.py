@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+
+import pytest
 
 from fuselight.report import Culprit, Failure, Frame, Location, Report, TargetRef, Tier, Versions
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.positions import Places, tracked
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.state import State
 from fuselight_server.static.document import SourceDocument
@@ -79,3 +83,62 @@ def test_an_empty_run_keeps_the_last_result_and_a_full_run_replaces_both() -> No
         assert codes == ["FL401", "GB0059"], "one failure, however often it came"
     state.accept(capture_result_of(KEY, 4, report(), []))
     assert state.results[KEY].findings == ()
+
+
+ABOVE = SourceDocument(KEY.path, "a\n" * 60).edit((1, 0), (1, 0), "# new\n# new\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("the break on line 15 splits it", "the break on line 17 splits it"),
+        ("on line 12, 3 operators run in eager", "on line 14, 3 operators run in eager"),
+        ("after lines 3, 9 and 14: two parts", "after lines 5, 11 and 16: two parts"),
+        ("lines 12-14, 19 and 3 more.", "lines 14-16, 21 and 3 more."),
+        ("`x[line 12]` on line 12", "`x[line 12]` on line 14"),
+        ("at a.py:12, and at data.py:12", "at a.py:14, and at data.py:12"),
+        ("call in other.py on line 12: Net()(f32[4, 8])", "call in other.py on line 12: Net()(f32[4, 8])"),
+        ("call in a.py on line 12: Net()(f32[4, 8])", "call in a.py on line 14: Net()(f32[4, 8])"),
+        ("takes 12 lines and 5 operators", "takes 12 lines and 5 operators"),
+    ],
+)
+def test_every_text_of_a_finding_names_lines_where_they_are_now(text: str, moved: str) -> None:
+    places = Places([Span("/other.py", 12), Span(KEY.path, 12)])
+    given = replace(
+        finding(4), title=text, message=text, hints=(text,), cost=(text,), inputs=text,
+        related=(Related(Span(KEY.path, 5), text),),
+    )  # fmt: skip
+    (live,) = tracked([given], places)
+    assert live.now() == given, "no edit yet"
+    places.change(KEY.path, ABOVE)
+    now = live.now()
+    texts = (now.title, now.message, *now.hints, *now.cost, now.inputs, now.related[0].message)
+    assert texts == (moved,) * 6
+    places.reset_file(KEY.path)
+    assert live.now() == given
+
+
+def test_inputs_name_lines_of_the_target_s_file_and_a_deleted_line_is_called_so() -> None:
+    places = Places()
+    given = replace(finding(4), inputs="directive on line 2: f(f32[2])", message="see line 9")
+    (live,) = tracked([given], places, "/target.py")
+    places.change("/target.py", ABOVE)
+    places.change(KEY.path, SourceDocument(KEY.path, "a\n" * 20).edit((9, 0), (10, 0), ""))
+    assert live.now().inputs == "directive on line 4: f(f32[2])"
+    assert live.now().message == "see line 9 (deleted)"
+    (again,) = tracked([live.now()], places, "/target.py")
+    assert again.now().message == "see line 9 (deleted)", "a number that no line has any more stays"
+
+
+def test_a_number_in_an_exception_of_the_program_stays() -> None:
+    places = Places()
+    (live,) = tracked([replace(finding(4, "FL401"), title="ValueError: bad token on line 30")], places)
+    places.change(KEY.path, ABOVE)
+    assert live.now().title == "ValueError: bad token on line 30"
+
+
+def test_what_changed_names_lines_where_they_are_now() -> None:
+    state, result = kept()
+    result.compare(("line 4: new break", "line 2 (deleted): break gone"))
+    state.edit(KEY.path, SourceDocument(KEY.path, TEXT).edit((1, 0), (1, 0), "# one\n"))
+    assert result.changes_now == ("line 5: new break", "line 2 (deleted): break gone")

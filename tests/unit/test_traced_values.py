@@ -209,7 +209,8 @@ def test_an_edited_line_has_no_fact_and_others_say_that_they_are_older() -> None
     editor.edit((5, 25), (5, 25), " + 1")
     assert editor.hover(5, "self.proj") == ""
     editor.edit((1, 0), (1, 0), "# one\n")
-    assert editor.hover(4, "x") == f"`x`: `f32[2, 8]` (cpu)\n\n{SOURCE} *(from before your last edit)*"
+    moved = SOURCE.replace("line 9", "line 10")
+    assert editor.hover(4, "x") == f"`x`: `f32[2, 8]` (cpu)\n\n{moved} *(from before your last edit)*"
     editor.edit((1, 0), (2, 0), "")
     editor.edit((5, 25), (5, 29), "")
     assert editor.source.text == TEXT

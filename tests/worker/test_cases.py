@@ -19,6 +19,8 @@ from fuselight_server.cli.check import analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.findings import expand
+from fuselight_server.results.positions import Places, tracked
+from fuselight_server.static.text_changes import Change
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 
@@ -76,6 +78,27 @@ def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace:
 def test_every_report_is_readable(outcome: CheckOutcome) -> None:
     assert outcome.problems == []
     assert [problem for report in outcome.reports for problem in report.problems] == []
+
+
+def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOutcome) -> None:
+    """Whatever the text: the program's own words aside, each number of a line is one more after a line was added."""
+    places = Places()
+    files = "|".join(map(re.escape, FILES))
+    named = re.compile(rf"(?:\b(?:{files}):|\bline )(\d+)\b")
+    found = [one for one in outcome.findings if not one.code.startswith("FL4")]
+    lives = tracked(found, places)
+    paths = {one.span.path for one in found}
+    for path in paths:
+        places.change(path, Change((1, 0), (1, 0), (2, 0), start_at_line_end=False, adds_line_first=False))
+    compared = 0
+    for live in lives:
+        now = live.now()
+        for before, after in ((live.finding.title, now.title), (live.finding.message, now.message)):
+            texts = [re.sub(r"`[^`]*`", "", text) for text in (before, after)]
+            numbers = [[int(number) for number in named.findall(text)] for text in texts]
+            assert numbers[1] == [number + 1 for number in numbers[0]], before
+            compared += len(numbers[0])
+    assert compared >= 20
 
 
 def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: CheckOutcome) -> None:

@@ -49,7 +49,7 @@ class CaptureNodeMaker(NodeMaker):
 
     def text(self, path: str, text: str) -> str:
         """Return a text about a file with the lines that it names where they are now."""
-        return self.result.places.text_now(path, text)
+        return self.result.text_now(text, path)
 
 
 def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
@@ -108,7 +108,7 @@ def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     ]
     modes = {True: "training", False: "inference", None: ""}[report.inputs.training]
     label = f"Calls ({len(report.inputs.calls)})" if calls else "Inputs"
-    words = ", ".join(filter(None, [inputs_words(report.inputs), modes]))
+    words = ", ".join(filter(None, [make.result.text_now(inputs_words(report.inputs)), modes]))
     return [make.node("inputs", label, "symbol-parameter", description=words, children=calls)]
 
 
@@ -122,7 +122,13 @@ def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
         return []
     places = [Location(one.cost.path, one.cost.line) for one in make.result.priorities]
     rest = [
-        make.node("priority", one.gain, "lightbulb", description=make.words(place), where=make.now(place))
+        make.node(
+            "priority",
+            make.text(place.path, one.gain),
+            "lightbulb",
+            description=make.words(place),
+            where=make.now(place),
+        )
         for one, place in zip(make.result.priorities[1:], places[1:], strict=True)
     ]
     return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
@@ -246,7 +252,7 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     A break in a library that several lines lead to is one node over those lines.
     """
     titles = {
-        (live.finding.code, live.finding.span.path, live.finding.span.line): live.finding.title
+        (live.finding.code, live.finding.span.path, live.finding.span.line): live.now().title
         for live in make.result.own
     }
     nodes = []
@@ -346,4 +352,7 @@ def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
 
 def note_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     """Make one node for each note of the run."""
-    return [make.node("note", one.text, "info", where=make.now(one.location)) for one in report.notes]
+    return [
+        make.node("note", make.result.text_now(one.text), "info", where=make.now(one.location))
+        for one in report.notes
+    ]

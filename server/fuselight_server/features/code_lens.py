@@ -232,11 +232,11 @@ class TargetLenses:
         yield from (Info(text) for one in snapshot.predictions if (text := self._edit(one)))
         yield from tiers[:1]
         if result is not None and result.changes:
-            yield Info(first_of(result.changes), "", DETAILS)
+            yield Info(first_of(result.changes_now), "", DETAILS)
         if result is not None and not result.stale:
             yield from self._advice(result)
         if result is not None and result.report.inputs is not None:
-            yield Info(inputs_words(result.report.inputs), "", DETAILS)
+            yield Info(result.text_now(inputs_words(result.report.inputs)), "", DETAILS)
 
     def _of_capture(self, result: CaptureResult) -> Iterator[Info]:
         """Yield what a capture found; for a target without inputs, what gives it some."""
@@ -344,9 +344,9 @@ def summary(result: CaptureResult) -> str:
     """Say all in one line: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
     text = shorten(_found(result, None), 2 * LONGEST)
     if result.report.inputs is not None:
-        text += f" - {inputs_words(result.report.inputs)}"
+        text += f" - {result.text_now(inputs_words(result.report.inputs))}"
     if result.changes:
-        text += f" - {first_of(result.changes)}"
+        text += f" - {first_of(result.changes_now)}"
     return with_state(text, age(result))
 
 

@@ -17,7 +17,6 @@ from fuselight_server.features.finding_hover import markdown
 from fuselight_server.features.lens import SHOW_FIRST
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
-from fuselight_server.finding import Span
 from fuselight_server.formatting import format_count
 from fuselight_server.measured import history
 from fuselight_server.runs.kernel_cache import forget
@@ -57,7 +56,7 @@ async def show_first(server: Server, options: dict[str, Any]) -> None:
     if result is None or not result.priorities:
         return
     first = result.priorities[0].cost
-    span = result.places.now(Span(first.path, first.line))
+    span = result.places.line_now(first.path, first.line)
     if span is not None:
         place = convert.range_(span, server.view)
         shown = types.ShowDocumentParams(

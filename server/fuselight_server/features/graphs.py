@@ -81,6 +81,7 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
         # After an edit the lines are not those that ran: their text is left out.
         read_line=None if shown.stale else server.state.read_line,
         now=now,
+        text_now=shown.places.text_now,
         suffix=f" ({STALE})" if generated is not None and generated.stale else "",
     )
     return fold(made)

@@ -57,7 +57,7 @@ def kernel_node(result: KernelResult, view: convert.Client) -> Node:
     make = _KernelMaker(view, result.shown)
     report, kept = make.result.report, format_size(make.result.kept_bytes)
     children = [
-        *make.changes("change", make.result.changes),
+        *make.changes("change", make.result.changes_now),
         *(_kernel_graph(make, graph) for graph in report.generated),
         *make.group("saved", "Saved for backward, by line", "save", _saved(make), description=kept),
         *make.group("lost", "Not available", "question", make.problems(report)),

@@ -92,7 +92,7 @@ def target_node(
         *input_nodes(make, report),
         *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
         *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
-        *make.changes("changes", result.changes),
+        *make.changes("changes", result.changes_now),
         *([kernel_node(kernels, view)] if kernels is not None else []),
         *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),
         *make.group("breaks", "Graph breaks", "debug-disconnect", break_nodes(make, report)),

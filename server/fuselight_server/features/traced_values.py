@@ -118,7 +118,7 @@ def _condition_text(condition: OneSided, document: Document) -> str:
 def source_line(traced: CapturedFile) -> str:
     """Name the run of a value, and say if it is from before an edit."""
     report = traced.result.report
-    source = (report.target.name or "__main__", inputs_line(report.inputs))
+    source = (report.target.name or "__main__", traced.result.text_now(inputs_line(report.inputs)))
     words = f"*{report.tier.value}: {'; '.join(plain(part) for part in source if part)}*"
     return f"{words} *(from before your last edit)*" if traced.result.stale else words
 

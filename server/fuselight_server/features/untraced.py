@@ -58,8 +58,9 @@ def untraced(server: Server, path: str) -> list[types.Diagnostic]:
 
 def _words(traced: CapturedFile) -> str:
     report = traced.result.report
+    inputs = traced.result.text_now(inputs_line(report.inputs))
     before = " before your last edit" if traced.result.stale else ""
-    return f"not traced{before} with these inputs: {inputs_line(report.inputs) or report.target.name}"
+    return f"not traced{before} with these inputs: {inputs or report.target.name}"
 
 
 def _ranges(lines: Iterable[int]) -> Iterator[list[int]]:

@@ -80,10 +80,9 @@ class Priority:
         """`layers.py:38`."""
         return f"{PurePath(self.cost.path).name}:{self.cost.line}"
 
-    def words(self, line: int | None = None, fix: str = "") -> str:
-        """`Fix layers.py:38 first: ... (Use torch.where: verified)`; `line` is where the line is now."""
-        place = self.place if line is None else f"{PurePath(self.cost.path).name}:{line}"
-        return f"Fix {place} first: {self.gain}{f' ({fix})' if fix else ''}"
+    def words(self, fix: str = "") -> str:
+        """`Fix layers.py:38 first: ... (Use torch.where: verified)`."""
+        return f"Fix {self.place} first: {self.gain}{f' ({fix})' if fix else ''}"
 
     def is_gained_by(self, code: str, path: str, line: int) -> bool:
         """Whether a fix of a finding removes what the line costs: of a line that breaks graphs, a fix of the break."""

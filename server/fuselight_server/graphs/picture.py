@@ -219,16 +219,19 @@ def picture(
     kernels: Report | None = None,
     read_line: Callable[[str, int], str | None] | None = None,
     now: Callable[[Location], Span | None] | None = None,
+    text_now: Callable[[str, str], str] | None = None,
     suffix: str = "",
 ) -> Picture:
     """Make the picture of a report.
 
     `kernels` is the kernels-tier report of the same target. Its facts about a graph are used where both reports
     captured the same graph, and end with `suffix`. `now` maps a location of the report to its current span (None:
-    deleted).
+    deleted); `text_now` returns a text about a file with the lines that it names where they are now.
     """
     context = Context.of(report, read_line=read_line)
-    return _PictureMaker(report, context, kernels_by_compile(report, kernels), now or span, suffix).made()
+    text_now = text_now or (lambda _path, text: text)
+    by_compile = kernels_by_compile(report, kernels)
+    return _PictureMaker(report, context, by_compile, now or span, text_now, suffix).made()
 
 
 @dataclass
@@ -239,6 +242,7 @@ class _PictureMaker:
     context: Context
     kernels: dict[str, list[GeneratedGraph]]
     now: Callable[[Location], Span | None]
+    text_now: Callable[[str, str], str]
     suffix: str
     boxes: dict[str, Box] = field(default_factory=dict)
     arrows: dict[Arrow, None] = field(default_factory=dict)
@@ -294,7 +298,8 @@ class _PictureMaker:
             identity += "'"
         facts = [*self.resumed(frame)]
         if again is not None:
-            facts.append(f"since {difference_of(again, birthplace(self.context, again)[1])}")
+            difference = difference_of(again, birthplace(self.context, again)[1])
+            facts.append(f"since {self.text_now(frame.location.path, difference)}")
         reason = self.reason_of(one, frame, reasons) if kind is BoxKind.EAGER else []
         generated = self.kernels.get(one.id, ())
         facts += [*reason, *compile_facts(one, generated, self.suffix)]
@@ -410,6 +415,7 @@ class _PictureMaker:
         if one.operators:
             facts.append(f"{format_count(one.operators, 'operator')} traced before it")
         at = self.now(home) if home is not None else None
+        what = self.text_now(home.path, what) if home is not None else what
         return self.add(
             Box(f"break/{len(self.breaks)}", BoxKind.BREAK, code, what, tuple(facts), at, owner=owner)
         )

@@ -97,7 +97,7 @@ def measured_result_of(
         report,
         places,
         depends=depends,
-        own=tracked(findings_of_measured(report), places),
+        own=tracked(findings_of_measured(report), places, key.path),
         lines=times_by_line(configuration, report.roots) if configuration is not None else (),
         notes=notes,
         covered=covered,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight.report import TracedFacts
 from fuselight_server.files import within
-from fuselight_server.finding import Span
 from fuselight_server.findings import findings
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.forecasts import expected_changes
@@ -76,8 +75,10 @@ class CaptureResult(TargetResult):
         first = advice(self.priorities, self.key.path)
         if first is None:
             return ""
-        now = self.places.now(Span(first.cost.path, first.cost.line))
-        return first.words(now.line, fix) if now is not None else ""
+        if self.places.line_now(first.cost.path, first.cost.line) is None:
+            return ""
+        words = self.text_now(first.words(), first.cost.path)
+        return f"{words} ({fix})" if fix else words
 
     def uses(self, path: str) -> bool:
         """Whether a change of a file may change the outcome of a new run.
@@ -95,7 +96,7 @@ class CaptureResult(TargetResult):
         """Make the findings again, unless lines have moved since: the report does not know where to."""
         if not self.stale:
             made = findings(self.report, thresholds=thresholds, read_line=read_line)
-            self.own = tracked(made, self.places)
+            self.own = tracked(made, self.places, self.key.path)
 
     def change(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
@@ -146,7 +147,7 @@ def capture_result_of(key: Key, generation: int, report: Report, found: Iterable
         report,
         places,
         depends=frozenset({key.path, *report.files, *(frame.location.path for frame in report.frames)}),
-        own=tracked(found, places),
+        own=tracked(found, places, key.path),
         facts=TrackedFacts(report.facts),
     )
 

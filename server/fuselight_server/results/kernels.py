@@ -104,7 +104,9 @@ class KernelResult(LineResult[LineCost]):
     ) -> None:
         """Make the findings again, unless lines have moved since: the report does not know where to."""
         if not self.stale:
-            self.own = tracked(findings_of_kernels(self.report, thresholds=thresholds), self.places)
+            self.own = tracked(
+                findings_of_kernels(self.report, thresholds=thresholds), self.places, self.key.path
+            )
 
 
 def kernel_result_of(
@@ -131,11 +133,11 @@ def kernel_result_of(
         report,
         places,
         depends=depends,
-        own=tracked(own, places),
+        own=tracked(own, places, key.path),
         lines=lines,
         all_lines={line.place: line for line in every},
         saved=saved,
-        captured=tracked(captured, places),
+        captured=tracked(captured, places, key.path),
     )
 
 

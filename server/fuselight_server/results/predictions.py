@@ -121,7 +121,7 @@ class Prediction:
         """Show what rules found in the text as it is now; return whether anything differs."""
         before = list(self.findings())
         self._follow_from_now()
-        self._ruled = tracked(found, self._places)
+        self._ruled = tracked(found, self._places, self.key.path)
         return before != list(self.findings())
 
     def _follow_from_now(self) -> None:
@@ -129,7 +129,8 @@ class Prediction:
         places = Places()
 
         def kept(found: tuple[TrackedFinding, ...]) -> tuple[TrackedFinding, ...]:
-            return tracked((one.now() for one in found if not one.edited and not one.place.gone), places)
+            kept = (one.now() for one in found if not one.edited and not one.place.gone)
+            return tracked(kept, places, self.key.path)
 
         self._traced, self._new, self._ruled = kept(self._traced), kept(self._new), kept(self._ruled)
         self._judged = {
@@ -149,8 +150,8 @@ class Prediction:
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match([one for one in found if one.code.startswith("GB")])
         # First, as the newest of several findings on a line is the one to show.
-        self._traced = (*tracked(comparison.shown, self._places), *self._traced)
-        self._new = (*tracked(comparison.new, self._places), *self._new)
+        self._traced = (*tracked(comparison.shown, self._places, self.key.path), *self._traced)
+        self._new = (*tracked(comparison.new, self._places, self.key.path), *self._new)
         for live, status in comparison.judged:
             self._judged[id(live)] = _Judged(live, self._places.add(live.place.span), status)
         return before != list(self.findings())
@@ -184,13 +185,14 @@ class Prediction:
                 if not any(first <= one.place.span.line <= last for first, last in lines)
             ),
             self._places,
+            self.key.path,
         )
         self.functions = tuple(one.name for one in functions)
 
     def _show(self, comparison: _FindingComparison) -> None:
         self._places = Places()
-        self._traced = tracked(comparison.shown, self._places)
-        self._new = tracked(comparison.new, self._places)
+        self._traced = tracked(comparison.shown, self._places, self.key.path)
+        self._new = tracked(comparison.new, self._places, self.key.path)
         self._deleted = tuple(comparison.deleted)
         self._judged = {
             id(live): _Judged(live, self._places.add(live.place.span), status)

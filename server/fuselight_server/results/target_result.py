@@ -128,6 +128,22 @@ class TargetResult(abc.ABC):
         if self.previous is not None:
             self.previous.change(path, change)
 
+    def compare(self, changes: tuple[str, ...]) -> None:
+        """Note in words what differs from the run before."""
+        self.changes = changes
+        for text in changes:
+            for line in self.places.mentions(self.key.path, text):
+                self.places.add_line(line)
+
+    def text_now(self, text: str, path: str | None = None) -> str:
+        """Return a text about a file, else about the target's, with the lines that it names where they are now."""
+        return self.places.text_now(self.key.path if path is None else path, text)
+
+    @property
+    def changes_now(self) -> tuple[str, ...]:
+        """In words, what differs from the run before, with lines where they are now."""
+        return tuple(map(self.text_now, self.changes))
+
     def drop_file(self, path: str) -> None:
         """Drop the lines of a file that was deleted."""
         self.places.drop_file(path)

@@ -171,9 +171,10 @@ class ResultIntake:
         older = self._state.results.get(result.key)
         before = older.last_complete if older is not None else None
         if isinstance(before, CaptureResult) and isinstance(result, CaptureResult):
-            result.changes = capture_changes(before, result)
+            result.compare(capture_changes(before, result))
         elif isinstance(before, KernelResult) and isinstance(result, KernelResult) and result.has_data:
-            result.headline, result.changes = kernel_changes(before, result)
+            result.headline, changes = kernel_changes(before, result)
+            result.compare(changes)
         for text in result.changes:
             self._state.log(f"{result.key.words}: {text}")
 

@@ -24,6 +24,7 @@ from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
 from fuselight_server.cli.terminal import print_untested, progress_line, standard_error
 from fuselight_server.findings.failures import failure_report
+from fuselight_server.formatting import format_lines
 from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
 from fuselight_server.runs.planning import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.kept_captures import KeptCaptures
     from fuselight_server.cli.options import CommandOptions
-    from fuselight_server.cli.programs import Programs
+    from fuselight_server.runs.programs import Programs
     from fuselight_server.settings import Interpreter
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_client.client import Worker
@@ -197,7 +198,7 @@ async def report_each(
     is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
         outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
-        from fuselight_server.cli.programs import Programs  # noqa: PLC0415 - while the worker starts
+        from fuselight_server.runs.programs import Programs  # noqa: PLC0415 - while the worker starts
 
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
@@ -330,6 +331,13 @@ def numbered_requests(jobs: list[Job]) -> Iterator[tuple[RunRequest, str]]:
         yield request, f"{number}/{len(jobs)} {shown_path(request.target.path)}: {name}"
 
 
+def _uncalled(path: str, lines: Iterable[int]) -> str:
+    return (
+        f"{shown_path(path)} compiles on {format_lines(lines)}, but nothing in it makes a call: run the program "
+        "that uses it with `fuselight run PROGRAM`, or write a call as a `# fuselight:` comment (docs/inputs.md)."
+    )
+
+
 def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
     """The text of each file by its path; a file that cannot be read is a problem."""
     texts: dict[str, str] = {}
@@ -386,7 +394,7 @@ def planned_jobs(
         jobs += [(one, run_options) for one in planned]
     jobs += _named_calls(readings.values(), jobs, options)
     if programs is not None and not jobs:
-        outcome.uncalled = programs.uncalled(idle)
+        outcome.uncalled = [_uncalled(*one) for one in programs.uncalled(idle).items()]
     known = {one.name for reading in readings.values() for one in reading.targets}
     known |= {one.target.name or "__main__" for one, _ in jobs}
     for name in targets:

@@ -1,4 +1,4 @@
-"""Programs among a command's files: a file that compiles something which none of its names stands for.
+"""Programs among files: a file that compiles something which none of its names stands for.
 
 It compiles in a loop or a function, by `layer.compile()`, or in a module of the workspace that it imports. Its
 `__main__` block is run, or the file itself where its statements are the program. Invariant: nothing is run here, and a
@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.sources import shown_path
 from fuselight_server.files import disk_text
-from fuselight_server.formatting import format_lines
 from fuselight_server.runs.planning import main_run, script_run
 from fuselight_server.static.compile_mentions import CompileMentions, compile_mentions
 from fuselight_server.static.local_imports import LocalImports, import_folders
@@ -47,16 +45,10 @@ class Programs:
         is_program = own.is_reached or (reading.path in self.named and self._compiles(reading.path, roots))
         return script_run(reading, line) if is_program else None
 
-    def uncalled(self, readings: Sequence[Reading]) -> list[str]:
-        """For each file that compiles without anything that can be run: where, and what to do."""
+    def uncalled(self, readings: Sequence[Reading]) -> dict[str, tuple[int, ...]]:
+        """The lines on which each file compiles without anything that can be run, by path."""
         paths = [one.path for one in readings if "compile" in self.texts.get(one.path, "")]
-        found = ((path, self._mentions(path).lines) for path in paths)
-        return [
-            f"{shown_path(path)} compiles on {format_lines(lines)}, but nothing in it makes a call: run the program "
-            "that uses it with `fuselight run PROGRAM`, or write a call as a `# fuselight:` comment (docs/inputs.md)."
-            for path, lines in found
-            if lines
-        ]
+        return {path: lines for path in paths if (lines := tuple(self._mentions(path).lines))}
 
     def _compiles(self, path: str, roots: Sequence[str]) -> bool:
         """Whether a file, or one of the workspace that it imports, calls torch's compiler."""

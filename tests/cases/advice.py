@@ -63,9 +63,9 @@ def an_argument_behind_a_break(x):
 # fuselight: a_number_stands_on_what_made_it(f32[4] * 2)
 def a_number_stands_on_what_made_it(x):
     n = x.sum().item()  # warning: [GB0124] "item"
-    # warning: [FL201] "recompiled: the value of `x.sum().item()`"
+    # warning: [FL201] "its part after the graph break on line 67 was compiled again too"
     print("between")  # warning: [GB0059] "print"
-    return x * n  # warning: [FL201] "Keep `n` a tensor, so that no Python number crosses the graph break"
+    return x * n
 
 
 # fuselight: Scaled()(f32[4])

@@ -215,7 +215,7 @@ class Recorder:
         self._exit = contextlib.ExitStack()
         self._running: list[CompileUnderWay] = []
         self._call: int | None = None
-        self._frames: dict[tuple[str, str, int, int | None], int] = {}
+        self._frames: dict[tuple[str, str, int, int | None, int | None], int] = {}
         self._frame_list: list[Frame] = []
         self._callees: dict[CodeType, Callee] = {}
         self._compiles: list[Compile] = []
@@ -523,11 +523,11 @@ class Recorder:
     def _frame(self, code: CodeType, callee: Callee) -> int:
         resumed = stacks.resumes_at(code)
         original = frames.original_code(code)
-        key = (original.co_filename, callee.function, original.co_firstlineno, resumed)
+        carried = None if resumed is None else stacks.carried(code)
+        key = (original.co_filename, callee.function, original.co_firstlineno, resumed, carried)
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):
             taken = callee.parameters
-            carried = None if resumed is None else stacks.carried(code)
             self._frame_list.append(
                 Frame(
                     callee.function,

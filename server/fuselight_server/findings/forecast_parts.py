@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import ChangeKind, Location
-from fuselight_server.findings.resume_functions import carried_in_words
+from fuselight_server.findings.carried_values import carried_in_words, resumption_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,10 +93,10 @@ def _callers(context: Context, frame: FrameForecast) -> Iterator[Location]:
 
 def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast:
     """Name what a break carried over by what made it, instead of torch's `___stack0`."""
-    line = frame.resumes_at or 0
+    after = resumption_on(context, frame.location, frame.resumes_at or 0)
 
     def words(text: str) -> str:
-        return carried_in_words(context, frame.location, line, text)
+        return carried_in_words(context, after, text)
 
     return dataclasses.replace(one, subject=tuple(map(words, one.subject)), source=words(one.source))
 

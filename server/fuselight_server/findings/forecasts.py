@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import CallChange, ChangeKind, Outcome
+from fuselight_server.findings.carried_values import carried_in_words, resumption_on
 from fuselight_server.findings.context import is_machinery
 from fuselight_server.findings.forecast_parts import (
     MODES,
@@ -20,7 +21,6 @@ from fuselight_server.findings.forecast_parts import (
     linked_changes,
 )
 from fuselight_server.findings.forecast_remedies import after_break, remedies
-from fuselight_server.findings.resume_functions import carried_in_words
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ def _reason(context: Context, asked: AskedChange) -> str:
         return f"{source}.{found['what']} == {one.was}"
     text = _words(one.guard)
     if line is not None:
-        text = carried_in_words(context, asked.frame.location, line, text)
+        text = carried_in_words(context, resumption_on(context, asked.frame.location, line), text)
     return text[:_LONGEST_REASON]
 
 

@@ -247,10 +247,19 @@ def advice_after_break(
         and not _is_closure_variable(failure)
     ):
         name = failure.source or "the number"
-        return (
-            f"Keep {quoted(name)} a tensor, so that no Python number crosses the graph break on line {line}",
+        keep = (
+            f"Remove the graph break on line {line}: without it, no element of {quoted(_list_of(name))} is an input of "
+            "a compiled part"
+            if name.endswith("]")
+            else f"Keep {quoted(name)} a tensor, so that no Python number crosses the graph break on line {line}"
         )
+        whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
+        return keep, *_kept_symbolic(name, failure, is_whole=whole, uses=uses)
     return advice(failure, uses=uses, other_object=other_object)
+
+
+def _list_of(name: str) -> str:
+    return name.rpartition("[")[0]
 
 
 def fixed_by_torch(failure: GuardFailure) -> bool:

@@ -7,6 +7,7 @@ listed in order. A recompilation that the limit stopped belongs to FL102.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -58,10 +59,18 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     )
     for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
-        what = (failure.source, failure.cause) if failure else ("", GuardCause.OTHER)
+        what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
     for group in groups.values():
         yield _finding(context, group)
+
+
+def _variable(failure: GuardFailure) -> str:
+    """What one line reads: the numbers of one list are one variable, whichever of them changed."""
+    return _INDEX.sub("[]", failure.source) if failure.cause is GuardCause.NUMBER else failure.source
+
+
+_INDEX = re.compile(r"\[\d+\](?=`|$)")
 
 
 def difference_of(one: Recompile, failure: GuardFailure | None = None) -> str:
@@ -165,10 +174,13 @@ def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
 
 def _about_dynamic(context: Context, group: list[Root]) -> str:
     """Say that what changed needs no further compile, where torch made it symbolic."""
-    last = group[-1].recompile
-    names = made_dynamic(context, last, [failure for failure in nearest(last) if failure.was is not None])
-    if not names:
+    of_each = [
+        made_dynamic(context, one, [failure for failure in nearest(one) if failure.was is not None])
+        for one in (root.recompile for root in group)
+    ]
+    if not of_each[-1]:
         return ""
+    names = tuple(dict.fromkeys(name for names in of_each for name in names))
     shown = [
         *map(quoted, names[:_MOST_NAMED]),
         *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []),

@@ -45,7 +45,9 @@ def root_failures(one: Recompile) -> tuple[GuardFailure, ...]:
         for failure in failures
         if failure.static is not None and failure.cause is GuardCause.DIMENSION
     )
-    return (*state, *(failure for failure in failures if failure not in state))
+    rest = [failure for failure in failures if failure not in state]
+    # A relation between values says less than a value that changed.
+    return (*state, *sorted(rest, key=lambda failure: failure.cause is GuardCause.RELATION))
 
 
 def hints_of(

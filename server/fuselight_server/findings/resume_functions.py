@@ -14,24 +14,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause, Location
+from fuselight_server.findings.carried_values import (
+    CARRIED_VALUE,
+    break_on,
+    carried_in_words,
+    resumption,
+)
 from fuselight_server.findings.text import rounded
-from fuselight_server.findings.waiting_values import waiting_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Break, GuardFailure, Recompile
+    from fuselight.report import GuardFailure, Recompile
+    from fuselight_server.findings.carried_values import Resumption
     from fuselight_server.findings.context import Context
-    from fuselight_server.findings.waiting_values import WaitingValue
 
-_CARRIED = re.compile(r"\b___stack(\d+)\b")
-"""Values on Python's stack when compiled code resumes after a break."""
-_CARRIED_PROPERTY = re.compile(
-    r"\b___stack(?P<number>\d+)(?P<items>(?:\[\d+\])*)"
-    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout))?"
-)
-_ITEM = re.compile(r"\[(\d+)\]")
-_LONGEST_EXPRESSION = 60
 _OF_TENSORS = frozenset(
     {
         GuardCause.DIMENSION,
@@ -73,41 +70,60 @@ def resumed_at(context: Context, one: Recompile) -> int | None:
 
 def break_at(context: Context, one: Recompile, line: int) -> Location:
     """Where the break before the part is: its exact place where the report holds it."""
-    broke = _break(context, one.location, line)
+    after = resumption_of(context, one)
+    broke = after.broke if after is not None else break_on(context, one.location, line)
     return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
 
 
+def resumption_of(context: Context, one: Recompile) -> Resumption | None:
+    """The break before the part that was compiled again; None for a function from its start."""
+    return resumption(context, one.compile_id, *(entry.compile_id for entry in one.entries))
+
+
 def in_the_users_words(context: Context, one: Recompile) -> Recompile:
-    """The recompilation with readable numbers, and a value that a break carried over named by what made it."""
-    line = resumed_at(context, one)
+    """The recompilation with readable numbers, and a value that a break carried over by the user's name for it."""
     if not one.entries:
         return one
-
-    def worded(failure: GuardFailure) -> GuardFailure:
-        difference, source, born = rounded(failure), failure.source, failure.born
-        if line is not None and _CARRIED.search(f"{source} {difference}"):
-            difference = carried_in_words(context, one.location, line, difference)
-            source = carried_in_words(context, one.location, line, source)
-            # What takes the value over is wherever the line goes on: its maker is what a reader looks for.
-            if _break(context, one.location, line) is not None or not context.innermost_user_frame(born):
-                born = (break_at(context, one, line),)
-        return dataclasses.replace(failure, source=source, difference=difference, born=born)
-
-    first = dataclasses.replace(one.entries[0], failures=tuple(map(worded, one.entries[0].failures)))
+    after = resumption_of(context, one)
+    failures = tuple(_worded(context, failure, after) for failure in _without_sums(one.entries[0].failures))
+    first = dataclasses.replace(one.entries[0], failures=failures)
     return dataclasses.replace(one, entries=(first, *one.entries[1:]))
 
 
-def carried_in_words(context: Context, function: Location, line: int, text: str) -> str:
-    """`text` with what a break on `line` of the function carried over named by what made it."""
-    if not _CARRIED.search(text):
-        return text
+def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -> GuardFailure:
+    difference, source, born = rounded(failure), failure.source, failure.born
+    if after is not None and CARRIED_VALUE.search(f"{source} {difference}"):
+        difference = carried_in_words(context, after, difference)
+        source = carried_in_words(context, after, source)
+        # What takes the value over is wherever the line goes on: its maker is what a reader looks for.
+        if after.broke is not None:
+            born = (after.broke.stack[0],)
+        elif not context.innermost_user_frame(born):
+            born = (Location(after.function.path, after.line, function=after.function.function),)
+    return dataclasses.replace(failure, source=source, difference=difference, born=born)
 
-    def words(found: re.Match[str]) -> str:
-        items = [f"item {number}" for number in reversed(_ITEM.findall(found["items"]))]
-        made = _made_by(context, function, line, int(found["number"]))
-        return " of ".join((*filter(None, [found["property"]]), *items, made))
 
-    return _CARRIED_PROPERTY.sub(words, text)
+def _without_sums(failures: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:
+    """The failures without relations between carried values of which one changed: that is the cause of both.
+
+    As `5 + ___stack0[3] + ___stack0[0] == 32` beside `___stack0[1] == 5`: torch wrote the value that it fixed as 5.
+    """
+    is_changed = any(_is_carried(one) and one.cause is not GuardCause.RELATION for one in failures)
+    return tuple(one for one in failures if not (is_changed and _is_sum(one)))
+
+
+def _is_sum(failure: GuardFailure) -> bool:
+    """Whether it is a relation between nothing but carried values."""
+    names = _VARIABLE.findall(failure.code)
+    is_all = bool(names) and all(CARRIED_VALUE.fullmatch(name) for name in names)
+    return failure.cause is GuardCause.RELATION and is_all
+
+
+def _is_carried(failure: GuardFailure) -> bool:
+    return CARRIED_VALUE.search(failure.code or failure.source) is not None
+
+
+_VARIABLE = re.compile(r"\b[LG]\['(\w+)'\]")
 
 
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
@@ -188,62 +204,3 @@ def _change(failure: GuardFailure) -> tuple[object, ...]:
     if cause in _OF_TENSORS and failure.was is not None:
         return (cause, failure.was, failure.now)
     return (cause, failure.source, failure.difference)
-
-
-def _break(context: Context, function: Location, line: int) -> Break | None:
-    """The break at `line` of the function, None where the report holds none or several that differ."""
-    found = {
-        item.stack[0]: item
-        for item in context.report.breaks
-        if item.stack
-        and item.stack[0].path == function.path
-        and item.stack[0].line <= line <= (item.stack[0].end_line or item.stack[0].line)
-    }
-    return next(iter(found.values())) if len(found) == 1 else None
-
-
-def _made_by(context: Context, function: Location, line: int, number: int) -> str:
-    """What made the value `number` of those that the break carried over: the last one is that of the expression."""
-    broke = _break(context, function, line)
-    at = broke.stack[0] if broke else None
-    if (
-        at is not None
-        and at.column is not None
-        and (waiting := _waiting(context, function, line, number, at))
-    ):
-        return f"the bound method `{waiting.text}`" if waiting.is_method else f"the value of `{waiting.text}`"
-    if at is not None and at.column is not None and _is_last(context, function, line, number):
-        source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
-        is_whole = at.end_line in {None, at.line}
-        made = source[at.column : at.end_column if is_whole else None].decode("utf-8", "replace").strip()
-        if made:
-            is_short = is_whole and len(made) <= _LONGEST_EXPRESSION
-            text = made if is_short else f"{made[: _LONGEST_EXPRESSION - 1]}\N{HORIZONTAL ELLIPSIS}"
-            return f"the value of `{text}` on line {at.line}"
-    return f"a value carried over the graph break on line {line}"
-
-
-def _waiting(
-    context: Context, function: Location, line: int, number: int, at: Location
-) -> WaitingValue | None:
-    """The value `number` of those that wait for the one that broke, in the statement on one line."""
-    counts = _carried_counts(context, function, line)
-    if len(counts) != 1 or at.column is None or at.end_column is None or at.end_line not in {None, at.line}:
-        return None
-    text = context.read_line(at.path, at.line)
-    found = waiting_values([text.rstrip("\n")], at.column, at.end_column - at.column) if text else None
-    is_whole = found is not None and {len(found) + 1} == counts
-    return found[number] if found is not None and is_whole and number < len(found) else None
-
-
-def _carried_counts(context: Context, function: Location, line: int) -> set[int | None]:
-    return {
-        one.carried
-        for one in context.report.frames
-        if one.resumes_at == line and (one.location.path, one.location.line) == (function.path, function.line)
-    }
-
-
-def _is_last(context: Context, function: Location, line: int, number: int) -> bool:
-    """Whether a value is the last one that a break on a line carried over: those before it are what waits for it."""
-    return _carried_counts(context, function, line) == {number + 1}

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause, Location, StaticSizes
 from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.carried_values import carried_in_words, resumption
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.guard_causes import CARRIED, fixed_by_torch
-from fuselight_server.findings.resume_functions import carried_in_words, resumed_at
+from fuselight_server.findings.resume_functions import resumption_of
 from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_list
 
@@ -153,10 +154,8 @@ def _is_torchs_rule(symbol: Symbol) -> bool:
 
 def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
     """The symbol's source as findings name it: what a break carried over by the expression that made it."""
-    frame = context.frame_of(compiled)
-    if frame is None or frame.resumes_at is None:
-        return symbol.source
-    return carried_in_words(context, frame.location, frame.resumes_at, symbol.source)
+    after = resumption(context, compiled.id)
+    return symbol.source if after is None else carried_in_words(context, after, symbol.source)
 
 
 def _symbols_of(context: Context, one: Recompile, failure: GuardFailure) -> list[Symbol]:
@@ -165,8 +164,8 @@ def _symbols_of(context: Context, one: Recompile, failure: GuardFailure) -> list
     source = failure.source
     if failure.cause is GuardCause.DIMENSION:
         source = f"{size.name}.size({size.dimension})" if size is not None else ""
-        line = resumed_at(context, one)
-        source = source if line is None else carried_in_words(context, one.location, line, source)
+        after = resumption_of(context, one)
+        source = source if after is None else carried_in_words(context, after, source)
     return [
         symbol
         for compiled in context.compiles_of(one.function, one.location)
@@ -221,9 +220,12 @@ def what_holds_it(  # noqa: PLR0911 - one return a reason
 def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:
     """The sizes and numbers that torch made symbolic in the compile that followed."""
     compiled = context.compile_of(one.compile_id)
-    free = (
-        {symbol.source for symbol in compiled.symbols if symbol.specialized_to is None} if compiled else set()
-    )
+    free = {
+        source
+        for symbol in (compiled.symbols if compiled else ())
+        if compiled is not None and symbol.specialized_to is None
+        for source in (symbol.source, in_words(context, compiled, symbol))
+    }
     names = [
         name
         for failure in failures

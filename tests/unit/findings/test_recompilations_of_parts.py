@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Compile, Frame, Outcome, Recompile, Symbol
+from fuselight.report import Compile, Frame, GuardCause, Outcome, Recompile, Symbol
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
+from fuselight_server.findings.resume_functions import nearest
 from tests.support.recompilations import BREAK, DEF, PART, SIZE, SYMBOLS, WHOLE, again, failed
 from tests.support.reports import at, broken, report
 
@@ -54,7 +55,7 @@ def test_a_part_with_another_difference_keeps_its_own_finding() -> None:
     assert (first.span.line, second.span.line) == (22, 26)
     assert second.title == "recompiled: n was 3, now 4"
     assert "Other failed guards:\n- y.size(0) was 4, now 7" in second.message
-    assert len(second.hints) == 1, "what the first finding gives advice for needs none here"
+    assert not any("mark" in hint for hint in second.hints), "the first finding gives the advice for the size"
 
 
 def test_the_same_number_of_another_name_is_another_cause() -> None:
@@ -198,3 +199,91 @@ def test_a_decorator_that_recompiles_for_more_than_its_function_keeps_its_own_fi
     assert len(through_decorator(_of_decorator(count), again(SIZE, compile_id="1/1"))) == 2
     passed = dataclasses.replace(SIZE, born=(at(7, function="checked.inner"),))
     assert len(through_decorator(_of_decorator(passed, call=1), again(SIZE, compile_id="1/1"))) == 2
+
+
+TWO_BREAKS = "        sizes = lengths(x).tolist()"
+"""`lengths` breaks the graph, and so does `tolist`: both on line 25."""
+
+
+def after_two_breaks(*recompiles: Recompile, text: str = TWO_BREAKS) -> list[Finding]:
+    """The recompilations of the part after the second break on a line."""
+    lengths, both = at(25, (16, 26), function="forward"), at(25, (16, len(text)), function="forward")
+    compiles = tuple(
+        Compile(name, int(name[0] != "0"), Outcome.COMPILED) for name in ("0/0", "1/0", "2/0", "2/1", "2/2")
+    )
+    facts = report(
+        frames=(WHOLE, PART), compiles=compiles, recompiles=recompiles,
+        breaks=(broken(lengths, compile_id="0/0"), broken(both, gb="GB0033", compile_id="1/0")),
+    )  # fmt: skip
+
+    def read_line(_path: str, line: int) -> str | None:
+        source = {20: "def forward(x):", 25: text, 26: "        return x.split(sizes)"}
+        return source.get(line, "") if line <= 26 else None
+
+    found = findings(facts, read_line=read_line)
+    return [one for one in found if one.code == "FL201"]
+
+
+def number_of(item: int, was: int, now: int, compile_id: str) -> Recompile:
+    source = f"___stack0[{item}]"
+    failure = failed(
+        f"{source} was {was}, now {now}",
+        source=source,
+        code=f"L['___stack0'][{item}] == {was}",
+        born=(at(26),),
+    )
+    return again(failure, compile_id=compile_id)
+
+
+def test_a_value_after_the_second_break_of_a_line_has_the_name_that_the_line_assigns() -> None:
+    (one,) = after_two_breaks(number_of(1, 5, 8, "2/1"))
+    assert (one.title, one.span.line) == ("recompiled: sizes[1] was 5, now 8", 25)
+    assert one.hints == (
+        "Remove the graph break on line 25: without it, no element of `sizes` is an input of a compiled part",
+        "Or compile with torch.compile(..., dynamic=True), which makes ints symbolic",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("        first, second = lengths(x).tolist()", "second"),
+        ("        self.sizes: list[int] = lengths(x).tolist()", "self.sizes[1]"),
+        ("        a, *rest = lengths(x).tolist()", "the value of `lengths(x).tolist()[1]` on line 25"),
+        ("        use(lengths(x).tolist())", "the value of `lengths(x).tolist()[1]` on line 25"),
+    ],
+)
+def test_the_name_of_a_carried_value_is_the_target_of_the_assignment(text: str, name: str) -> None:
+    start, end = text.index("lengths"), text.index(".tolist()") + len(".tolist()")
+    compiles = (
+        Compile("0/0", 0, Outcome.COMPILED),
+        Compile("1/0", 1, Outcome.COMPILED),
+        Compile("1/1", 1, Outcome.COMPILED),
+    )
+    facts = report(
+        frames=(WHOLE, PART), compiles=compiles, breaks=(broken(at(25, (start, end))),),
+        recompiles=(number_of(1, 5, 8, "1/1"),),
+    )  # fmt: skip
+    lines = {24: "def forward(self, x):", 25: text}
+    found = findings(facts, read_line=lambda _path, line: lines.get(line, "") if line < 30 else None)
+    (title,) = (one.title for one in found if one.code == "FL201")
+    assert title == f"recompiled: {name} was 5, now 8"
+
+
+def test_two_recompilations_for_the_numbers_of_one_list_are_one_finding() -> None:
+    (one,) = after_two_breaks(number_of(0, 8, 4, "2/1"), number_of(1, 5, 8, "2/2"))
+    assert (one.title, one.count) == ("recompiled: sizes[0] was 8, now 4", 2)
+    assert "Later changes:\n- sizes[1] was 5, now 8" in one.message
+
+
+def test_a_sum_of_carried_values_is_reported_as_the_value_that_changed() -> None:
+    code = "(5 + L['___stack0'][0]) == 32"
+    total = failed(
+        "5 + ___stack0[0] was 32, now 29", source="", code=code, cause=GuardCause.RELATION, born=(at(26),)
+    )
+    number = nearest(number_of(1, 5, 8, "2/1"))[0]
+    (one,) = after_two_breaks(again(total, number, compile_id="2/1"))
+    assert one.title == "recompiled: sizes[1] was 5, now 8"
+    assert "29" not in one.message
+    (alone,) = after_two_breaks(again(total, compile_id="2/1"))
+    assert alone.title == "recompiled: 5 + sizes[0] was 32, now 29"

@@ -16,16 +16,17 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity, Span
+from fuselight_server.findings.break_costs import break_costs
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import is_machinery, span_of, trail
 from fuselight_server.findings.text import excerpt, place, plain, sentence, shortened
 from fuselight_server.findings.thread_settings import for_thread
-from fuselight_server.formatting import format_count, format_list
+from fuselight_server.formatting import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Break, Compile, Location
+    from fuselight.report import Break, Location
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -107,7 +108,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         at=home,
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR else None,
-        cost=_costs(context, [item[0] for item in group]),
+        cost=break_costs(context, [item[0] for item in group]),
         hints=for_thread(context, hints, in_thread=one.in_thread),
         call=one.call,
         related=_related(context, one, home),
@@ -240,110 +241,3 @@ def _related(context: Context, one: Break, home: Location | None) -> tuple[Relat
             known.add((item.span.path, item.span.line))
             out.append(item)
     return tuple(out)
-
-
-def _costs(context: Context, group: list[Break]) -> Iterator[str]:
-    """What the break costs, from the compiles of the report; nothing where they hold no facts."""
-    one = next((one for one in group if one.frame_skipped), None) or max(
-        group, key=lambda item: len(item.stack)
-    )
-    name = f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
-    if one.frame_skipped:
-        # What was compiled of the function before stays: only a resumption of it was skipped then.
-        part = "the rest" if _graphs_of(context, one) else "all"
-        yield f"{part} of {name} runs in eager mode, not only this line"
-        if one.operators:
-            yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
-        return
-    if one.rest_from is not None:
-        where = f"the rest of {name}, from line {one.rest_from} on,"
-        yield f"{where} runs in eager mode: torch cannot resume it after this break"
-        return
-    called = _compiled_calls(context, one)
-    if called:
-        # As in the step of an optimizer, which starts with a break by design.
-        if one.stack and context.is_user_file(one.stack[0].path) and _graphs_of(context, one):
-            yield from _split(context, one, name)
-        verb = "is" if len(called) == 1 else "are"
-        yield f"{format_list(called)}, which this line calls, {verb} compiled separately"
-        yield "no kernel is fused across the call"
-        return
-    yield from _split(context, one, name)
-    yield "this line runs in eager mode, and no kernel is fused across it"
-
-
-_NAMED_CALLS = 2
-
-
-def _compiled_calls(context: Context, one: Break) -> list[str]:
-    """The functions with a graph of their own that the user's line with the break calls, the first ones by name."""
-    frames = [place for place in (*one.above, *one.stack) if context.is_user_file(place.path)]
-    if not frames:
-        return []
-    line = (frames[-1].path, frames[-1].line)
-    own = context.frame_of(context.compile_of(one.compile_id))
-    names: dict[str, None] = {}
-    for item in context.report.compiles:
-        frame = context.frame_of(item)
-        if frame is None or not _size(item) or not item.caller:
-            continue
-        is_own = (
-            own is not None and context.is_user_file(own.location.path) and frame.location == own.location
-        )
-        if not is_own and (item.caller[-1].path, item.caller[-1].line) == line:
-            names[f"`{plain(frame.function)}`"] = None
-    rest = len(names) - _NAMED_CALLS
-    return [*list(names)[:_NAMED_CALLS], *([f"{rest} more"] if rest > 0 else [])]
-
-
-def _split(context: Context, one: Break, name: str) -> Iterator[str]:
-    """How the break splits the function's graph."""
-    before, after = _around(context, one)
-    if before is None:
-        return
-    total = _graphs_of(context, one)
-    head, tail = _operators(before), _operators(after)
-    if total > 1:
-        yield f"{name} is split into {total} graphs: {head} right before this line, {tail} right after it"
-    elif _size(before) and total:
-        yield f"the only graph of {name} ends here, after {head}"
-    elif total:
-        yield f"the only graph of {name} starts after this line" + (f", with {tail}" if _size(after) else "")
-    else:
-        yield f"{name} has no graph left"
-
-
-def _size(compiled: Compile | None) -> int:
-    """Operators of a compile's graph; 0 without one."""
-    return compiled.graph.operators if compiled and compiled.graph else 0
-
-
-def _operators(compiled: Compile | None) -> str:
-    size = _size(compiled)
-    return format_count(size, "operator") if size else "none"
-
-
-def _same_function(context: Context, one: Break) -> list[Compile]:
-    """The compiles of the function that broke and of its resumptions, in order, in the break's call."""
-    own = context.compile_of(one.compile_id)
-    frame = context.frame_of(own)
-    if own is None or frame is None:
-        return []
-    return [item for item in context.compiles_of(frame.function, frame.location) if item.call == own.call]
-
-
-def _graphs_of(context: Context, one: Break) -> int:
-    """In how many graphs the function runs: recompilations of a part of it do not count again."""
-    return len({item.frame for item in _same_function(context, one) if _size(item)})
-
-
-def _around(context: Context, one: Break) -> tuple[Compile | None, Compile | None]:
-    """The graph that ends at the break and the graph that resumes after it."""
-    compiles = _same_function(context, one)
-    index = next((i for i, item in enumerate(compiles) if item.id == one.compile_id), None)
-    if index is None:
-        return None, None
-    before, line = compiles[index], one.stack[0].line if one.stack else None
-    later = [item for item in compiles[index + 1 :] if item.frame != before.frame]
-    resumed = (item for item in later if context.report.frames[item.frame].resumes_at == line)
-    return before, next(resumed, later[0] if later else None)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.report import NotCompiledKind, Outcome
+from fuselight.report import NotCompiledKind
+from fuselight_server.findings.break_costs import sides_of
 from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.recompilations import birthplace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import Break, Location, Recompile, Report
     from fuselight_server.finding import Finding
+    from fuselight_server.findings.break_costs import GraphSides
 
 RECOMPILED = frozenset({"FL102", "FL201"})
 """Codes of findings about recompilations."""
@@ -56,7 +58,11 @@ class FindingCost:
     """Functions whose graph ends here."""
     breaks: int = 0
     graphs: int = 0
-    """Graphs into which the broken functions are split."""
+    """Graphs into which the broken functions are split; 0 where no break has a graph on both sides."""
+    starts_graph: bool = False
+    """Whether the only graph beside its breaks starts after them."""
+    touches_no_graph: bool = False
+    """Whether no graph of the broken functions is beside its breaks."""
     recompilations: int = 0
     seconds: float = 0.0
     """Of those recompilations."""
@@ -149,7 +155,7 @@ def _gain(one: FindingCost, target: str) -> str:
     if one.ends_run:
         return "the run ends there"
     if one.eager:
-        if target:
+        if target and target != "__main__":
             return f"all of {target} runs eagerly because of it"
         first, *others = one.eager
         more = f" and {format_count(len(others), 'more function')}" if others else ""
@@ -158,11 +164,17 @@ def _gain(one: FindingCost, target: str) -> str:
     if one.limited:
         return f"{one.limited[0]} reached the recompile limit because of it"
     if one.breaks:
-        named = one.broken[0] if one.broken else "the function"
-        into = f"into {one.graphs} graphs" if one.graphs > 1 else "here"
-        split = f"it splits {named} {into}" if one.graphs > 1 else f"the graph of {named} ends {into}"
+        split = _split(one, one.broken[0] if one.broken else "the function")
         return f"{split}{f', and {again}' if again else ''}"
     return f"it causes {again}"
+
+
+def _split(one: FindingCost, named: str) -> str:
+    if one.graphs > 1:
+        return f"it splits {named} into {one.graphs} graphs"
+    if one.touches_no_graph:
+        return "no graph continues across it"
+    return f"the graph of {named} {'starts after it' if one.starts_graph else 'ends here'}"
 
 
 def _again(one: FindingCost) -> str:
@@ -207,25 +219,25 @@ def _add_breaks(
             continue
         seen.add(kind)
         named = (*cost.broken, function) if function and function not in cost.broken else cost.broken
-        graphs = max(cost.graphs, _graphs_of(context, function))
-        keep(replace(cost, breaks=cost.breaks + 1, broken=named, graphs=graphs))
+        keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides_of(context, one)))
+
+
+def _with_sides(cost: FindingCost, sides: GraphSides | None) -> FindingCost:
+    """The cost of a line with the graphs beside one more of its breaks."""
+    if sides is None:
+        return cost
+    is_first = cost.breaks == 1
+    return replace(
+        cost,
+        graphs=max(cost.graphs, sides.total if sides.before and sides.after else 0),
+        starts_graph=bool(sides.after and not sides.before) and (is_first or cost.starts_graph),
+        touches_no_graph=not (sides.before or sides.after) and (is_first or cost.touches_no_graph),
+    )
 
 
 def _is_asked_for(one: Break) -> bool:
     """Whether the user or a library wrote the break: no fix takes it away."""
     return bool(one.ids) and one.ids[0] in ASKED_FOR
-
-
-def _graphs_of(context: Context, function: str) -> int:
-    """In how many graphs a function runs."""
-    frames = {index for index, one in enumerate(context.report.frames) if plain(one.function) == function}
-    return len(
-        {
-            one.frame
-            for one in context.report.compiles
-            if one.frame in frames and one.outcome is Outcome.COMPILED and one.graph and one.graph.operators
-        }
-    )
 
 
 def _add_eager(

@@ -184,6 +184,45 @@ def test_recompilations_make_no_further_graphs() -> None:
     )
 
 
+def test_a_break_that_no_graph_touches_has_no_number_of_graphs() -> None:
+    # As the logging call of one call, where another call has the whole function in one graph.
+    compiles = (compiled("0/0", 0, None), compiled("1/0", 1, 3), compiled("0/1", 0, 5))
+    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert one.cost[0] == "a graph of `Net.forward` starts after this line, with 3 operators"
+
+
+def test_each_of_two_breaks_on_a_line_has_the_graph_that_it_touches() -> None:
+    first, second = at(30, (8, 14)), at(30, (8, 20))
+    compiles = (compiled("0/0", 0, 5), compiled("1/0", 1, None), compiled("2/0", 1, 7))
+    breaks = (broken(first, compile_id="0/0"), broken(second, gb="GB0033", compile_id="1/0"))
+    costs = [one.cost[0] for one in findings(report(frames=FRAMES, compiles=compiles, breaks=breaks))]
+    assert sorted(costs) == [
+        "a graph of `Net.forward` ends here, after 5 operators",
+        "a graph of `Net.forward` starts after this line, with 7 operators",
+    ]
+
+
+def test_a_break_in_a_function_that_was_inlined_is_beside_the_graphs_of_that_function() -> None:
+    outer, inner = at(40, function="forward"), at(30, function="project")
+    frames = (
+        Frame("Sequential", at(9, path=LIBRARY)),
+        Frame("Net.project", at(20)),
+        Frame("Net.project", at(20), resumes_at=30),
+    )
+    breaks = (
+        broken(at(12, path=LIBRARY), outer, inner, frame_function="Sequential"),
+        broken(inner, compile_id="1/0", frame_function="Net.project"),
+    )
+    compiles = (compiled("0/0", 0, None), compiled("1/0", 1, 2), compiled("2/0", 2, 4))
+    (one,) = findings(report(frames=frames, compiles=compiles, breaks=breaks))
+    assert one.cost[0] == (
+        "`Net.project` is split into 2 graphs: 2 operators right before this line, 4 operators right after it"
+    )
+    again = (compiled("0/0", 0, None), compiled("1/0", 1, None), compiled("1/1", 1, 4))
+    (one,) = findings(report(frames=frames, compiles=again, breaks=breaks))
+    assert one.cost[0] == "`Net.project`, on the way to this line, is compiled separately"
+
+
 @pytest.mark.parametrize(
     ("caller", "cost"),
     [

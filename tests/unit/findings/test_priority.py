@@ -99,6 +99,34 @@ def test_a_break_that_splits_a_function_and_carries_a_value() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "gain"),
+    [
+        (3, 2, "it splits Net.forward into 2 graphs"),
+        (3, None, "the graph of Net.forward ends here"),
+        (None, 2, "the graph of Net.forward starts after it"),
+        (None, None, "no graph continues across it"),
+    ],
+)
+def test_only_graphs_beside_a_break_are_what_it_splits(
+    before: int | None, after: int | None, gain: str
+) -> None:
+    sizes = {"0/0": (0, before), "1/0": (1, after), "0/1": (0, 9)}
+    compiles = tuple(
+        Compile(name, frame, Outcome.COMPILED, graph=Graph(size) if size else None)
+        for name, (frame, size) in sizes.items()
+    )
+    given = report(frames=FRAMES, compiles=compiles, breaks=(broken(at(22)),))
+    assert words(given) == [f"Fix model.py:22 first: {gain}"]
+
+
+def test_a_program_that_runs_in_eager_mode_is_named_by_its_function() -> None:
+    skipped = NotCompiled(NotCompiledKind.SKIPPED, "train", at(20), "in a loop", stack=(at(38),))
+    given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))
+    given = dataclasses.replace(given, target=dataclasses.replace(given.target, name="__main__"))
+    assert words(given) == ["Fix model.py:38 first: all of train runs eagerly because of it"]
+
+
 def test_the_recompile_limit() -> None:
     limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "step", at(30), "limit")
     given = report(
@@ -151,7 +179,11 @@ def test_breaks_that_the_user_wrote_are_no_advice() -> None:
 
 
 def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
-    given = report(frames=FRAMES, compiles=TWO_GRAPHS, breaks=(broken(at(22)), broken(at(26), gb="GB0059")))
+    given = report(
+        frames=(*FRAMES, dataclasses.replace(FRAMES[1], resumes_at=26)),
+        compiles=(*TWO_GRAPHS, Compile("2/0", 2, Outcome.COMPILED, graph=Graph(1))),
+        breaks=(broken(at(22)), broken(at(26), gb="GB0059", compile_id="1/0")),
+    )
     found = findings(given)
     assert [one.cost.line for one in of_reports([given], found)] == [22, 26]
     kept = [one for one in found if one.span.line == 26]
@@ -162,7 +194,7 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
         as_json(CheckOutcome(findings=kept, reports=[given]), fix_command="fuselight fix model.py")
     )
     first = data["fix_first"]
-    assert (first["line"], first["codes"], first["graphs"]) == (26, ["GB0059"], 2)
-    assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 2 graphs"
+    assert (first["line"], first["codes"], first["graphs"]) == (26, ["GB0059"], 3)
+    assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 3 graphs"
     assert (first["fix"], first["verified"]) == ("fuselight fix model.py", None), "a check verifies nothing"
     assert json.loads(as_json(CheckOutcome()))["fix_first"] is None

@@ -14,10 +14,9 @@ class MoE(nn.Module):
         order = choice.argsort()
         counts = torch.bincount(choice, minlength=len(self.experts)).tolist()
         # warning: [GB0033] "graph break: a tensor is converted to Python numbers"
+        # warning: [FL201] "recompiled: counts[0] was 8, now 4"
         # warning: [GB0036] "graph break: the shape of the result of `aten.bincount.default` depends on the tensor's data"
         parts = x[order].split(counts)
-        # warning: [FL201] "recompiled: 5 + item 3 of a value carried over the graph break on line 15 + item 2 of a value carried over the graph break on line 15 + item 0 of a value carried over the graph break on line 15 was 32, now 29"
-        # warning: [FL201] "recompiled: item 0 of a value carried over the graph break on line 15 was 8, now 4"
         out = torch.cat([expert(part) for expert, part in zip(self.experts, parts)])
         return torch.empty_like(out).index_copy(0, order, out)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,3 +104,87 @@ def test_what_cannot_be_compared_is_named(live: LiveWorker, more: str, word: str
 def test_it_is_recorded_only_if_asked(live: LiveWorker) -> None:
     report = live.analyse("import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x\n")
     assert report.reads is None
+
+
+ASKS = """\
+import os, pathlib, shutil, tempfile, torch
+here = pathlib.Path("{folder}")
+os.path.exists(here / "absent_flag")
+(here / "kind_only").is_file()
+(here / "size_too").stat()
+os.path.isdir("{folder}/size_too") or os.path.getmtime("{folder}/size_too")
+os.path.isdir("{folder}/images")
+os.access("{folder}/allowed", os.R_OK)
+os.makedirs("{folder}/made/inner", exist_ok=True)
+os.makedirs("{folder}/images", exist_ok=True)
+os.path.exists("{folder}/made/inner/absent")
+with tempfile.TemporaryDirectory() as folder:
+    (pathlib.Path(folder) / "a").write_text("a")
+    os.path.getsize(folder + "/a")
+shutil.copy2("{folder}/size_too", "{folder}/made/copy", follow_symlinks=False)
+os.stat(0)
+for bad in (None, "\\0"):
+    try:
+        os.stat(bad)
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__)
+assert os.stat in os.supports_follow_symlinks
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    x = x.sin()
+    if os.path.exists("{folder}/in_compiled_code"):
+        x = x.cos()
+    return x * 2
+"""
+
+
+def test_paths_that_are_asked_for_are_recorded_with_what_was_asked(live: LiveWorker) -> None:
+    folder = live.folder
+    (folder / "images").mkdir(exist_ok=True)
+    shutil.rmtree(folder / "made", ignore_errors=True)
+    for name in ("kind_only", "size_too", "allowed"):
+        (folder / name).write_text("abc")
+    report = live.report(replace(live.request(ASKS.format(folder=folder)), records_reads=True))
+    assert report.failures == ()
+    assert report.reads is not None
+    asked = {path: state for path, state in report.reads.asked.items() if path.startswith(str(folder))}
+    file, time = stat.S_IFREG, (folder / "size_too").stat().st_mtime_ns
+    assert asked == {
+        str(folder / "absent_flag"): (0, -1, -1),
+        str(folder / "kind_only"): (file, -1, -1),
+        str(folder / "size_too"): (file, 3, time),
+        str(folder / "images"): (stat.S_IFDIR, -1, -1),
+        str(folder / "allowed"): (file, -1, -1),
+        str(folder): (stat.S_IFDIR, -1, -1),
+        str(folder / "made"): (0, -1, -1),
+        str(folder / "in_compiled_code"): (0, -1, -1),
+    }
+    others = [path for path in report.reads.asked if not path.startswith(str(folder))]
+    assert len(others) < 20, others
+    plain = live.report(live.request(ASKS.format(folder=folder)))
+    assert plain.breaks
+    assert report.breaks == plain.breaks
+
+
+def test_compiled_modules_change_nothing_and_count_as_their_source(live: LiveWorker) -> None:
+    package = live.folder / "outside"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir()
+    (package / "of_others.py").write_text("SCALE = 3\n")
+    text = (
+        "import os, sys, torch\n"
+        f"sys.path.append({str(package)!r})\n"
+        "sys.dont_write_bytecode = False\n"
+        f"os.listdir({str(package)!r})\n"
+        "import of_others\n"
+        "# fuselight: f(f32[4])\n"
+        "def f(x):\n    return x * of_others.SCALE\n"
+    )
+    for _ in range(2):  # the second run reads the compiled module that the first one has written
+        report = live.report(replace(live.request(text), records_reads=True))
+        assert report.failures == ()
+        assert report.reads is not None
+        inside = {path for path in (*report.reads.files, *report.files) if path.startswith(str(package))}
+        assert inside == {str(package / "of_others.py")}
+        assert report.reads.folders[str(package)] == package.stat().st_mtime_ns

@@ -15,5 +15,8 @@ class Reads:
     """Absolute path of each folder that was listed to its time of change in nanoseconds."""
     import_folders: tuple[str, ...] = ()
     """Absolute paths of folders in which imports looked for modules."""
+    asked: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Absolute path of each path whose existence or state was asked for, to its type (0: missing), size and time of
+    change in nanoseconds; -1 for what was not asked."""
     others: tuple[str, ...] = ()
     """What was used that nothing can be compared with: `the network`, `another process`, ..."""

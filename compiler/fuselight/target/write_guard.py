@@ -60,7 +60,7 @@ class WriteGuard:
         with contextlib.ExitStack() as stack:
 
             def replace(name: str, guard: Callable[..., Any], *owners: Any) -> None:
-                guarded = _seen_by_dynamo_as(getattr(owners[0], name), guard)
+                guarded = targets.seen_by_dynamo_as(getattr(owners[0], name), guard)
                 for owner in owners:
                     stack.enter_context(patched(owner, name, guarded))
 
@@ -154,23 +154,6 @@ class WriteGuard:
         self.diverted[at] = copy or self.diverted.get(at, "")
         if self.first is None:
             self.first = _users_line(self.roots)
-
-
-def _seen_by_dynamo_as(real: Callable[..., Any], guard: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `guard` with `real` as its first argument; Dynamo breaks there in the same words as at `real`."""
-
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        return guard(real, *args, **kwargs)
-
-    disabled: Any = torch.compiler.disable(guarded)  # type: ignore[no-untyped-call]
-    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return real(*args, **kwargs) if traced() else disabled(*args, **kwargs)
-
-    # As a frame of its own it is left to Python: compiled, it would be the traced form that runs.
-    skipped = targets.skip_frames(wrapper.__code__)
-    return functools.wraps(real)(wrapper if skipped else guarded)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ Invariant: a target is only inspected, never called.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
@@ -243,3 +244,24 @@ def skip_frames(code: CodeType) -> bool:
         return False
     skip(code)
     return True
+
+
+REPLACED_CALL_FILES = (__file__, torch._dynamo.eval_frame.__file__)
+"""Files of the frames between a caller of what `seen_by_dynamo_as` returns and its function."""
+
+
+def seen_by_dynamo_as(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` with `real` as its first argument; Dynamo breaks there in the same words as at `real`."""
+
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return function(real, *args, **kwargs)
+
+    disabled: Any = torch.compiler.disable(replaced)  # type: ignore[no-untyped-call]
+    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return real(*args, **kwargs) if traced() else disabled(*args, **kwargs)
+
+    # As a frame of its own it is left to Python: compiled, it would be the traced form that runs.
+    skipped = skip_frames(wrapper.__code__)
+    return functools.wraps(real)(wrapper if skipped else replaced)

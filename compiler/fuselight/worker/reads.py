@@ -15,13 +15,17 @@ from typing import Any
 
 from fuselight.report import Reads
 from fuselight.torch_api import targets
+from fuselight.worker.asked_paths import AskedPaths
 
-_FILE, _FOLDER = "file", "folder"
+_FILE, _FOLDER, _NEW = "file", "folder", "new path"
+_NEW_AT = {"os.mkdir": 0, "os.rename": 1, "os.symlink": 1, "os.link": 1}
+"""Audit events of a path that the run makes, to the index of the path in their arguments."""
 _KINDS = {
     "open": _FILE,
     "ctypes.dlopen": _FILE,
     "os.listdir": _FOLDER,
     "os.scandir": _FOLDER,
+    **dict.fromkeys(_NEW_AT, _NEW),
     **dict.fromkeys(("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"), "the network"),
     **dict.fromkeys(("socket.bind", "socket.sendto", "socket.sendmsg"), "the network"),
     **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.system"), "another process"),
@@ -53,16 +57,21 @@ class ReadRecorder:
         self._others: dict[str, None] = {}
         self._written: set[str] = set()
         self._skipped = tuple(f"{folder}{os.sep}" for folder in (*own, *installed_folders(), *_SYSTEM))
+        self._asked = AskedPaths(self._skipped, self._written)
         self._active = [True]
 
     def start(self) -> None:
         """Record from now on."""
         hook = self._hook()
+        self._asked.start()
         sys.addaudithook(hook)
 
     def result(self, files: Iterable[str] = (), imported: Iterable[str] = ()) -> Reads:
         """What was read. `files`: further ones; `imported`: those that the report names with their texts."""
         self._active.clear()
+        self._asked.stop()
+        if self._asked.is_full:
+            self._others["many files"] = None
         known = frozenset(imported)
         # A run may read what an earlier one wrote.
         left = (path for path in self._written if _state(path) != _MISSING)
@@ -75,6 +84,7 @@ class ReadRecorder:
             files={path: state for path, state in found.items() if path not in known},
             folders={os.path.normpath(path): time for path, time in self._folders.items()},
             import_folders=tuple(dict.fromkeys(map(os.path.normpath, self._import_folders))),
+            asked={path: state for path, state in self._asked.states.items() if path not in known},
             others=tuple(self._others),
         )
 
@@ -83,28 +93,51 @@ class ReadRecorder:
         others, active, skipped, owner = self._others, self._active, self._skipped, os.getpid()
         kind_of, getpid, error = _KINDS.get, os.getpid, Exception
         absolute, take_file, take_folder = _absolute(), self._file_taker(), self._folder_taker()
+        take_new, new_at, of_source = self._asked.made, _NEW_AT, self._source_finder()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             kind = kind_of(event)
             if kind is None or not active or getpid() != owner:
                 return
             try:
-                if kind is not _FILE and kind is not _FOLDER:
+                if kind is not _FILE and kind is not _FOLDER and kind is not _NEW:
                     others[kind] = None
                     return
-                path = absolute(event, arguments[0])
+                path = absolute(event, arguments[new_at[event] if kind is _NEW else 0])
                 if path is None or (path + _SEPARATOR).startswith(skipped):
                     return
-                if kind is _FOLDER:
+                if kind is _NEW:
+                    take_new(path)
+                elif kind is _FOLDER:
                     take_folder(path)
                 else:
-                    take_file(path, event == "open" and _is_change(arguments[1], arguments[2]))
+                    is_changed = event == "open" and _is_change(arguments[1], arguments[2])
+                    path = of_source(path, is_changed)
+                    if path is not None:
+                        take_file(path, is_changed)
             except error:
                 others["a path that could not be read"] = None
 
-        for function in (hook, absolute, take_file, take_folder, _is_change):
+        for function in (hook, absolute, take_file, take_folder, of_source, AskedPaths.made, _is_change):
             targets.skip_frames(function.__code__)
         return hook
+
+    def _source_finder(self) -> Callable[[str, bool], str | None]:
+        """What names the source in the place of a compiled module, None for one that is written."""
+        folders, get_state = self._folders, os.stat
+        bytecode, separator = f"{os.sep}__pycache__{os.sep}", _SEPARATOR
+
+        def of_source(path: str, is_changed: bool) -> str | None:  # noqa: FBT001 - called here alone
+            folder, marker, name = path.rpartition(bytecode)
+            if not marker:
+                return path
+            if not is_changed:
+                return folder + separator + name.partition(".")[0] + ".py"
+            if folder in folders:  # its time changed as `__pycache__` was made in it
+                folders[folder] = get_state(folder).st_mtime_ns
+            return None
+
+        return of_source
 
     def _folder_taker(self) -> Callable[[str], None]:
         folders, import_folders, others = self._folders, self._import_folders, self._others

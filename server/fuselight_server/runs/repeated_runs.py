@@ -71,17 +71,23 @@ class RunRecord:
     """Path to the key of the names in it."""
     import_folders: dict[str, str] = field(default_factory=dict)
     """Path to the key of the modules in it."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """Path whose existence or state was asked for to what was asked of it."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Name of each variable of the terminal that the program names to the key of its value."""
     packages: dict[str, str] = field(default_factory=dict)
     """Path of each folder of installed packages to its time of change."""
 
     def is_current(self) -> bool:
         """Whether everything is as it was read."""
-        read = (self.files, self.folders, self.import_folders, self.packages)
+        read = (self.files, self.folders, self.import_folders, self.packages, self.asked)
         if sum(map(len, read)) > _MOST:
             return False
         budget = _Budget()
         return (
             all(_stamp(path) == key for path, key in self.packages.items())
+            and all(_variable_key(name) == key for name, key in self.variables.items())
+            and all(_asked_again(path, key) == key for path, key in self.asked.items())
             and all(_names_key(path, modules=True) == key for path, key in self.import_folders.items())
             and all(_names_key(path, modules=False) == key for path, key in self.folders.items())
             and all(budget.key_of(path) == key for path, key in self.files.items())
@@ -101,9 +107,12 @@ def record_of(identity: str, report: Report, packages: Iterable[str]) -> RunReco
         files={path: budget.key_of(path) for path in reads.files},
         folders={path: _names_key(path, modules=False) for path in reads.folders},
         import_folders={path: _names_key(path, modules=True) for path in reads.import_folders},
+        asked={path: _asked_text(*state) for path, state in reads.asked.items()},
+        variables={name: _variable_key(name) for name in _named_variables(report.files)},
         packages={path: _stamp(path) for path in packages},
     )
-    return record if len(reads.files) + len(reads.folders) + len(reads.import_folders) < _MOST else None
+    read = (reads.files, reads.folders, reads.import_folders, reads.asked)
+    return record if sum(len(paths) for paths in read) < _MOST else None
 
 
 def identity_of(
@@ -164,7 +173,44 @@ def _changed_meanwhile(reads: Reads) -> bool:
             now = (status.st_size, status.st_mtime_ns)
         if now != tuple(state):
             return True
+    asked = {path: _asked_text(*state) for path, state in reads.asked.items()}
+    if any(_asked_again(path, text) != text for path, text in asked.items()):
+        return True
     return any(_stamp(path).partition(" ")[2] != str(time) for path, time in reads.folders.items())
+
+
+def _asked_text(kind: int, size: int, time: int) -> str:
+    """What was asked of a path as one text: its type, with its size and time if these were asked for."""
+    if not kind:
+        return _MISSING
+    return str(kind) if size < 0 else f"{kind} {size} {time}"
+
+
+def _asked_again(path: str, before: str) -> str:
+    """The same of the path as it is now."""
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):
+        return _MISSING
+    kind = stat.S_IFMT(status.st_mode)
+    return _asked_text(kind, status.st_size, status.st_mtime_ns) if " " in before else str(kind)
+
+
+def _named_variables(files: Iterable[str]) -> list[str]:
+    """The variables of `_IGNORED_VARIABLES` that the text of a file names: what the program reads of those counts."""
+    named: set[str] = set()
+    for path in files:
+        try:
+            text = read_regular(path, _LARGEST).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue
+        named |= {name for name in _IGNORED_VARIABLES if f'"{name}"' in text or f"'{name}'" in text}
+    return sorted(named)
+
+
+def _variable_key(name: str) -> str:
+    value = os.environ.get(name)
+    return _MISSING if value is None else data_key(value.encode("utf-8", "surrogateescape"))
 
 
 def _stamp(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class Project:
         self.folder = folder
         self.change: Callable[[Report], Report] = lambda one: one
         self.ran: list[str] = []
+        self.asks = False
         for name, text in {
             "model.py": MODEL,
             "helper.py": HELPER,
@@ -80,6 +82,13 @@ class Project:
                 files={str(path): state(path) for path in self._data()},
                 folders={str(self.folder / "images"): (self.folder / "images").stat().st_mtime_ns},
                 import_folders=(str(self.folder),),
+                asked={
+                    str(self.folder / "flag"): (0, -1, -1),
+                    str(self.folder / "images"): (stat.S_IFDIR, -1, -1),
+                    str(self.folder / "data.json"): (stat.S_IFREG, *state(self.folder / "data.json")),
+                }
+                if self.asks
+                else {},
             ),
         )
         made = self.change(made)
@@ -302,6 +311,55 @@ def test_what_a_run_may_depend_on_runs_both_again(
     ran, again = project.check()
     assert ran == BOTH
     assert (again.exit_code, again.stdout) == (first.exit_code, first.stdout)
+
+
+def folder_replaced(project: Project) -> None:
+    (project.folder / "images").rmdir()
+    (project.folder / "images").touch()
+
+
+def time_changed(project: Project) -> None:
+    os.utime(project.folder / "data.json", (1, 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project: (project.folder / "flag").touch(),
+        lambda project: (project.folder / "flag").mkdir(),
+        folder_replaced,
+        time_changed,
+    ],
+    ids=["file appears", "folder appears", "folder replaced", "time"],
+)
+def test_a_path_that_was_asked_for_runs_both_again(project: Project, change: Callable[..., None]) -> None:
+    project.asks = True
+    project.check()
+    assert project.check()[0] == []
+    change(project)
+    assert project.check()[0] == BOTH
+
+
+def test_what_was_not_asked_of_a_path_runs_nothing(project: Project) -> None:
+    project.change = lambda made: replace(made, reads=replace(made.reads or Reads(), folders={}))
+    project.asks = True
+    project.check()
+    (project.folder / "images" / "a.png").touch()
+    assert project.check()[0] == []
+
+
+def test_a_variable_of_the_terminal_counts_if_the_program_names_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "helper.py").write_text(f"import os\nos.getenv('EDITOR')\n{HELPER}")
+    monkeypatch.setenv("EDITOR", "vi")
+    project.check()
+    monkeypatch.setenv("EDITOR", "vim")
+    assert project.check()[0] == ["first"]
+    monkeypatch.delenv("EDITOR")
+    assert project.check()[0] == ["first"]
+    monkeypatch.setenv("PAGER", "less")
+    assert project.check()[0] == []
 
 
 def test_a_directive_and_an_option_count(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,13 @@ _TRACED = {
     "m": TracedValue(FactKind.TENSOR, "bool[4]", requires_grad=False),
     "drop": TracedValue(FactKind.CONSTANT, "0.05"),
     "sync": TracedValue(FactKind.CONSTANT, "False"),
+    "lazy": TracedValue(FactKind.CONSTANT, "False"),
+    "lazy_scale": TracedValue(FactKind.TENSOR, "f32[]", requires_grad=False),
 }
 """What Dynamo saw under a name, or under an attribute of that name."""
+_ATTRIBUTES = frozenset({"drop", "sync", "lazy", "lazy_scale"})
+_COMPUTED = frozenset({"lazy", "lazy_scale", "made"})
+"""Attributes that are properties: code of the user's ran."""
 
 
 def finding_at(
@@ -83,7 +88,7 @@ def finding_at(
 
 def traced(text: str, names: Mapping[str, TracedValue] = _TRACED) -> TracedFacts:
     """The facts of names wherever they stand in a text."""
-    values, facts = list(names.values()), []
+    values, facts, computed = list(names.values()), [], []
     try:
         nodes = list(ast.walk(ast.parse(text.removeprefix("\ufeff"))))
     except SyntaxError:
@@ -94,13 +99,16 @@ def traced(text: str, names: Mapping[str, TracedValue] = _TRACED) -> TracedFacts
         if (
             isinstance(node, (ast.Name, ast.Attribute))
             and name in names
-            and (name in {"drop", "sync"}) == isinstance(node, ast.Attribute)
+            and (name in _ATTRIBUTES) == isinstance(node, ast.Attribute)
         ):
             first = shift if node.lineno == 1 else 0
             end = node.end_lineno or node.lineno, (node.end_col_offset or 0) + first
             index = values.index(names[name])
             facts.append(Fact(node.lineno, node.col_offset + first, *end, ((index, 1),)))
-    return TracedFacts(tuple(values), {"m.py": FileFacts(tuple(facts))})
+        if isinstance(node, ast.Attribute) and name in _COMPUTED:
+            end = node.end_lineno or node.lineno, node.end_col_offset or 0
+            computed.append((node.lineno, node.col_offset, *end))
+    return TracedFacts(tuple(values), {"m.py": FileFacts(tuple(facts), computed=tuple(computed))})
 
 
 def _call_of(text: str) -> str:

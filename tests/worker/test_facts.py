@@ -129,6 +129,58 @@ def test_branches_and_lines_that_no_trace_reached(tmp_path: Path, monkeypatch: p
     assert (run.line("y.sin() if"), 4, 0) in sides
 
 
+COMPUTED = """
+    class Config:
+        plain = 3
+        def __init__(self):
+            self.depth = 2
+        @property
+        def flag(self):
+            return self.depth > 1
+        def __getattr__(self, name):
+            if name != "missing":
+                raise AttributeError(name)
+            return 4
+        def __eq__(self, other):
+            return self.depth == other
+        def __getitem__(self, index):
+            return index + 1
+        def method(self):
+            return 1
+    class Shifted:
+        def __get__(self, owner, kind):
+            return 5
+    class Net(nn.Module):
+        shifted = Shifted()
+        def __init__(self):
+            super().__init__()
+            self.config = Config()
+            self.weight = nn.Parameter(torch.ones(4))
+        def forward(self, x):
+            a = x * self.config.plain + self.config.depth + self.weight
+            a = a * self.config.missing + self.shifted
+            if self.config.flag and self.config == 2:
+                a = a + self.config[2] + self.config.method()
+            return a
+    torch.compile(Net())(torch.randn(4))
+"""
+
+
+def test_attributes_and_operators_that_run_code_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, COMPUTED, monkeypatch)
+    texts = {run.text.splitlines()[row - 1][first:last] for row, first, _, last in run.file.computed}
+    assert texts == {
+        "self.config.missing",
+        "self.config.flag",
+        "self.shifted",
+        "self.config == 2",
+        "self.config[2]",
+    }
+    assert {run.source(one) for one in run.file.facts} >= {"self.config.plain", "self.config.depth"}
+
+
 def test_a_symbolic_size_has_its_symbol_and_no_strides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

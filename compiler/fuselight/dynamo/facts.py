@@ -28,6 +28,8 @@ _PUSHES = frozenset((
 """Instructions after which the top of the stack is the value of the expression at their position."""
 _IN_PLACE = range(13, 26)
 """Arguments of BINARY_OP for `x += 1` and the like, which are statements (NB_INPLACE_ADD to NB_INPLACE_XOR)."""
+_COMPUTING = ("LOAD_ATTR", "LOAD_METHOD", "BINARY_", "UNARY_", "COMPARE_OP", "CONTAINS_OP")
+"""How instructions start that run code of the user's only where a class has it: a property, `__getattr__`, `__eq__`."""
 _STORES = frozenset(("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"))
 _RETURNS = frozenset(("RETURN_VALUE", "RETURN_CONST"))
 
@@ -55,8 +57,27 @@ class _Attempt:
     """By condition and by whether it was true."""
     statements: set[tuple[str, Span]] = field(default_factory=set)
     """Spans that load a constant, which no other expression has: a `with` calls `__exit__` with three constants."""
+    computed: set[tuple[str, Span]] = field(default_factory=set)
+    """Attributes and operators for which code of the user's ran."""
+    started: int = 0
+    """Instructions so far."""
+    waiting: list[tuple[CodeType, int]] = field(default_factory=list)
+    """The instructions that are being traced, one inside the other, each with the number of those before it."""
     lines: dict[CodeType, set[int]] = field(default_factory=dict)
     returned: set[CodeType] = field(default_factory=set)
+
+    def begin(self, code: CodeType) -> None:
+        """An instruction is about to be traced."""
+        self.waiting.append((code, self.started))
+        self.started += 1
+
+    def has_run_code(self, code: CodeType) -> bool:
+        """Whether other instructions were traced within the one that has just ended."""
+        while self.waiting:
+            known, before = self.waiting.pop()  # what broke the graph did not end
+            if known is code:
+                return self.started > before + 1
+        return False
 
     def add(self, key: _Key, variable: Any) -> None:
         """An expression or a name had this value."""
@@ -80,6 +101,7 @@ class FactLog:
         self._attempts: list[_Attempt] = []
         self._values: dict[_Key, _Counts] = {}
         self._branches: collections.Counter[_Key] = collections.Counter()
+        self._computed: set[tuple[str, Span]] = set()
         self._lines: dict[CodeType, set[int]] = {}
         self._returned: set[CodeType] = set()
         self._is_full = False
@@ -109,6 +131,7 @@ class FactLog:
     def instruction_started(self, code: CodeType, instruction: Any, stack: Sequence[Any]) -> None:
         """Dynamo is about to trace an instruction of a code object that `traces` accepts."""
         known, span = self._code(code), _span(instruction.positions)
+        self._attempts[-1].begin(code)
         if known is not None and span is not None and stack and instruction.opname in _STORES:
             self._attempts[-1].add((known.path, span, True), stack[-1])
 
@@ -117,9 +140,12 @@ class FactLog:
     ) -> None:
         """Dynamo traced that instruction; `jumped` is whether it goes on elsewhere than at the next one."""
         known, name, span = self._code(code), instruction.opname, _span(instruction.positions)
+        attempt = self._attempts[-1]
+        has_run_code = attempt.has_run_code(code)
         if known is None or span is None:
             return
-        attempt = self._attempts[-1]
+        if has_run_code and name.startswith(_COMPUTING) and len(self._computed) < MOST_EXPRESSIONS:
+            attempt.computed.add((known.path, span))
         attempt.lines.setdefault(known.original, set()).add(span[0])
         if name in _PUSHES:
             is_statement = name == "BINARY_OP" and instruction.arg in _IN_PLACE
@@ -150,6 +176,7 @@ class FactLog:
             for value, count in counts.items():
                 known[value] = known.get(value, 0) + count
         self._branches.update(attempt.branches)
+        self._computed |= attempt.computed
         for code, lines in attempt.lines.items():
             self._lines.setdefault(code, set()).update(lines)
         self._returned |= attempt.returned
@@ -169,7 +196,10 @@ class FactLog:
             true, false = (self._branches[path, span, side] for side in (True, False))
             branches[path].append(Branch(*span, true, false))
         untraced = self._untraced()
-        paths = sorted({*found, *branches, *untraced})
+        computed: dict[str, list[Span]] = collections.defaultdict(list)
+        for path, span in sorted(self._computed):
+            computed[path].append(span)
+        paths = sorted({*found, *branches, *untraced, *computed})
         return TracedFacts(
             values=tuple(table),
             files={
@@ -177,6 +207,7 @@ class FactLog:
                     facts=tuple(found[path]),
                     branches=tuple(branches[path]),
                     untraced=_ranges(untraced.get(path, set())),
+                    computed=tuple(computed[path]),
                 )
                 for path in paths
             },

@@ -79,6 +79,9 @@ class FileFacts:
     branches: tuple[Branch, ...] = ()
     untraced: tuple[tuple[int, int], ...] = ()
     """First and last lines, inclusive, of code that no trace reached, in functions that were traced to a `return`."""
+    computed: tuple[tuple[int, int, int, int], ...] = ()
+    """Spans of attributes and operators for which code of the user's ran: a property, `__getattr__`, `__eq__`. First
+    line and column, last line and column."""
 
 
 @dataclass(frozen=True)

@@ -314,6 +314,14 @@ class Site:
                 return tuple(self.report.facts.values[index] for index, _ in fact.values)
         return ()
 
+    def is_computed(self, node: cst.CSTNode) -> bool:
+        """Whether code of the user's ran for an attribute or an operator: a property, `__getattr__`, `__eq__`."""
+        facts = self.report.facts.files.get(self.finding.span.path)
+        if facts is None or not facts.computed or node not in self.ranges:
+            return False
+        there = self.ranges[node]
+        return (*self._bytes(there.start), *self._bytes(there.end)) in facts.computed
+
     def breaks_inside(self, node: cst.CSTNode) -> bool:
         """Whether the run also broke at a part of a node, as the clock in `print(time.time())`.
 

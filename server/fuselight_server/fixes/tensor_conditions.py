@@ -14,7 +14,7 @@ from fuselight_server.fixes.purity import is_pure
 from fuselight_server.fixes.refusals import RewriteRefusedError
 from fuselight_server.fixes.site import descendants, dotted
 from fuselight_server.fixes.tensor_values import value_of
-from fuselight_server.fixes.traced_names import is_number, is_tensor
+from fuselight_server.fixes.traced_names import is_number, is_tensor, module_path, runs_code, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,9 @@ def is_pure_test(site: Site, test: cst.BaseExpression) -> bool:
 
 
 def is_total(site: Site, test: cst.BaseExpression) -> bool:
-    """Whether a condition can be computed where Python would have stopped before it: it cannot fail."""
+    """Whether a condition can be computed where Python would have stopped before it: it cannot fail or act."""
+    if runs_code(site, test):
+        return False
     if isinstance(test, cst.BooleanOperation):
         return is_total(site, test.left) and is_total(site, test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -165,7 +167,10 @@ class TensorTest:
         parts = _parts(node.test)
         known = [one for one in parts if _decides_early(site, one)]
         tests = [one for one in parts if one not in known]
+        late = [one for one in known if parts.index(one) > parts.index(tests[0])] if tests else []
         if not tests or not all(is_pure(site, one) and _cannot_fail(one) for one in known):
+            return None
+        if not all(_may_come_first(site, one) for one in late):
             return None
         rest = tests[0]
         for one in tests[1:]:
@@ -179,6 +184,37 @@ def _cannot_fail(node: cst.BaseExpression) -> bool:
         isinstance(one, (cst.Subscript, cst.Call, cst.BinaryOperation)) and _called_name(one) != "isinstance"
         for one in descendants(node)
     )
+
+
+def _may_come_first(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a condition without a tensor runs no code of the user's, as far as Dynamo saw all of it.
+
+    Python stops at the tensor before it, so that Dynamo may not have seen it. Of two objects, `==` and `in` may be
+    those of the user's.
+    """
+    for one in descendants(node):
+        if isinstance(one, cst.Comparison) and not all(
+            isinstance(at.operator, (cst.Is, cst.IsNot)) for at in one.comparisons
+        ):
+            operands = (one.left, *(at.comparator for at in one.comparisons))
+            if not all(_is_known(site, operand) for operand in operands):
+                return False
+        if isinstance(one, cst.Attribute) and not _is_part(site, one) and not _is_known(site, one):
+            return False
+    return not runs_code(site, node)
+
+
+def _is_known(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether Dynamo saw the value, which is a tensor or Python's own; `self.training` is."""
+    if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.Tuple, cst.List, cst.Set)):
+        return True
+    return dotted(node) == "self.training" or bool(values_of(site, node)) or bool(module_path(site, node))
+
+
+def _is_part(site: Site, node: cst.Attribute) -> bool:
+    """Whether an attribute is that of which another one is taken, or what a call calls."""
+    parent = site.parents.get(node)
+    return isinstance(parent, (cst.Attribute, cst.Call))
 
 
 def _called_name(node: cst.CSTNode) -> str:

@@ -22,6 +22,7 @@ from fuselight_server.fixes.traced_names import (
     kind_of,
     module_of,
     module_path,
+    runs_code,
     values_of,
 )
 
@@ -92,13 +93,22 @@ class TensorValue:
     """Whether its derivative is finite at every finite value."""
 
 
-def value_of(  # noqa: PLR0911 - one return a kind of expression
-    site: Site, node: cst.BaseExpression, depth: int = 0, mask: str = ""
-) -> TensorValue:
+def value_of(site: Site, node: cst.BaseExpression, depth: int = 0, mask: str = "") -> TensorValue:
     """What an expression computes. Raises RewriteRefusedError where that is not certain.
 
     `mask`: the code of an index that is left out: `x[mask]` counts as `x`.
     """
+    if runs_code(site, node):
+        code = short_code(site, node)
+        raise RewriteRefusedError(
+            f"`{code}` runs code of yours, which may fail or have an effect where its side is not taken"
+        )
+    return _value(site, node, depth, mask)
+
+
+def _value(  # noqa: PLR0911 - one return a kind of expression
+    site: Site, node: cst.BaseExpression, depth: int, mask: str
+) -> TensorValue:
     if isinstance(node, (cst.Integer, cst.Float)):
         marks = frozenset({"float"}) if isinstance(node, cst.Float) else frozenset[str]()
         return TensorValue(is_number=True, marks=marks)

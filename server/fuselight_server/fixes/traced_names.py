@@ -70,6 +70,21 @@ def values_of(site: Site, node: cst.BaseExpression) -> tuple[TracedValue, ...]:
     return tuple(found)
 
 
+def runs_code(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an attribute or an operator in an expression ran code of the user's, which may fail or have an effect.
+
+    An attribute counts in any place of the function, an operator in its own.
+    """
+    origin = site.origin or site
+    function = _same_function(origin, site, node)
+    body = list(descendants(function)) if function is not None else []
+    computed = {dotted(one) for one in body if isinstance(one, cst.Attribute) and origin.is_computed(one)}
+    return any(
+        site.is_computed(one) or (isinstance(one, cst.Attribute) and dotted(one) in computed - {""})
+        for one in descendants(node)
+    )
+
+
 def is_float(site: Site, node: cst.BaseExpression) -> bool:
     """Whether every tensor that Dynamo saw under the name has float32 or float64, and at least one dimension."""
     values = values_of(site, node)

@@ -92,6 +92,16 @@ BRANCHES = {
         "x.sum() > 0",
         "in place on line 6",
     ),
+    "a property": (
+        "return x * self.lazy_scale if x.sum() > 0 else x * 2\n",
+        "x.sum() > 0",
+        "runs code of yours",
+    ),
+    "an attribute of what a property gives": (
+        "return x * self.made.drop if x.sum() > 0 else x * 2\n",
+        "x.sum() > 0",
+        "runs code of yours",
+    ),
     "a parameter": ("return self.w if x.sum() > 0 else -self.w\n", "x.sum() > 0", "tensor"),
 }
 
@@ -108,6 +118,30 @@ def test_a_branch_stays_where_a_selection_differs(case: str) -> None:
 @pytest.mark.parametrize("call", ["x.softmax(-1)", "torch.softmax(x, 0)", "x.log_softmax(dim=-1)"])
 def test_a_dimension_that_each_input_has_is_selected(call: str) -> None:
     assert rewrites(f"if x.sum() > 0:\n    return {call}\nreturn x * 1.5\n", "x.sum() > 0") != []
+
+
+@pytest.mark.parametrize(
+    ("test", "is_offered"),
+    [
+        ("x.sum() > 0 and self.sync", True),
+        ("x.sum() > 0 and self.lazy", False),
+        ("self.lazy and x.sum() > 0", True),  # in the order of the text
+        ("x.sum() > 0 and self.made.sync", False),
+        ("x.sum() > 0 and self.drop > 0.1", True),
+        ("x.sum() > 0 and self.made.drop > 0.1", False),
+        ("x.sum() > 0 and not self.lazy", False),
+        ("x.sum() > 0 or self.lazy", False),
+        ("x.sum() > 0 and self.training", True),
+        ("x.sum() > 0 and self.unseen is not None", False),
+        ("self.unseen is not None and x.sum() > 0", True),
+        ("x.sum() > 0 and y is not None", True),
+        ("x.sum() > 0 and self == y", False),
+        ("x.sum() > 0 and self in m", False),
+    ],
+)
+def test_an_operand_moves_before_a_tensor_only_if_no_code_runs(test: str, *, is_offered: bool) -> None:
+    body = f"if {test}:\n    x = x * 2\nreturn x\n"
+    assert bool(rewrites(body, "x.sum() > 0")) is is_offered
 
 
 MASKS = {

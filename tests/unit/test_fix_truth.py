@@ -95,3 +95,9 @@ def test_an_offer_whose_probes_died_is_not_kept(dead: str, tmp_path: Path) -> No
     broken, admitted = truth._broken(offer("equal"), tmp_path, old, probes, unstable=[])
     assert admitted == []
     assert [one.partition(":")[0] for one in broken] == ["eager", "compiled"]
+
+
+def test_the_strides_of_results_may_be_what_a_fix_changes() -> None:
+    assert truth._is_excepted("strides", offer("changes", "the strides of results"))
+    assert not truth._is_excepted("strides", offer("changes", "random numbers"))
+    assert not truth._is_excepted("output", offer("changes", "the strides of results"))

@@ -118,6 +118,10 @@ ROWS = {
         "# fuselight: f(f32[4], 2)\ndef f(x, n):\n    return x * (<1 / n|1 / n if n else 0.0>)\n",
         (CaseFamily.OPTION, Aspect.EXCEPTION, "no longer raises ZeroDivisionError"),
     ),
+    "a float is an integer": (
+        "# fuselight: f(i64[3] % 5, 0.5)\ndef f(x, n):\n    return x * <n|float(n)>\n",
+        (CaseFamily.OPTION, Aspect.STRUCTURE, "argument 1 = 2: output was int64[3], is float32[3]"),
+    ),
     "a plain object keeps something else": (
         LOG + "# fuselight: f(f32[4])\ndef f(x):\n    LOG.seen.append(<1|2>)\n    return x\n",
         (CaseFamily.SIZE, Aspect.STATE, "global LOG.seen[+1] becomes ('int', '1') in the old text"),

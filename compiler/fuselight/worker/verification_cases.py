@@ -496,7 +496,9 @@ def _other_numbers(value: object) -> tuple[bool | float, ...]:
         return (not value,)
     if isinstance(value, int):
         return (value + 1, 0)
-    return (value * 0.5 + 0.1, 0.0) if isinstance(value, float) else ()
+    if isinstance(value, float):  # an integer stands for a float, too
+        return (value * 0.5 + 0.1, 0.0, 2)
+    return ()
 
 
 def _with_argument(prepared: Prepared, *, key: int | str, value: object) -> Prepared:

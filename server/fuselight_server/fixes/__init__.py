@@ -116,7 +116,7 @@ def _candidates(
     if site is not None:
         for one in _rewrites(site):
             yield _with_used_imports(site, one) if isinstance(one, Remedy) else one
-    yield from break_settings(finding, report, read)
+    yield from break_settings(finding, report, read, site)
     yield from bound_remedies(finding, report, read)
 
 

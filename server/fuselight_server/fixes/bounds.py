@@ -14,6 +14,7 @@ import libcst as cst
 
 from fuselight_server.fixes.configuration import SCALARS, switch
 from fuselight_server.fixes.new_arrays import is_member
+from fuselight_server.fixes.number_choices import reason_of_choice
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site, descendants
 
@@ -65,7 +66,7 @@ def _with_setting(site: Site, read: Callable[[str], str | None]) -> Iterator[Rem
     if not promises or len(promises) > _MOST:
         return
     new = _after(site, statement, promises)
-    if new is None:
+    if new is None or reason_of_choice(site):
         return
     path = site.finding.span.path
     for setting in switch(site.report, lambda other: new if other == path else read(other), SCALARS):

@@ -10,7 +10,9 @@ import re
 from typing import TYPE_CHECKING
 
 from fuselight.report import FactKind
+from fuselight_server.fixes.number_choices import reason_of_choice
 from fuselight_server.fixes.output import output_call
+from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import dotted, imported_name, insert_statements
 
@@ -42,11 +44,17 @@ _SINCE = (2, 11)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
-def break_settings(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:
-    """Settings of torch._dynamo that trace the operation of a break."""
+def break_settings(
+    finding: Finding, report: Report, read: Callable[[str], str | None], site: Site | None
+) -> Iterator[Remedy | RefusedRewrite]:
+    """Settings of torch._dynamo that trace the operation of a break. `site`: that of the finding, if it parses."""
     ids = (finding.code, *finding.gb_ids[:1])
     for name in dict.fromkeys(name for one in ids for name in _BY_ID.get(one, ())):
-        yield from switch(report, read, name)
+        reason = reason_of_choice(site) if name == SCALARS and site is not None else ""
+        if reason:
+            yield RefusedRewrite(name, f"Set {name}", reason)
+        else:
+            yield from switch(report, read, name)
 
 
 def output_settings(site: Site) -> Iterator[Remedy]:

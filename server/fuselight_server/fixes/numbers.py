@@ -18,7 +18,13 @@ from fuselight_server.fixes.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site, descendants, dotted
 from fuselight_server.fixes.tensor_values import short_code
-from fuselight_server.fixes.traced_names import is_number, is_tensor, module_path, values_of
+from fuselight_server.fixes.traced_names import (
+    is_integer_tensor,
+    is_number,
+    is_tensor,
+    module_path,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +57,6 @@ _KEEPS_DTYPE = frozenset({"max", "min", "amax", "amin", "mean", "norm", "std", "
 """Those whose result has the dtype of the tensor, or which fail for it."""
 _WIDENS = frozenset({"sum", "prod"})
 """Those whose result is int64 for all integers."""
-_GIVES_INTEGERS = frozenset({"argmax", "argmin", "count_nonzero", "long", "numel"})
 _TESTS = (cst.If, cst.IfExp, cst.Assert)
 _KEEP = "Keep the tensor"
 
@@ -128,11 +133,11 @@ def taken_number(site: Site, call: cst.Call) -> TakenNumber | None:
     while around is not None:
         is_integer |= dotted(around.func) == "int"
         call, around = around, _conversion_of(site, around)
-    if is_integer and not _is_integer(site, tensor):
+    if is_integer and not is_integer_tensor(site, tensor):
         raise RewriteRefusedError(
             f"`{short_code(site, call)}` fails for NaN and infinity, and a tensor does not"
         )
-    if dotted(call.func) == "float" and _is_integer(site, tensor):
+    if dotted(call.func) == "float" and is_integer_tensor(site, tensor):
         raise RewriteRefusedError(
             f"`{short_code(site, call)}` makes a number of floating point of an integer"
         )
@@ -174,19 +179,6 @@ def _is_before(site: Site, value: cst.BaseExpression, node: cst.CSTNode) -> bool
     if any(isinstance(one, (cst.For, cst.While)) for one in site.ancestors(value)):
         return False
     return site.range_of(value)[1] <= site.range_of(node)[0]
-
-
-def _is_integer(site: Site, tensor: cst.BaseExpression) -> bool:
-    """Whether the tensor holds integers, as far as Dynamo saw it or by the function that gives it."""
-    values = site.values(tensor)
-    if values:
-        return all(value.text.startswith(("i", "u")) for value in values)
-    name = (
-        tensor.func.attr.value
-        if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute)
-        else ""
-    )
-    return name in _GIVES_INTEGERS
 
 
 def dtype_roots(  # noqa: PLR0911 - one return a kind of expression

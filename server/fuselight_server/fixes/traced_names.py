@@ -93,6 +93,22 @@ def is_float(site: Site, node: cst.BaseExpression) -> bool:
     )
 
 
+def is_integer_tensor(site: Site, tensor: cst.BaseExpression) -> bool:
+    """Whether the tensor holds integers, as far as Dynamo saw it or by the function that gives it."""
+    values = site.values(tensor)
+    if values:
+        return all(value.text.startswith(("i", "u")) for value in values)
+    name = (
+        tensor.func.attr.value
+        if isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute)
+        else ""
+    )
+    return name in _GIVES_INTEGERS
+
+
+_GIVES_INTEGERS = frozenset({"argmax", "argmin", "count_nonzero", "long", "int", "short", "numel"})
+
+
 def _same_function(origin: Site, site: Site, node: cst.CSTNode) -> cst.FunctionDef | None:
     """The function around a node, in the text of the run."""
     function = site.function(node)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 
 import pytest
 
 from fuselight.report import Environment, Report, TargetRef, Tier, Versions
 from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.fixes import FixClass, remedies
+from fuselight_server.fixes import FixClass, refusals, remedies
+from tests.support.offered_remedies import finding_at
 
 HEAD = '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # why\nimport logging\n\n# about f\n'
+HEAD_OF_CHOICES = "import torch\n\n\ndef f(self, x, y, m):\n"
 ITEM = f"{HEAD}def f(x):\n    return x[: x.max().item()]\n"
 
 
@@ -133,3 +136,35 @@ def test_a_declared_encoding_is_not_applied_to_the_text() -> None:
     sizes = finding(text, "def f", "FL201", subject="dimension x.size(0)")
     (dynamic,) = remedies(sizes, report(text), {"m.py": text}.get)
     assert dynamic.texts["m.py"] == text.replace("@torch.compile", "@torch.compile(dynamic=True)")
+
+
+CHOICES = {
+    "n = max(x.max().item(), y.max().item())\nreturn x * n\n": False,
+    "n = x.max().item()\nk = y.max().item()\nreturn x * min(n, k)\n": False,
+    "n = max(0.5, x.max().item())\nreturn x * n\n": False,
+    "n = max(x.max().item(), 0.5)\nreturn x * n\n": True,
+    "n = max(x.max().item(), 1)\nreturn x * n\n": False,
+    "return x / max(x.max().item(), 1)\n": True,
+    "n = max(x.max().item(), 0.1, 0.2)\nreturn x * n\n": False,
+    "n = max(m.argmax().item(), 3)\nreturn x[:n]\n": True,
+    "n = max(m.sum().int().item(), 0.5)\nreturn x * n\n": False,
+    "n = max(len(y), int(x.sum()))\nreturn x[:n]\n": True,
+    "n = max(x.tolist())\nreturn x * n\n": False,
+    "first, *_ = sorted([x.max().item(), 0.5])\nreturn x * first\n": False,
+    "n = x.max().item()\nreturn x * n + max(2, 3.5)\n": True,
+    "max = torch.maximum\nn = x.max().item()\nreturn x * n * max(x, y)\n": True,
+}
+
+
+TAKEN = ("x.max().item()", "m.argmax().item()", "m.sum().int().item()", "int(x.sum())", "x.tolist()")
+
+
+@pytest.mark.parametrize("body", CHOICES)
+def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None:
+    mark = next(one for one in TAKEN if one in body)
+    text = HEAD_OF_CHOICES + textwrap.indent(body, "    ")
+    found, traced = finding_at(text, mark, "GB0124")
+    kinds = [one.kind for one in remedies(found, traced, {"m.py": text}.get)]
+    assert ("capture_scalar_outputs" in kinds) is CHOICES[body]
+    reasons = [one.reason for one in refusals(found, traced, {"m.py": text}.get)]
+    assert any("chooses by order and type" in one for one in reasons) is not CHOICES[body]

@@ -10,7 +10,7 @@ def f(x):
 
 
 def probe_strides():
-    """output: strides follow the input."""
+    """strides: they follow the input."""
     y = f(torch.ones(3, 4).t())
     return y, y.stride()
 

@@ -26,5 +26,10 @@ def probe_double():
 
 
 def probe_int():
-    """other: an int in place of the float."""
+    """dtype: integers, and an int in place of the float."""
     return f(torch.tensor([1, 2]), 2)
+
+
+def probe_int_of_floats():
+    """other: an int in place of the float."""
+    return f(torch.tensor([1.5, 2.5]), 2)

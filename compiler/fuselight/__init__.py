@@ -5,7 +5,11 @@ A program may use `fuselight.tuned_options` and the backend of torch.compile, `b
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+"""The folder of this package."""
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,8 @@ import json
 import re
 from pathlib import Path
 
+from fuselight import PACKAGE
+
 OLDEST_TORCH = (2, 6)
 """The oldest release of torch that works at all."""
 TESTED_TORCH = ((2, 11), (2, 13), (2, 14))
@@ -50,7 +52,7 @@ def untested_torch(version: str) -> str | None:
 @functools.cache
 def version() -> str:
     """The version, as `0.1.0`; `unknown` where neither the file nor the metadata came along."""
-    manifest = Path(__file__).resolve().parents[2] / "package.json"
+    manifest = Path(PACKAGE).resolve().parents[1] / "package.json"
     try:
         data = json.loads(manifest.read_text(encoding="utf-8"))
         if data.get("name") == "fuselight":
@@ -69,7 +71,7 @@ def code_key() -> str:
 
     Different source may compute different numbers, even if its version is the same.
     """
-    folder = Path(__file__).resolve().parent
+    folder = Path(PACKAGE).resolve()
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         data = path.read_bytes()

@@ -23,11 +23,12 @@ from typing import Any
 
 import torch
 
+from fuselight import PACKAGE
 from fuselight.report import Location, Stack, is_user_file
 from fuselight.torch_api import frames
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
-_FUSELIGHT = f"{Path(__file__).parents[1]}{os.sep}"
+_FUSELIGHT = f"{PACKAGE}{os.sep}"
 _STDLIB = tuple(
     f"{Path(path)}{os.sep}"
     for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}

@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 
+from fuselight import PACKAGE
 from fuselight.torch_api import targets
 from fuselight.torch_api.patching import patched
 
@@ -54,7 +55,7 @@ def _files_of(*modules: types.ModuleType) -> Iterator[str]:
 
 _PASSED_ON = tuple(_files_of(genericpath, posixpath, pathlib, glob, shutil, os))
 """Python's functions that ask for their caller."""
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = PACKAGE + os.sep
 _FOR_ITSELF = (
     *_files_of(linecache, inspect, tokenize, traceback, pkgutil, importlib.metadata, torch),
     "<frozen importlib",

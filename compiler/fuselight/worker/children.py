@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight import owned_folders
+from fuselight import PACKAGE, owned_folders
 from fuselight.foreign_files import read_regular
 from fuselight.protocol import Progress, RunRequest, to_json
 from fuselight.report import Failure, Location, Output, Stack, innermost_user_frame
@@ -317,7 +317,7 @@ def spawn_process(
 
 def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) -> subprocess.Popen[bytes]:
     """Start a new worker process with these arguments and descriptors; it waits for its job on descriptor 0."""
-    launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
+    launch = os.path.join(PACKAGE, "worker", "launch.py")
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
     command = [sys.executable, *flags, launch, *arguments]
     start: Any = subprocess.Popen  # which of its types it is, hangs on options that are not given here

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fuselight import PACKAGE
 from fuselight.foreign_files import read_regular
 from fuselight.protocol import RunRequest
 from fuselight.worker import fork_rules, process
@@ -69,8 +70,7 @@ class Preload:
         """Every name that a trial has reached: it is not tried again, whatever the result."""
         self._trial: _Trial | None = None
         folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        self._places = tuple(os.path.realpath(folder) + os.sep for folder in (*folders, ours))
+        self._places = tuple(os.path.realpath(folder) + os.sep for folder in (*folders, PACKAGE))
 
     def want(self, path: str, kind: type[RunRequest]) -> None:
         """Add what a run of type `kind` wrote at `path`: modules that it imported, files that Dynamo listed."""

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from fuselight import PACKAGE
 from fuselight.report import Reads
 from fuselight.torch_api import targets
 from fuselight.worker.asked_paths import AskedPaths
@@ -43,7 +44,7 @@ _SEPARATOR = os.sep
 _IMPORTER = "<frozen importlib._bootstrap_external>"
 """The file of Python's own importer, as its frames name it."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = PACKAGE
 
 
 class ReadRecorder:

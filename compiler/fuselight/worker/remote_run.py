@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fuselight import PACKAGE
 from fuselight.worker import wire
 
 _START_SECONDS = 300.0
@@ -175,7 +176,7 @@ class RunClient:
         self._kill()
         self._reader, self._printed = wire.FrameReader(), ""
         job = self._job
-        launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
+        launch = os.path.join(PACKAGE, "worker", "launch.py")
         command = [job.python or sys.executable, *job.arguments, "-X", "utf8", launch]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the interpreter that the user chose
@@ -309,7 +310,7 @@ def _environment(job: RemoteRun) -> dict[str, str]:
     """The variables of the process: user code must not find our package because a scheduler put it on the path."""
     variables = {**os.environ, **job.environment}
     if job.moved:
-        ours = os.path.realpath(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        ours = os.path.realpath(os.path.dirname(PACKAGE))
         path = [
             entry
             for entry in variables.get("PYTHONPATH", "").split(os.pathsep)

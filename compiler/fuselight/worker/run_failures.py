@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fuselight import PACKAGE
 from fuselight.inputs import UserCallError
 from fuselight.protocol import RunRequest, Target
 from fuselight.report import Call, Culprit, Failure, Location, Note, Stack, is_user_file
@@ -38,7 +39,7 @@ _REFUSED_BY_OPERATOR = "TorchRuntimeError"
 
 _RESTORE = "restore what the code replaces before the compiled call, or do not replace it"
 _NAMED_AS_OURS = ("fuselight.py", os.path.join("fuselight", "__init__.py"))
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = PACKAGE + os.sep
 
 
 def user_stack(error: BaseException, roots: Sequence[str]) -> Stack:

@@ -17,6 +17,8 @@ NAMES = (
     "static_bench",
     "save_to_diagnostics",
     "check_process",
+    "check_overhead",
+    "repeated_check",
     "facts_bench",
     "forecast_time",
     "live_rules",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import re
 from pathlib import Path
@@ -59,6 +58,8 @@ def version() -> str:
             return str(data["version"])
     except (OSError, ValueError, KeyError, AttributeError):
         pass
+    import importlib.metadata  # noqa: PLC0415 - with all of `email`, for a wheel alone
+
     for wheel in ("fuselight", "fuselight-runtime"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(wheel)

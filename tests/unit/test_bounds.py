@@ -53,6 +53,7 @@ FINITE = {
     ("fuselight/version.py", "code_key"): "it takes nothing",
     ("fuselight/version.py", "version"): "it takes nothing",
     ("fuselight_server/findings/catalogue.py", "_pages"): "it takes nothing",
+    ("fuselight_server/runs/kept_answers.py", "_rules_key"): "it takes nothing",
 }
 """Caches without a size: where, and what bounds them."""
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from fuselight.codec import encode
+from fuselight_server.cli.fix_classes import FixClasses
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.sources import read_text, shown_path
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
+from fuselight_server.findings.fixable import FixClass, has_remedies
 from fuselight_server.findings.priority import of_reports
 from fuselight_server.findings.static import example_unread
 from fuselight_server.formatting import format_count
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.targets import TargetRun
     from fuselight_server.finding import Finding
+    from fuselight_server.runs.kept_answers import KeptAnswers
     from fuselight_server.static.reading import Reading, StaticTarget
 
 
@@ -118,6 +123,8 @@ def execute(options: argparse.Namespace) -> int:
             outcome.known = len(outcome.findings) - len(new)
             outcome.findings = new
     _print(outcome, options)
+    if outcome.answers is not None:
+        outcome.answers.save()
     return outcome.exit_code
 
 
@@ -172,7 +179,7 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOL
         found += [
             one
             for one in static_findings(
-                reading, answered=answered, example=functools.partial(_example, reading)
+                reading, answered=answered, example=functools.partial(_example, outcome.answers, reading)
             )
             if (one.span.path, one.span.line, one.code) not in known
             and not (one.code == "FL502" and reading.syntax_error is not None)
@@ -181,12 +188,21 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOL
     outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
 
 
-def _example(reading: Reading, target: StaticTarget) -> str:
+def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget) -> str:
     """A directive's call of a target, from the signature of what it calls."""
-    from fuselight_server.static.edits import call_for  # noqa: PLC0415 - LibCST: 60 ms that most checks need not pay
-
     text = read_text(Path(reading.path))
-    return call_for(text, target) if isinstance(text, str) else example_unread(target)
+    if not isinstance(text, str):
+        return example_unread(target)
+    question = ("call", text, json.dumps(encode(target), sort_keys=True))
+    known = answers.recall(reading.path, *question) if answers is not None else None
+    if known is not None:
+        return known
+    from fuselight_server.static.edits import call_for  # noqa: PLC0415 - LibCST takes as long as all else in a check
+
+    call = call_for(text, target)
+    if answers is not None:
+        answers.remember(reading.path, call, (), *question)
+    return call
 
 
 def _without_served(found: Iterable[Finding], reports: Iterable[Report]) -> list[Finding]:
@@ -221,16 +237,7 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
 
     The line to fix first counts before others. `targets`: those that the user named.
     """
-    from fuselight_server.fixes import FixClass, has_remedies, remedies  # noqa: PLC0415 - not without findings
-    from fuselight_server.fixes.file_texts import FileText  # noqa: PLC0415
-
-    @functools.lru_cache(maxsize=16)
-    def read(path: str) -> str | None:
-        try:
-            return FileText.read(path).text
-        except (OSError, SyntaxError, ValueError, LookupError):
-            return None
-
+    known = FixClasses(outcome)
     changing = ""
     ranks = {
         (one.cost.path, one.cost.line): rank
@@ -242,7 +249,7 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
     )
     for finding in fixable[:_MOST_WITH_FIXES]:
         for report in _reports_of(finding, outcome):
-            classes = {remedy.fix_class for remedy in remedies(finding, report, read)}
+            classes = known.classes_of(finding, report)
             named = [f"--target {shlex.quote(name)}" for name in targets if name == report.target.name]
             command = " ".join(["fuselight fix", shlex.quote(shown_path(report.target.path)), *named])
             if classes - {FixClass.CHANGES}:
@@ -266,12 +273,14 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
             terminal.print(f"A fix is known: `{command}` compiles and compares it before you apply it.")
         report_problems(outcome, "analyze")
         return
-    from fuselight_server.cli.formats import annotations, json  # noqa: PLC0415 - one format is printed
+    from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - one format is printed
 
     formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
     if options.format == "json":
+        from fuselight_server.cli.formats.json import as_json  # noqa: PLC0415 - the same
+
         command = fix_command(outcome, tuple(options.target or ()))
-        text = json.as_json(outcome, with_facts=options.facts, fix_command=command)
+        text = as_json(outcome, with_facts=options.facts, fix_command=command)
     else:
         text = formats[options.format](outcome)
     if text:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fuselight_server.cli.options import CommandError, suggestion
 from fuselight_server.cli.terminal import print_error, printable
-from fuselight_server.interpreters import NoInterpreterError
 from fuselight_server.interrupts import INTERRUPTED, raise_at_interrupts
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     if extra:
         (command or parser).reject(extra)
     module = importlib.import_module(f"fuselight_server.cli.{chosen}")
+    from fuselight_server.interpreters import NoInterpreterError  # noqa: PLC0415 - not for --help
+
     try:
         raise_at_interrupts()
         code: int = module.execute(options)

@@ -18,10 +18,10 @@ from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import datetime
 
     from fuselight.protocol import RunRequest
     from fuselight.report import Report
+    from fuselight_server.runs.stored_reports import RepeatedCapture
     from fuselight_server.settings import Interpreter
 
 
@@ -40,8 +40,8 @@ class KeptCaptures:
         folders = {Path(path).parent for path in paths}
         return any(has_captures(Store.at(root)) for root in {project_root(folder) for folder in folders})
 
-    def answer(self, request: RunRequest) -> tuple[Report, datetime] | None:
-        """The report that this run would give again, and when it was made; None if a run is needed."""
+    def answer(self, request: RunRequest) -> RepeatedCapture | None:
+        """The report that this run would give again; None if a run is needed."""
         target = request.target
         given = repeated_capture(
             self._store(request),
@@ -52,19 +52,23 @@ class KeptCaptures:
             self._log(f"{target.name or '__main__'} of {target.path} is unchanged: not run")
         return given
 
-    def keep(self, request: RunRequest, report: Report, packages: Iterable[str]) -> None:
-        """Keep the report of a run, if it would be the answer to the same run."""
+    def keep(self, request: RunRequest, report: Report, packages: Iterable[str]) -> str:
+        """Keep the report of a run, if it would be the answer to the same run; returns its key.
+
+        The key is empty if the report is not kept.
+        """
         name = f"{request.target.name or '__main__'} of {request.target.path}"
         run = record_of(self._identity(request), report, packages)
         if run is None:
             others = report.reads.others if report.reads is not None else ()
             why = f": it uses {', '.join(others)}" if others else ""
             self._log(f"the next check runs {name} again{why}")
-            return
+            return ""
         try:
-            keep_capture(self._store(request), report, run)
+            return keep_capture(self._store(request), report, run)
         except OSError as error:
             self._log(f"the capture of {name} cannot be kept: {error}")
+            return ""
 
     @staticmethod
     def recording(request: RunRequest) -> RunRequest:

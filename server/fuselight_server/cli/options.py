@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.protocol import Limits
 from fuselight_server.cli.terminal import Color
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterable
+
+    from fuselight.protocol import Limits
+
+
+def _default_limits() -> Limits:
+    from fuselight.protocol import Limits  # noqa: PLC0415 - not for --help: it takes half as long as a check
+
+    return Limits()
 
 
 class CommandError(Exception):
@@ -28,7 +34,7 @@ class CommandOptions:
     paths: tuple[Path, ...]
     targets: tuple[str, ...] = ()
     python: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=_default_limits)
     is_verbose: bool = False
 
 
@@ -92,6 +98,8 @@ def add_python_option(parser: ArgumentParser, what: str) -> None:
 
 def command_options(options: Namespace) -> CommandOptions:
     """The options that `add_command_options` declared, as given."""
+    from fuselight.protocol import Limits  # noqa: PLC0415 - not for --help
+
     return CommandOptions(
         paths=tuple(options.paths),
         targets=tuple(options.target or ()),
@@ -118,6 +126,8 @@ def at_least(least: float) -> Callable[[str], float]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Offer the name that was probably meant; empty if none is like it."""
+    import difflib  # noqa: PLC0415 - after an error
+
     lowered = {one.lower(): one for one in sorted(known)}
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
     return f"; did you mean {lowered[close[0]]}?" if close else ""

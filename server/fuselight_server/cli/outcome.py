@@ -5,11 +5,11 @@ Invariant: the exit code is a function of this data alone.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from fuselight_server.cli.sources import SourceFiles, shown_path
 from fuselight_server.cli.terminal import print_error
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from fuselight.report import Problem, Report
     from fuselight_server.measured.history import BenchmarkRun
+    from fuselight_server.runs.kept_answers import KeptAnswers
+    from fuselight_server.runs.stored_reports import RepeatedCapture
     from fuselight_server.static.reading import Reading
 
 _UNANALYZED = frozenset({"FL403", "FL409", "FL504"})
@@ -50,11 +52,21 @@ class CheckOutcome:
     """Path and name of each target that was not run, and when its report was made."""
     uncalled: list[str] = field(default_factory=list)
     """If there was no target: where the files compile without a call that can be run."""
+    capture_keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Path and name of each target of which a capture is kept, and the key of that capture."""
+    answers: KeptAnswers | None = None
+    """What earlier checks of the same captures have looked up; None if every target is run."""
 
-    def take_unchanged(self, report: Report, made: datetime) -> None:
+    def take_unchanged(self, capture: RepeatedCapture) -> None:
         """Add the report of a target of which nothing has changed since then."""
+        report = capture.report
         self.reports.append(report)
-        self.unchanged[report.target.path, report.target.name] = made
+        self.unchanged[report.target.path, report.target.name] = capture.made
+        self.capture_keys[report.target.path, report.target.name] = capture.key
+
+    def capture_key(self, report: Report) -> str:
+        """The key of the capture that is kept of the report; empty if there is none."""
+        return self.capture_keys.get((report.target.path, report.target.name), "")
 
     def unchanged_since(self, report: Report) -> datetime | None:
         """When the report was made, if its target was not run."""
@@ -117,5 +129,14 @@ def shown_link(link: str) -> str:
     parts = urlsplit(link)
     if parts.scheme != "file":
         return link
-    short = shown_path(url2pathname(parts.path))
+    short = shown_path(_path_of(parts.path))
     return link if Path(short).is_absolute() else short
+
+
+def _path_of(part: str) -> str:
+    """The path that a URI of a file names, as `url2pathname` gives it."""
+    if os.name != "nt":
+        return unquote(part)
+    from urllib.request import url2pathname  # noqa: PLC0415 - with all of `http` and `email`: 20 ms
+
+    return url2pathname(part)

@@ -27,6 +27,7 @@ from fuselight_server.findings.failures import failure_report
 from fuselight_server.formatting import format_lines
 from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
+from fuselight_server.runs.kept_answers import KeptAnswers
 from fuselight_server.runs.planning import (
     MAIN,
     PlannedRun,
@@ -189,6 +190,7 @@ async def report_each(
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
     kept = _kept_captures(options) if uses_kept else None
+    outcome.answers = KeptAnswers() if uses_kept else None
     runs = CommandRuns(options, sample_after, kept, splits_programs=splits_programs)
     may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
     if may_run and not (kept is not None and kept.may_answer(texts)):
@@ -250,15 +252,15 @@ class CommandRuns:
         """Add a report of each request to the outcome. Raises NoInterpreterError."""
         for request, words in requests:
             if self._kept is not None and (known := self._kept.answer(request)) is not None:
-                outcome.take_unchanged(*known)
-                _note_unknown_name(request, known[0], outcome)
+                outcome.take_unchanged(known)
+                _note_unknown_name(request, known.report, outcome)
                 continue
             target_run = await self._target_run(request, words, show)
             for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
                 report = await report_of(one, outcome)
                 outcome.reports.append(report)
                 _note_unknown_name(one.request, report, outcome)
-                self._keep(request, report, one)
+                self._keep(request, report, one, outcome)
                 if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
                     return  # no other run can do better in this interpreter
         if outcome.reports and self._worker is None:
@@ -272,10 +274,13 @@ class CommandRuns:
         asked = request if self._kept is None else self._kept.recording(request)
         return TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
 
-    def _keep(self, request: RunRequest, report: Report, target_run: TargetRun) -> None:
+    def _keep(
+        self, request: RunRequest, report: Report, target_run: TargetRun, outcome: CheckOutcome
+    ) -> None:
         hello = target_run.worker.hello
         if self._kept is not None and hello is not None:
-            self._kept.keep(request, report, hello.packages)
+            key = self._kept.keep(request, report, hello.packages)
+            outcome.capture_keys[report.target.path, report.target.name] = key
 
 
 def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:

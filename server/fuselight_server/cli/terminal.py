@@ -13,7 +13,6 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
-from fuselight.report.visible import visible
 from fuselight_server.formatting import fit_encoding, format_count
 
 if TYPE_CHECKING:
@@ -131,6 +130,10 @@ def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 def printable(text: str) -> str:
     """`text` with an escape for each character that could act on a terminal."""
+    if text.replace("\n", "").isprintable():
+        return text
+    from fuselight.report.visible import visible  # noqa: PLC0415 - not for --help: the Report takes longer than all else
+
     return visible(text)
 
 

@@ -12,6 +12,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight_server.findings.fixable import BREAKS, FixClass, has_remedies
 from fuselight_server.findings.priority import RECOMPILED
 from fuselight_server.fixes.autograd_calls import gradient_flag_remedies, repeated_argument_remedies
 from fuselight_server.fixes.bounds import bound_remedies
@@ -26,7 +27,7 @@ from fuselight_server.fixes.opaque_helpers import opaque_helper_remedies
 from fuselight_server.fixes.output import output_remedies, print_remedies
 from fuselight_server.fixes.recompilations import recompilation_remedies
 from fuselight_server.fixes.refusals import RefusedRewrite
-from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.remedy import Remedy
 from fuselight_server.fixes.site import Site
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], froz
     (output_remedies, frozenset()),
 )
 """Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
-_BREAKS = ("GB", "FL107", "FL404")
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,6 @@ class Rewrites:
     """The best first, not verified."""
     refused: tuple[RefusedRewrite, ...] = ()
     """Those that are not the same for every call, each once."""
-
-
-def has_remedies(code: str) -> bool:
-    """Whether findings of a code may have remedies; which ones a finding has depends on the text."""
-    return code in RECOMPILED or code.startswith(_BREAKS)
 
 
 def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
@@ -109,7 +104,7 @@ def _candidates(
     if finding.code in RECOMPILED:
         yield from recompilation_remedies(finding, report, read)
         return
-    if not finding.code.startswith(_BREAKS):
+    if not finding.code.startswith(BREAKS):
         return
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None

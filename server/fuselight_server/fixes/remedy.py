@@ -5,19 +5,11 @@ Invariant: a remedy is a proposal. Nothing here has been compiled or compared; w
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
+from fuselight_server.findings.fixable import FixClass
 
-class FixClass(enum.Enum):
-    """How the results of the new text relate to those of the old, if the remedy is right."""
-
-    EXACT = "exact"
-    """The same numbers and the same side effects."""
-    EQUAL = "equal"
-    """The same results where both sides of a branch are safe to compute: NaN and gradients are compared too."""
-    CHANGES = "changes"
-    """Behavior changes: `Remedy.changes` says which."""
+__all__ = ["FixClass", "Remedy"]
 
 
 @dataclass(frozen=True)

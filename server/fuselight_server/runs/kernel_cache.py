@@ -19,6 +19,7 @@ from fuselight.codec import encode
 from fuselight.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight.report import VARIABLES, data_key
 from fuselight.version import code_key
+from fuselight_server.runs.kept_answers import clear_answers
 from fuselight_server.runs.stored_reports import UNREADABLE, StoredReports, stored_captures
 from fuselight_server.store import Store
 
@@ -138,6 +139,7 @@ async def run_cached(
 
 
 def forget(store: Store) -> None:
-    """Remove the kernels and captures that are kept in a store."""
+    """Remove the kernels, captures and answers that are kept in a store."""
+    clear_answers(store)
     KernelCache(store).clear()
     stored_captures(store).clear()

@@ -109,8 +109,8 @@ class StoredReports:
             raise
         return stored
 
-    def keep(self, name: str, report: Report, run: RunRecord | None = None) -> None:
-        """Replace the report of this name. Raises OSError."""
+    def keep(self, name: str, report: Report, run: RunRecord | None = None) -> str:
+        """Replace the report of this name; returns its signature, empty without `run`. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_not_a_link(self.folder)
         stored = encode(StoredReport(report, _libraries(report), run))
@@ -120,6 +120,7 @@ class StoredReports:
         write_whole(self.path(name), gzip.compress(data, compresslevel=1))
         for path in self._sorted()[1]:
             path.unlink(missing_ok=True)
+        return str(stored.get("signed", ""))
 
     def clear(self) -> None:
         """Remove every report."""
@@ -186,12 +187,13 @@ def stored_captures(store: Store) -> StoredReports:
     return StoredReports(store.folder / "captures", _MOST, _MOST_BYTES, _MOST_SECONDS)
 
 
-def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> None:
-    """Keep a capture in place of the last one of its target. Raises OSError."""
-    if report.files:
-        store.prepare()
-        light = replace(report, output=Output(), texts={}, reads=None)
-        stored_captures(store).keep(_name(report.target), light, run)
+def keep_capture(store: Store, report: Report, run: RunRecord | None = None) -> str:
+    """Keep a capture in place of the last one of its target; returns its key, empty without `run`. Raises OSError."""
+    if not report.files:
+        return ""
+    store.prepare()
+    light = replace(report, output=Output(), texts={}, reads=None)
+    return stored_captures(store).keep(_name(report.target), light, run)
 
 
 def has_captures(store: Store) -> bool:
@@ -199,8 +201,18 @@ def has_captures(store: Store) -> bool:
     return bool(stored_captures(store).files())
 
 
-def repeated_capture(store: Store, target: TargetRef, identity: str) -> tuple[Report, datetime] | None:
-    """The report that a run of this identity would give again, and when it was made; None if a run is needed."""
+@dataclass(frozen=True)
+class RepeatedCapture:
+    """The report that a run would give again."""
+
+    report: Report
+    made: datetime
+    key: str
+    """Its signature, which no other capture has."""
+
+
+def repeated_capture(store: Store, target: TargetRef, identity: str) -> RepeatedCapture | None:
+    """The report that a run of this identity would give again; None if a run is needed."""
     captures = stored_captures(store)
     path = captures.path(_name(target))
     try:
@@ -214,7 +226,7 @@ def repeated_capture(store: Store, target: TargetRef, identity: str) -> tuple[Re
     if time.time() - made.timestamp() > _MOST_SECONDS or not stored.report.files:
         return None
     is_same = stored.changed_file({}) is None and run.is_current()
-    return (stored.report, made) if is_same else None
+    return RepeatedCapture(stored.report, made, stored.signed) if is_same else None
 
 
 def unchanged_captures(store: Store) -> Iterator[tuple[Report, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,9 @@ import pytest
 
 from fuselight.codec import encode
 from fuselight.report import Culprit, Failure, Reads, Report, TargetRef, data_key
+from fuselight_server.interpreters import choose
+from fuselight_server.runs import kept_answers
+from fuselight_server.runs.kept_answers import KeptAnswers
 from fuselight_server.runs.stored_reports import stored_captures
 from fuselight_server.settings import Interpreter
 from fuselight_server.store import Store
@@ -39,7 +45,7 @@ def first(x):
 def second(x):
     return x
 """
-HELPER = "def scale(x):\n    print(x)\n    return x\n"
+HELPER = "import torch\n\n\ndef scale(x):\n    print(x)\n    return x\n"
 
 
 class Project:
@@ -72,7 +78,8 @@ class Project:
         self.ran.append(request.target.name)
         target = request.target
         files = [self.folder / "model.py", *([self.folder / "helper.py"] if target.name == "first" else [])]
-        made = report(breaks=(broken(at(2, path=str(self.folder / "helper.py"))),))
+        place = at(5, (4, 12), path=str(self.folder / "helper.py"), function="scale")
+        made = report(breaks=(broken(place, gb="GB0059"),))
         made = replace(
             made if target.name == "first" else report(),
             target=TargetRef(target.path, target.name, target.line, target.kind),
@@ -410,3 +417,192 @@ def test_a_store_that_cannot_be_written_costs_a_run_alone(project: Project) -> N
     assert project.check()[0] == BOTH
     ran, done = project.check()
     assert (ran, done.exit_code) == (BOTH, 1)
+
+
+UNCALLED = """\
+
+
+@torch.compile
+def third(x):
+    return x
+"""
+WITH_UNCALLED = [*BOTH, "third"]
+
+
+def add_uncalled(project: Project) -> None:
+    """A third target, which nothing gives inputs to."""
+    (project.folder / "model.py").write_text(MODEL + UNCALLED)
+    project.change = lambda made: replace(made, inputs=None) if made.target.name == "third" else made
+
+
+NEVER_LOADED = {
+    *("libcst", "fuselight_server.fixes", "fuselight_server.static.edits", "fuselight_server.worker_client"),
+    *("pygls", "lsprotocol", "torch", "urllib.request", "email", "fuselight_server.measured.page"),
+}
+"""What a check that runs nothing has no use for. LibCST alone took as long as everything that it does."""
+
+
+def loaded(*arguments: str) -> tuple[set[str], str]:
+    """The modules that a process of the command imports, with their packages, and what it prints."""
+    command = [sys.executable, "-X", "importtime", "-m", "fuselight_server", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in {0, 1}, done.stderr[-2000:]
+    lines = (
+        one.rpartition("|")[2].strip() for one in done.stderr.splitlines() if one.startswith("import time:")
+    )
+    return set(lines), done.stdout
+
+
+def test_a_check_that_runs_nothing_loads_what_it_needs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_uncalled(project)
+    project.python.chmod(0o755)
+    monkeypatch.setattr("fuselight_server.cli.targets.choose", choose)
+    named = ("--python", str(project.python))
+    ran, first = project.check(*named)
+    assert ran == WITH_UNCALLED
+    modules, printed = loaded("check", "model.py", *named)
+    assert printed.count("unchanged since") == len(WITH_UNCALLED)
+    assert printed.splitlines()[-1] == first.stdout.splitlines()[-1]
+    assert printed.splitlines()[-1].startswith("A fix is known: `fuselight fix model.py")
+    assert "such as `# fuselight: third(f32[2, 8])`" in printed
+    assert "fuselight_server.runs.kept_answers" in modules
+    assert modules & NEVER_LOADED == set()
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_prints_only_words_loads_no_report(option: str) -> None:
+    modules, printed = loaded(option)
+    assert printed
+    assert "fuselight_server.cli.command_line" in modules
+    unneeded = {"fuselight.report", "fuselight.protocol", "fuselight_server.findings", "asyncio", "difflib"}
+    assert modules & (NEVER_LOADED | unneeded) == set()
+
+
+class Answers:
+    """Counts what is computed for the findings of a project."""
+
+    def __init__(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.project = project
+        self.computed: list[str] = []
+        add_uncalled(project)
+        for name in ("fixes.remedies", "static.edits.call_for"):
+            self._count(monkeypatch, f"fuselight_server.{name}")
+
+    def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        module, _, function = name.rpartition(".")
+        compute = getattr(importlib.import_module(module), function)
+
+        def counted(*given: Any) -> Any:
+            self.computed.append(function)
+            return compute(*given)
+
+        monkeypatch.setattr(name, counted)
+
+    def of_check(self, *options: str) -> set[str]:
+        """What one check computes; what it prints is always the same."""
+        self.computed.clear()
+        lines = self.project.check(*options)[1].stdout.splitlines()
+        assert lines[-1].startswith("A fix is known: ")
+        assert any("such as `# fuselight: third(f32[2, 8])`" in one for one in lines)
+        return set(self.computed)
+
+
+@pytest.fixture
+def answers(project: Project, monkeypatch: pytest.MonkeyPatch) -> Answers:
+    return Answers(project, monkeypatch)
+
+
+def answers_file(project: Project) -> Path:
+    return project.folder / ".fuselight" / "answers.json"
+
+
+def answers_forged(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that a repository brings: they say that nothing has a fix."""
+    data = json.loads(answers_file(project).read_text())
+    for one in data["answers"].values():
+        one["text"] = ""
+    answers_file(project).write_text(json.dumps(data))
+
+
+def answers_damaged(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    answers_file(project).write_text(answers_file(project).read_text()[:-9])
+
+
+def answers_linked(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    answers_file(project).symlink_to(answers_file(project).rename(project.folder / "moved.json"))
+
+
+def source_added(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may write to what a fix would change."""
+    (project.folder / "tools").mkdir()
+    (project.folder / "tools" / "writer.py").write_text("import model\nmodel.first = None\n")
+
+
+COMPUTED = {"remedies", "call_for"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [source_added, answers_forged, answers_damaged, answers_linked, key_lost, data_edited],
+    ids=lambda one: one.__name__,
+)
+def test_answers_are_computed_again_if_anything_differs(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
+) -> None:
+    assert answers.of_check() == COMPUTED
+    assert answers.of_check() == set()
+    change(answers.project, monkeypatch)
+    again = {"remedies"} if change is data_edited else COMPUTED  # another run, but the same sources
+    assert answers.of_check() == again
+    assert answers.of_check() == set()
+
+
+def test_no_cache_computes_everything(answers: Answers) -> None:
+    answers.of_check()
+    assert answers.of_check("--no-cache") == COMPUTED
+
+
+def test_answers_are_bounded_and_the_oldest_go(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_answers, "_MOST", 3)
+    path = str(project.folder / "model.py")
+    project.check()
+    for word in "abcd":
+        asked = KeptAnswers()
+        asked.remember(path, word, (), word)
+        asked.remember(path, "x" * 3_000, (), f"long {word}")
+        asked.save()
+    known = [KeptAnswers().recall(path, word) for word in ("a", "b", "c", "d", "long d")]
+    assert known == [None, "b", "c", "d", None]
+
+
+def test_an_answer_is_forgotten_if_a_file_that_it_read_differs(project: Project) -> None:
+    project.check()
+    path, data = str(project.folder / "model.py"), project.folder / "data.json"
+    kept = KeptAnswers()
+    kept.remember(path, "an answer", (str(data),), "a question")
+    kept.save()
+    assert KeptAnswers().recall(path, "a question") == "an answer"
+    assert KeptAnswers().recall(path, "another question") is None
+    data.write_text("[]")
+    assert KeptAnswers().recall(path, "a question") is None
+
+
+def test_no_folder_is_made_for_answers_alone(project: Project) -> None:
+    kept = KeptAnswers()
+    kept.remember(str(project.folder / "model.py"), "an answer", (), "a question")
+    kept.save()
+    assert not (project.folder / ".fuselight").exists()
+
+
+def test_too_many_sources_to_compare_keep_no_answer(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.check()
+    answers_file(project).unlink()
+    monkeypatch.setattr(kept_answers, "_MOST_FILES", 1)
+    kept = KeptAnswers()
+    kept.remember(str(project.folder / "model.py"), "an answer", (), "a question")
+    kept.save()
+    assert not answers_file(project).exists()

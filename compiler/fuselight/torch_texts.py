@@ -26,6 +26,8 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[LG]\[(['\"])([A-Za-z_]\w*)\1\]"), r"\2"),
     (re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
     (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])(\d+)\1\]"), r"[\2]"),
+    (re.compile(r"\benviron\._data\[b(['\"])(.+?)\1\]"), r"environ[\1\2\1]"),
+    (re.compile(r"\benviron\._data\b"), "environ"),
     (re.compile(r"\.(size|stride)\(\)\[(\d+)\]"), r".\1(\2)"),
     (re.compile(r"\b__builtins_dict___\d+\[(['\"])(\w+)\1\]"), r"\2"),
     (re.compile(r"\bdict\.(?:__getitem__|get)\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),

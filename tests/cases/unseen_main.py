@@ -3,6 +3,8 @@
 The file's own `__main__` block makes the calls; each model is compiled for itself.
 """
 
+import os
+
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
@@ -45,6 +47,19 @@ class Watched(Stack):
 class Guarded(Stack):
     def forward(self, x):
         return super().forward(x) + 4
+
+
+class Visited(Stack):
+    def forward(self, x):
+        return super().forward(x) + 5
+
+
+def scaled(x):
+    return x * float(os.getenv("UNSEEN_SCALE", "1"))  # warning: [FL202] "keeps the former value of `UNSEEN_SCALE`"
+
+
+def chosen(x):
+    return x * len(os.environ["UNSEEN_MODE"])  # warning: [FL201] "os.environ['UNSEEN_MODE'] was 'fast', now 'exact'"
 
 
 class Scaler:
@@ -108,6 +123,25 @@ if __name__ == "__main__":
     # nothing is compiled for this model yet
     other = Watched()
     other.first.register_forward_hook(keep)
+
+    model = Visited()
+    compiled = torch.compile(model)
+    compiled(x)
+    with model.first.register_forward_hook(keep):  # nothing is called
+        pass
+    with model.second.register_forward_pre_hook(keep):  # warning: [FL202] "`Visited.forward` does not run this hook"
+        compiled(x)
+
+    compiled = torch.compile(scaled)
+    compiled(x)
+    os.environ["UNSEEN_SCALE"] = "2"
+    compiled(x)
+
+    os.environ["UNSEEN_MODE"] = "fast"
+    compiled = torch.compile(chosen)
+    compiled(x)
+    os.environ["UNSEEN_MODE"] = "exact"
+    compiled(x)
 
     model = Guarded()
     torch._dynamo.config.skip_nnmodule_hook_guards = False

@@ -32,6 +32,7 @@ class Recorded:
     path: str
     lines: tuple[str, ...]
     compile_calls: CompileCalls
+    printed: str = ""
 
     def line(self, text: str) -> int:
         """The only line of the snippet that contains `text`."""
@@ -41,7 +42,7 @@ class Recorded:
 
 
 def record(folder: Path, source: str, **options: Any) -> Recorded:
-    """Run the snippet's `main()` under a Recorder and return the recording. User prints are discarded."""
+    """Run the snippet's `main()` under a Recorder and return the recording."""
     path = folder / f"snippet_{uuid.uuid4().hex[:8]}.py"
     text = PRELUDE + textwrap.dedent(source)
     path.write_text(text, encoding="utf-8")
@@ -52,9 +53,10 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
     sys.modules[path.stem] = module
     torch._dynamo.reset()
     failure = None
+    printed = io.StringIO()
     roots = (str(folder),)
     try:
-        with contextlib.redirect_stdout(io.StringIO()), capture_only() as made:
+        with contextlib.redirect_stdout(printed), capture_only() as made:
             spec.loader.exec_module(module)
             with Recorder(roots=roots, **options) as recorder:
                 try:
@@ -63,7 +65,7 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
                     failure = failure_of(error, roots=roots)
     finally:
         del sys.modules[path.stem]
-    return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), made)
+    return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), made, printed.getvalue())
 
 
 def report_of_parts(parts: Parts, target: TargetRef, **fields: Any) -> Report:

@@ -34,6 +34,8 @@ CASES = (
     ("default dtype", GuardCause.GLOBAL_STATE, "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
     ("attribute", GuardCause.MISSING, "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
     ("global", GuardCause.NUMBER, "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
+    ("variable", GuardCause.VALUE, "return x * len(os.environ['FUSELIGHT_A'])", "with_variables(f, 'a')", "with_variables(f, 'bc')", "os.environ['FUSELIGHT_A'] was 'a', now 'bc'", "os.environ"),
+    ("deleted variable", GuardCause.MISSING, "return x * len(os.environ.get('FUSELIGHT_A', ''))", "with_variables(f, 'a')", "f(ones(4))", "os.environ['FUSELIGHT_A'] was set, now it is not", "os.environ"),
     ("aliasing", GuardCause.ALIASING, "return x + a", "f(ones(4), ones(4))", "f(*[ones(4)] * 2)", "a and x are the same tensor now, which they were not", None),
 )  # fmt: skip
 
@@ -56,7 +58,13 @@ def test_the_difference(
         tmp_path,
         f"""
         import enum
+        import os
+        from unittest import mock
         from torch import ones
+
+        def with_variables(f, value):
+            with mock.patch.dict(os.environ, FUSELIGHT_A=value):
+                return f(ones(4))
 
         class Way(enum.Enum):
             UP = 1
@@ -108,8 +116,9 @@ def test_the_difference(
     if born is None:
         assert not failure.born
     else:
-        assert failure.born[-1].line == got.line(body)
-        assert born in got.lines[failure.born[-1].line - 1]
+        line = next(place.line for place in reversed(failure.born) if place.path == got.path)
+        assert line == got.line(body)
+        assert born in got.lines[line - 1]
     if failure.was is not None:
         assert f"was {failure.was}, now {failure.now}" in failure.difference
     assert again.caller[-1].path == got.path

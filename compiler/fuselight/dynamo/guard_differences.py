@@ -24,6 +24,7 @@ from fuselight.torch_api import artifacts
 from fuselight.torch_texts import in_user_words
 
 _SHORT = 80
+_ENVIRON = "environ"
 _TENSOR_CHECK = "check_tensor("
 _TENSOR = re.compile(
     r"check_tensor\(.*?, (?P<kind>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
@@ -147,6 +148,7 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         return _explain_identity(found, value, objects)
     if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
         where, key = in_user_words(found["source"]), found["key"]
+        key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
         was, now = ("not ", "") if found["absent"] else ("", " not")
         return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if found := _HAS.match(part):
@@ -394,6 +396,8 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     else:
         is_number = _NUMBER.fullmatch(was) and now is not None and _NUMBER.fullmatch(now)
         cause = _cause_of_name(where) or (GuardCause.NUMBER if is_number else GuardCause.VALUE)
+    if f"{_ENVIRON}[" in where:  # kept as bytes
+        was, now = was.removeprefix("b"), None if now is None else now.removeprefix("b")
     if now is None:
         return _difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
     if size is not None and was.isdecimal() and now.isdecimal():

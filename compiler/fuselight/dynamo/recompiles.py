@@ -302,11 +302,17 @@ def born_in_comment(text: str, paths: set[str]) -> Stack:
 
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     words = torch_texts.in_user_words(source)
+    if isinstance(error, KeyError) and "environ[" in words:
+        text, kind, cause = f"{words} was set, now it is not", "DICT_GET", GuardCause.MISSING
+    else:
+        text, kind = f"{words} was there, now it cannot be read ({type(error).__name__})", _MISSING
+        cause = GuardCause.OTHER
     return GuardFailure(
-        kind=_MISSING,
+        kind=kind,
         source=words,
         code=source,
-        difference=f"{words} was there, now it cannot be read ({type(error).__name__})",
+        difference=text,
+        cause=cause,
         born=table.by_source.get(source, ()),
     )
 

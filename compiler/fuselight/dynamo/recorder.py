@@ -234,6 +234,7 @@ class Recorder:
 
     def __exit__(self, *exc: object) -> None:
         self._exit.close()
+        self._unseen.close()
 
     @contextlib.contextmanager
     def call(self, index: int) -> Iterator[None]:
@@ -273,7 +274,8 @@ class Recorder:
         found = []
         for frame in self._asked.values():
             try:
-                found.append(forecast(frame, self._births, self._roots))
+                with self._unseen.paused():
+                    found.append(forecast(frame, self._births, self._roots))
             except Exception as error:  # noqa: BLE001 - the report is worth more than its forecast
                 self.broke("forecast", error)
         return tuple(one for one in found if one is not None)
@@ -295,6 +297,7 @@ class Recorder:
         """Dynamo starts to compile a frame."""
         if self._facts is not None:
             self._facts.compile_started()
+        self._unseen.compile_started()
         above = stacks.from_frames(frames.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         run = CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code))
@@ -351,6 +354,7 @@ class Recorder:
         """Dynamo restarted the trace of a frame with what it learned."""
         if self._facts is not None:
             self._facts.restarted()
+        self._unseen.compile_started()
         if self._running:
             self._running[-1].restarted(reason)
 
@@ -398,6 +402,10 @@ class Recorder:
         """A hook is removed."""
         self._unseen.hook_removed(identity)
 
+    def variable_read(self, name: str) -> None:
+        """The trace reads an environment variable, on which torch makes no guard."""
+        self._unseen.variable_read(name)
+
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """Dynamo built the guards of a compile."""
         found, self._births[manager] = guards.read_guards(output_graph, self._roots)
@@ -405,6 +413,8 @@ class Recorder:
             return
         self._running[-1].guards = found
         self._running[-1].guard_us = guards.check_latency(manager, output_graph)
+        if self._running[-1].graph is not None:
+            self._unseen.guarded(manager)
 
     def guards_dropped(self, manager: Any, deleted: Any) -> None:
         """Torch dropped compiled code, because an object that it was compiled for is being freed."""
@@ -418,11 +428,13 @@ class Recorder:
             return
         run = self._running[-1] if self._running else None
         callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
+        with self._unseen.paused():
+            found = recompiles.read_mismatches(entries, frame, backend, self._births)
         self._recompiles.append(
             Recompile(
                 function=callee.function,
                 location=callee.location,
-                entries=callee.mismatches(recompiles.read_mismatches(entries, frame, backend, self._births)),
+                entries=callee.mismatches(found),
                 compile_id=run.compile_id if run else frames.current_compile_id(),
                 caller=run.caller if run else (),
                 call=self._call,

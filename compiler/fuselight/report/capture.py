@@ -312,6 +312,8 @@ class UnseenKind(str, enum.Enum):
     """A hook of all modules."""
     METHOD = "method"
     """A method that was replaced in its class."""
+    VARIABLE = "variable"
+    """An environment variable that the trace read, and on which torch has no guard."""
 
 
 @dataclass(frozen=True)
@@ -320,12 +322,13 @@ class UnseenChange:
 
     kind: UnseenKind
     what: str
-    """The class of the module, or the method as `Net.forward`; empty for a hook of all modules."""
+    """The class of the module, the method as `Net.forward`, or the variable; empty for a hook of all modules."""
     function: str
     """The compiled function."""
     location: Location
     """Its `def` line."""
     stack: Stack = ()
-    """Where the hook was registered, outermost frame first, or the `def` line of the new method."""
+    """Where the hook was registered or the variable was read, outermost frame first, or the `def` line of the new
+    method."""
     registration: str = ""
-    """`register_forward_hook`; empty for a method."""
+    """`register_forward_hook`; empty for all else."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ class Listener(Protocol):
     def limit_checked(self, exceeded: bool, limit: str) -> None: ...  # noqa: FBT001 - torch's own pair
     def hook_registered(self, module: Any, kind: str, hooks: Any, identity: int) -> None: ...
     def hook_removed(self, identity: int) -> None: ...
+    def variable_read(self, name: str) -> None: ...
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None: ...
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
@@ -120,6 +122,7 @@ def listen(listener: Listener, *, lines: bool = False, steps: StepListener | Non
         _listen_to_symbols(installed)
         _listen_to_graphs(installed)
         _listen_to_module_hooks(installed)
+        _listen_to_variables(installed)
         if lines:
             _listen_to_lines(installed)
         if steps is not None:
@@ -326,6 +329,30 @@ def _tell_of_hook(hooks: Any, identity: int) -> None:
 
 
 _FRAMES_TO_REGISTRATION = 6
+
+
+def _listen_to_variables(installed: _Installed) -> None:
+    """Environment variables that the trace reads; torch has a guard only on one that os.environ finds."""
+    readers = (os.getenv, type(os.environ).__getitem__)
+
+    def inline_call(
+        real: Callable[..., Any],
+        parent: Any,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        *more: Any,
+        **options: Any,
+    ) -> Any:
+        if getattr(function, "fn", None) in readers:
+            given = (getattr(one, "value", None) for one in (*args, *kwargs.values()))
+            name = next((value for value in given if isinstance(value, str)), None)
+            if name is not None:
+                installed.tell("variables", installed.listener.variable_read, name)
+        return real(parent, function, args, kwargs, *more, **options)
+
+    translator = torch._dynamo.symbolic_convert.InliningInstructionTranslator
+    installed.replace("variables", translator, "inline_call", inline_call)
 
 
 def _listen_to_lines(installed: _Installed) -> None:

@@ -25,6 +25,10 @@ CARRIED = "___stack"
 _MARKS = 4
 """Most calls of mark_dynamic that one advice spells out."""
 _WHOLE = re.compile(r"-?\d+")
+_ENVIRON = re.compile(r"\benviron(?:\[|$)")
+_READ_OUTSIDE = (
+    "Read the variable outside the compiled function and pass it in: each value needs its own compile"
+)
 _ROOT = re.compile(r"[^\W\d]\w*")
 _STATE_SIZES = (
     "Set torch._dynamo.config.force_parameter_static_shapes = False before the first call: torch otherwise compiles "
@@ -158,6 +162,8 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
         found := _advice_for_state(failure, other_object=other_object)
     ):
         return found
+    if _ENVIRON.search(failure.source):
+        return (_READ_OUTSIDE,)
     if fixed_by_torch(failure):
         return _ZERO_OR_ONE
     if failure.cause is GuardCause.DIMENSION:

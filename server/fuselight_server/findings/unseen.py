@@ -36,6 +36,10 @@ _HINTS = {
         "Replace it before the first call, or call torch._dynamo.reset() after it",
         "Or replace it in the object, as in `model.forward = ...`: torch has guards on the attributes of objects",
     ),
+    UnseenKind.VARIABLE: (
+        "Read it outside the compiled function, and pass the value in",
+        "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
+    ),
 }
 
 
@@ -53,20 +57,9 @@ def unseen_findings(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, group: list[UnseenChange]) -> Finding:
     one, home = group[0], _home(context, group[0])
     functions = format_list(dict.fromkeys(f"`{item.function}`" for item in group))
-    if one.kind is UnseenKind.METHOD:
-        title = f"compiled code of {functions} still calls the former `{one.what}`"
-        text = (
-            "The method was replaced in its class after the compile, and torch has no guard on the methods of a "
-            "class."
-        )
-    else:
-        title = f"compiled code of {functions} does not run this hook"
-        owners = format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
-        on = f" on {owners}" if owners else ""
-        text = (
-            f"`{one.registration}`{on} came after the compile, and torch has no guard on the hooks of modules. Calls "
-            "that match the compiled code run without the hook."
-        )
+    title, text = _words(
+        one, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
+    )
     places = dict.fromkeys(item.location for item in group)
     related = tuple(Related(span_of(place), "compiled without it") for place in places)
     return context.finding(
@@ -78,6 +71,31 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         related=related,
         subject=f"{one.kind.value} {one.what}",
         count=len(group),
+    )
+
+
+def _words(one: UnseenChange, functions: str, owners: str) -> tuple[str, str]:
+    """The title and the explanation. `owners`: the classes whose objects got the hook."""
+    if one.kind is UnseenKind.METHOD:
+        return (
+            f"compiled code of {functions} still calls the former `{one.what}`",
+            "The method was replaced in its class after the compile, and torch has no guard on the methods of a class.",
+        )
+    if one.kind is UnseenKind.VARIABLE:
+        return (
+            f"compiled code of {functions} keeps the former value of `{one.what}`",
+            (
+                "torch read this environment variable once, while it compiled, and has no guard on it. It had another "
+                "value at a later call, which ran with the former one."
+            ),
+        )
+    on = f" on {owners}" if owners else ""
+    return (
+        f"compiled code of {functions} does not run this hook",
+        (
+            f"`{one.registration}`{on} came after the compile, and torch has no guard on the hooks of modules. Calls "
+            "that match the compiled code run without the hook."
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.programs import breaks, run_in
+from tests.server.programs import breaks, run_in, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,3 +110,86 @@ def test_an_edited_file_gets_fixes_by_a_run_of_its_unsaved_text(client: Client, 
     assert verified(client, uri)[0]["title"] == "Use torch.where: 2 → 1 graphs, same results"
     assert not any(one["title"].startswith("Run ") for one in client.actions(uri, IF))
     assert (folder / "model.py").read_text() == BRANCH, "nothing was saved"
+
+
+LAYERS = """\
+import torch
+
+
+class Gate(torch.nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        if x.mean() > 0:
+            y = x * self.scale
+        else:
+            y = x - self.scale
+        return y
+
+
+def compiled(scales):
+    gates = [Gate(scale) for scale in scales]
+    for gate in gates:
+        gate.compile()
+    return gates
+"""
+GATE = 9
+"""0-based line of its branch."""
+TRAIN = """\
+import threading
+
+import torch
+from layers import compiled
+
+
+def work(gates, x):
+    for gate in gates:
+        x = gate(x)
+
+
+if __name__ == "__main__":
+    for rows in (2, 3):
+        thread = threading.Thread(target=work, args=(compiled([2.0]), torch.ones(rows, 4)))
+        thread.start()
+        thread.join()
+"""
+LOOP = """\
+import torch
+from layers import Gate
+
+for rows in (2, 3):
+    gate = Gate(3.0)
+    gate.compile()
+    gate(torch.ones(rows, 4))
+"""
+NAMED = """\
+import torch
+from layers import Gate
+
+gate = torch.compile(Gate(3.0))
+total = sum(gate(torch.ones(rows, 4)).sum() for rows in (2, 2))
+"""
+
+
+@pytest.mark.parametrize("program", [TRAIN, LOOP, NAMED])
+def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_fixes(
+    client: Client, folder: Path, program: str
+) -> None:
+    uri = client.open(write(folder, LAYERS, "layers.py"))
+    start = client.open(write(folder, program, "train.py"))
+    assert client.lenses(start).count("Run") == 1
+    client.command("fuselight.server.run", {"uri": start})
+    client.idle(1)
+    assert [one["range"]["start"]["line"] for one in breaks(client, uri)] == [GATE], client.diagnostics(uri)
+    first = verified(client, uri, GATE)[0]
+    assert first["title"].startswith("Use torch.where: "), first
+    assert first["title"].endswith("same results"), first
+    edit = client.request("codeAction/resolve", first)["edit"]
+    assert "torch.where(x.mean() > 0, x * self.scale, x - self.scale)" in text_of(LAYERS, edit)
+    client.apply(edit)
+    client.command("fuselight.server.run", {"uri": start})
+    client.idle(2)
+    assert breaks(client, uri) == []
+    assert any("0 breaks" in title for title in client.lenses(start)), client.lenses(start)

@@ -111,7 +111,12 @@ async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dic
     snapshot = state.snapshot(URI, dict.fromkeys(running, run))
     assert snapshot is not None
     shown = dataclasses.replace(snapshot, **known)
-    server: Any = SimpleNamespace(state=state, view=view, snapshot=lambda _uri: shown)
+
+    async def program_line(_document: Document) -> None:
+        """No program: the file has targets."""
+
+    analysis = SimpleNamespace(program_line=program_line)
+    server: Any = SimpleNamespace(state=state, view=view, snapshot=lambda _uri: shown, analysis=analysis)
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)
     assert answer is not None

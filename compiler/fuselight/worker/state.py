@@ -329,8 +329,13 @@ class RunState:
         self.notes.extend(note for note in notes if note not in self.notes)
         return function
 
+    def forget_calls(self) -> None:
+        """Drop the recorded calls, and record none from now on."""
+        self.constructors = None
+        self.recorded.clear()
+
     def call_compiled(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
-        """Record a call of the `__main__` block that Dynamo begins to compile."""
+        """Record a call of the program that Dynamo begins to compile."""
         if self.constructors is None or len(self.recorded) >= MOST_CALLS or getpid() != self.pid:
             return
         if is_resumed(code):

@@ -173,6 +173,8 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             return
         sys.modules["__main__"] = types.ModuleType("__main__")
         sys.argv = [path, *request.argv]
+        if strategy.runs_main and _may_be_script(request):
+            _record_calls(state)
         with state.step("import", os.path.basename(path), Location(path, request.target.line)):
             module = importing.import_file(path, name, state.sources)
         check_descriptors(state)
@@ -183,6 +185,8 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
             device = "cpu" if state.sources.redirect else None
             ladder = rungs.Ladder(request.target, request.inputs, names, device)
             answered, reasons = ladder.climb()
+        if answered is not None:
+            state.forget_calls()
         _use_inputs(state, strategy, _Climbed(ladder, answered, reasons, names))
 
 
@@ -301,14 +305,27 @@ def _run_main(state: RunState) -> None:
     """Run the whole `__main__` block, and record the calls that it compiles for runs without it."""
     plan = state.job.request.inputs
     state.rung, state.inputs_line = Rung.SCRIPT if plan.is_script else Rung.MAIN, plan.main_line
-    state.constructors = ConstructorCalls(state.job.request.roots)
-    state.constructors.listen()
+    _record_calls(state)
     try:
         with _main_step(state):
             importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
     finally:
         if state.aot is not None and state.aot.skipped:
             state.notes.append(run_failures.without_aot(state.aot.skipped))
+
+
+def _record_calls(state: RunState) -> None:
+    """Record the calls of the program that Dynamo begins to compile from now on."""
+    state.constructors = ConstructorCalls(state.job.request.roots)
+    state.constructors.listen()
+
+
+def _may_be_script(request: RunRequest) -> bool:
+    """Whether the import of the file may make the calls: nothing else gives the target inputs."""
+    plan = request.inputs
+    return request.target.compiled and not (
+        plan.directives or plan.provider or plan.recorded or plan.program or plan.main_line is not None
+    )
 
 
 def run_main_again(state: RunState) -> None:

@@ -168,7 +168,7 @@ class FixedFiles:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
         first = await target_run.report()
-        calls = target_run.calls(first, self._names_of(target_run))
+        calls = target_run.calls(first)
         parts = [(one, await one.report()) for one in calls] or [(target_run, first)]
         for one, report in parts:
             self.fixer.add(one, report)
@@ -176,11 +176,6 @@ class FixedFiles:
                 print_error(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
         self._targets.append((target_run, parts))
         return first
-
-    def _names_of(self, target_run: TargetRun) -> tuple[str, ...]:
-        """What of a program to fix, as in `call_runs`: the target that the user named, or all."""
-        target = target_run.request.target
-        return () if target.kind == "main" else (target.name, f"{target.path}:{target.line}")
 
     async def fix_all(self, outcome: CheckOutcome) -> None:
         """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fuselight.foreign_files import project_root
 from fuselight.protocol import Answer
-from fuselight.report import Culprit, Failure, Problem, Rung
+from fuselight.report import Culprit, Failure, Problem
 from fuselight_server.cli.options import command_options, suggestion
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
@@ -33,9 +33,9 @@ from fuselight_server.runs.planning import (
     PlannedRun,
     RunOptions,
     call_run,
-    call_runs,
     default_runs,
     named_runs,
+    program_calls,
 )
 from fuselight_server.store import Store, recorded_calls
 
@@ -135,11 +135,9 @@ class TargetRun:
             return dataclasses.replace(measured[0], failures=(failure,))
         return failure_report(asked, failure, self.worker.hello.versions if self.worker.hello else None)
 
-    def calls(self, report: Report, names: Iterable[str] = ()) -> list[TargetRun]:
-        """The runs that repeat the calls of the program of which `report` is; as in `call_runs`."""
-        if report.inputs is None or report.inputs.rung not in {Rung.MAIN, Rung.SCRIPT}:
-            return []
-        return [self._of_call(request) for request in call_runs(self.request, report, names)]
+    def calls(self, report: Report) -> list[TargetRun]:
+        """The runs that repeat the calls of the program which gave the inputs; as in `program_calls`."""
+        return [self._of_call(request) for request in program_calls(self.request, report)]
 
     def _of_call(self, request: RunRequest) -> TargetRun:
         name = request.target.name

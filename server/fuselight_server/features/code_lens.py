@@ -94,7 +94,6 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
         return None
     client, version = server.view, document.version
     view = dataclasses.replace(client, read_line=lambda _, line: document.line(line))
-    main = snapshot.reading.main_line
     known = _known(snapshot)
     answer = Encoded()
     lenses: list[Lens] = []
@@ -113,12 +112,27 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
             await asyncio.sleep(0)
             if document.version != version:
                 return await code_lens(server, params)
-    if main is not None and "" in known:
+    has_run = "" in known
+    main = _line_of_program(snapshot) if has_run else await server.analysis.program_line(document)
+    if document.version != version:
+        return await code_lens(server, params)
+    if main is not None:
         at = {"line": main - 1, "character": 0}
-        lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=True).make()
+        lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
     lenses += line_lenses(snapshot)
     answer.extend(lenses)
     return answer
+
+
+def _line_of_program(snapshot: Snapshot) -> int | None:
+    """Where the program of the file begins: its `__main__` block, or else what the run of its statements named."""
+    if snapshot.reading.main_line is not None:
+        return snapshot.reading.main_line
+    result = snapshot.captures.get(Key(snapshot.path, ""))
+    if result is None:
+        return None
+    place = result.places.line_now(snapshot.path, result.report.target.line)
+    return place.line if place is not None else None
 
 
 def _is_shown(target: StaticTarget, setting: str) -> bool:

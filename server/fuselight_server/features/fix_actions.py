@@ -21,6 +21,7 @@ from fuselight_server.features.protocol import PREVIEW_FIX
 from fuselight_server.files import split_text
 from fuselight_server.finding import Span
 from fuselight_server.fixes import FixClass, has_remedies
+from fuselight_server.runs.planning import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
@@ -103,7 +104,7 @@ def run_actions(
 
     A disabled action would say so, too, but a menu of quick fixes does not list it.
     """
-    stale = {key.name: key for key in server.analysis.fixes.outdated(document.path)}
+    stale = {key.name or MAIN: key for key in server.analysis.fixes.outdated(document.path)}
     actions = []
     for name in dict.fromkeys(
         one.target for one, _ in shown if has_remedies(one.code) and one.target in stale

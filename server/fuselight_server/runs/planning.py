@@ -192,6 +192,18 @@ def call_runs(request: RunRequest, report: Report, names: Iterable[str] = ()) ->
     return tuple(made.values())
 
 
+def program_calls(request: RunRequest, report: Report) -> tuple[RunRequest, ...]:
+    """The runs that repeat the calls which a program made of a target; of all that it compiles if that is the program.
+
+    None if no program gave the inputs. `report` is that of the request.
+    """
+    if report.inputs is None or report.inputs.rung not in {Rung.MAIN, Rung.SCRIPT}:
+        return ()
+    target = request.target
+    names = () if target.kind == "main" else (target.name, f"{target.path}:{target.line}")
+    return call_runs(request, report, names)
+
+
 def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
     """The same run of changed files, with the lines and directives of its target as `texts` have them."""
     from fuselight_server.static.document import read_source  # noqa: PLC0415 - the terminal needs it after its worker

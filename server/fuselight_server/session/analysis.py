@@ -21,6 +21,7 @@ from fuselight_server.findings.failures import lacks_inputs
 from fuselight_server.measured.planning import measure_request
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
+from fuselight_server.runs.programs import Programs
 from fuselight_server.runs.queue import Job, Runs
 from fuselight_server.session.benchmarks import BenchmarkSession
 from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
@@ -89,6 +90,8 @@ class Analysis:
         """Runs that the interpreter of their folder could not make."""
         self._throttle = RunThrottle(state)
         self._on_disk = DiskTexts()
+        self._program_lines: dict[str, tuple[int | None, int | None]] = {}
+        """Of open files: the version of the text that was looked at, None for all until a save, and the line."""
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
         """Files that were saved during each run in flight, and whether by the editor itself."""
         self.consent = Consent(state, ui)
@@ -143,6 +146,7 @@ class Analysis:
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run the targets of a saved file, and those whose last run used it, if the settings say so."""
+        self._program_lines.clear()
         if self._state.at(path) is not None:
             self._on_disk.note(path)
         if self.early.keep(lambda: self.saved(path, automatic=automatic)):
@@ -170,7 +174,7 @@ class Analysis:
         if self.early.keep(lambda: self.command(path, target, tier, plan)):
             return
         folder = self._state.folder_of(path)
-        planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
+        planned = self._asked_for(path) if target is None else (Key(path, "" if target == MAIN else target),)
         keys = tuple(dataclasses.replace(key, tier=tier) for key in planned)
         if not self._state.trusted:
             self._ui.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
@@ -193,6 +197,7 @@ class Analysis:
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that a file was written, perhaps by another program. An open one counts once the editor follows."""
+        self._program_lines.clear()
         if not self.early.over:
             return
         document = self._state.at(path)
@@ -209,6 +214,7 @@ class Analysis:
     def document_closed(self, document: Document) -> None:
         """Remove a closed document; run the targets again whose results do not hold for the file on the disk."""
         path = document.path
+        self._program_lines.pop(path, None)
         self.fixes.cancel(path=path)
         text = disk_text(path) if document.runnable else None
         changes = document.source.become(text) if text is not None else []
@@ -288,6 +294,38 @@ class Analysis:
         options = self.outcomes.options_for(path)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
+    def _asked_for(self, path: str) -> tuple[Key, ...]:
+        """What the file compiles; of a program that compiles what none of its names stands for, the program."""
+        planned, reading = self._planned(path), self.reading(path)
+        if planned or reading is None:
+            return planned
+        options = self.outcomes.options_for(path)
+        return (Key(path, ""),) if self._program_run(reading, options) is not None else ()
+
+    def _program_run(self, reading: Reading, options: RunOptions) -> PlannedRun | None:
+        document = self._state.at(reading.path)
+        text = disk_text(reading.path) if document is None else document.source.text
+        return Programs({reading.path: text or ""}, frozenset({reading.path})).run_of(reading, options.roots)
+
+    async def program_line(self, document: Document) -> int | None:
+        """The line of a program that compiles what none of its file's names stands for; None in every other file.
+
+        Whether a `__main__` block compiles depends on the files that it imports, which are read again after a save.
+        """
+        path, reading = document.path, document.reading()
+        version = document.version if reading.main_line is None else None
+        known = self._program_lines.get(path)
+        if known is None or known[0] != version:
+            line = None
+            if not self._planned(path):
+                roots = self.outcomes.options_for(path).roots
+                programs = Programs({path: document.source.text}, frozenset())
+                run = await asyncio.to_thread(programs.run_of, reading, roots)
+                line = run.target.line if run is not None else None
+            known = self._program_lines[path] = version, line
+        is_program = known[1] is not None
+        return reading.main_line or known[1] if is_program else None
+
     def _run_after_save(self, path: str, planned: tuple[Key, ...], trigger: Trigger) -> None:
         """Run the targets `planned` of a file that was saved, and again the targets whose last run used the file."""
         wanted: dict[str, dict[Key, None]] = {path: dict.fromkeys(planned)}
@@ -366,7 +404,10 @@ class Analysis:
             return None
         options = self.outcomes.options_for(key.path, folder, with_buffers=with_buffers)
         runs = named_runs(reading, [key.name or MAIN], options)
-        return (runs[0], options) if runs else None
+        run = runs[0] if runs else None
+        if run is None and not key.name:
+            run = self._program_run(reading, options)
+        return (run, options) if run is not None else None
 
     def _drop_lost(self, path: str) -> None:
         """Drop the results of targets that a file no longer has, or that another target runs for now."""

@@ -2,7 +2,8 @@
 
 Invariant: user code runs only where the user has agreed to runs of the folder, in the worker's child, one verification
 at a time. Everything known of a fix belongs to exact texts: a fix is offered and applied only while the files have the
-texts that it was made for, and a result is shown only while each of its files has the text that ran.
+texts that it was made for, and a result is shown only while each of its files has the text that ran. A program is
+fixed by its parts, as in the terminal: the runs that repeat its calls of each thing that it compiles.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.owned_folders import new_folder, owned_folder
+from fuselight.report import Rung
 from fuselight_server.files import disk_text
 from fuselight_server.fixes import FixClass, RefusedRewrite
-from fuselight_server.fixes.fixer import Fixer, FixOptions
+from fuselight_server.fixes.fixer import Attempt, Fixer, FixOptions, FixStatus
 from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies
+from fuselight_server.runs.planning import program_calls
 from fuselight_server.session.intake import PROGRAM
 from fuselight_server.session.verified_results import VerifiedResults, current_text, has_its_texts
 
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
     from fuselight_server.fixes import Remedy
-    from fuselight_server.fixes.fixer import Attempt
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.runs.keys import Key
     from fuselight_server.session.intake import ResultIntake
@@ -91,6 +93,10 @@ class SessionTarget:
     async def report(self, request: RunRequest) -> Report:
         """The report of a run. Raises InterruptedVerificationError."""
         return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
+
+
+Part = tuple[SessionTarget, "Report"]
+"""What a fix is verified for: a target with its report, or a program's calls of one thing that it compiles."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,10 @@ class FixSession:
         """The exact fixes of whole files, by path."""
         self._fixer: tuple[object, Fixer] | None = None
         """That of the texts of the last verification: other fixes of the same texts need no new run of these."""
+        self._parts: tuple[Fixer, list[Part]] | None = None
+        """The parts of the program that this fixer is for."""
+        self._shown = ""
+        """The offer that is verified for them now."""
 
     # What is offered
 
@@ -305,7 +315,8 @@ class FixSession:
             result
             for key, result in self._state.captures.items()
             if path in result.depends
-            and key.name not in {"", PROGRAM}
+            and key.name != PROGRAM
+            and (key.name or result.report.recorded)
             and result.has_data
             and not result.stale
             and not result.unfinished
@@ -316,7 +327,10 @@ class FixSession:
         return [
             key
             for key, result in self._state.captures.items()
-            if path in result.depends and key.name not in {"", PROGRAM} and result.stale
+            if path in result.depends
+            and key.name != PROGRAM
+            and (key.name or result.report.recorded)
+            and result.stale
         ]
 
     async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
@@ -463,12 +477,10 @@ class FixSession:
             self._state.log(
                 f"verifying {calls}`{offer.remedy.title}` for {offer.key.words} in {offer.key.path}"
             )
-            if first is not None:
-                attempt = await fixer.completed(target, first)
-            else:
-                attempt = await fixer.first_attempt(target, offer.finding, offer.remedy, offer.result.report)
+            attempt = await self._attempt(offer, target, fixer, first)
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
-        if attempt.report is not None and first is None:  # before the fix can be chosen, whose edit ends this
+        # Before the fix can be chosen, whose edit ends this. What a part of a program found is not the program's.
+        if attempt.report is not None and first is None and not _has_parts(offer.result):
             await self._results.keep(offer.result, attempt.report, offer.remedy.texts)
         self._attempts[offer.id] = attempt
         while len(self._attempts) > _MOST_ATTEMPTS:
@@ -478,6 +490,36 @@ class FixSession:
                 offer.result.paths()
             )  # its lens names what passed, its report what did not
         return attempt
+
+    async def _attempt(
+        self, offer: FixOffer, target: SessionTarget, fixer: Fixer, first: Attempt | None
+    ) -> Attempt:
+        if not _has_parts(offer.result):
+            part: tuple[SessionTarget, Report, Finding] | None = target, offer.result.report, offer.finding
+        else:
+            parts = await self._parts_for(offer, target, fixer)
+            part = await asyncio.to_thread(_part_with, offer, fixer, parts)
+        if part is None:
+            why = (
+                "the program's calls of what it compiles do not have this finding if they are repeated alone"
+            )
+            return Attempt(offer.finding, offer.finding.span.line, offer.remedy, FixStatus.REFUSED, why)
+        if first is not None:
+            return await fixer.completed(part[0], first)
+        return await fixer.first_attempt(part[0], part[2], offer.remedy, part[1])
+
+    async def _parts_for(self, offer: FixOffer, target: SessionTarget, fixer: Fixer) -> list[Part]:
+        """The parts of a program, which a fixer verifies fixes for: run once for all fixes of the same text."""
+        self._shown = offer.id
+        if self._parts is None or self._parts[0] is not fixer:
+            parts = await _parts_of(offer.result, dataclasses.replace(target, show=self._show_part))
+            for part in parts:
+                fixer.add(*part)
+            self._parts = fixer, parts
+        return self._parts[1]
+
+    def _show_part(self, words: str) -> None:
+        self._show(self._shown)(words)
 
     def _fixer_for(self, result: CaptureResult, prepared: PreparedRun) -> Fixer:
         """The fixer of a target as it is: its runs of the text before serve all fixes of this text."""
@@ -500,7 +542,8 @@ class FixSession:
         known = {one.key: one for path in paths for one in self._current_results(path)}
         for result in results:
             known.pop(result.key, None)
-        return list(known.values())[:_MOST_OTHERS]
+        # The calls of a program are not those of a single target.
+        return [one for one in known.values() if not _has_parts(one)][:_MOST_OTHERS]
 
     def _add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
         """Let a fixer verify that fixes leave the calls of other targets as they are."""
@@ -550,13 +593,18 @@ class FixSession:
         """Try the exact fixes of some targets, each for all of them and for the others."""
         runs = [self._allowed_run(one.key, identity) for one in results]
         targets = [SessionTarget(run.request, run.execute, self._show(identity)) for run in runs]
-        for result, target in zip(results, targets, strict=True):
-            fixer.add(target, result.report)
+        parts = [
+            (result, part)
+            for result, target in zip(results, targets, strict=True)
+            for part in await _parts_of(result, target)
+        ]
+        for _, part in parts:
+            fixer.add(*part)
         self._add(others, fixer)
-        for result, target in zip(results, targets, strict=True):
-            report = result.report if not fixer.texts else await target.report(fixer.request(target))
+        for result, (target, first) in parts:
+            report = first if not fixer.texts else await target.report(fixer.request(target))
             last = await fixer.fix(target, report, _EXACT)
-            if fixer.texts:
+            if fixer.texts and not _has_parts(result):
                 await self._results.keep(result, last, fixer.texts)
 
     # Forecasts
@@ -608,6 +656,36 @@ async def _result_of(task: asyncio.Task[Any], seconds: float | None) -> Any:
     if not task.done() or task.cancelled() or isinstance(task.exception(), InterruptedVerificationError):
         return None
     return task.result()
+
+
+def _has_parts(result: CaptureResult) -> bool:
+    """Whether a program gave the inputs, so that fixes are verified for its calls."""
+    inputs = result.report.inputs
+    return inputs is not None and inputs.rung in {Rung.MAIN, Rung.SCRIPT} and bool(result.report.recorded)
+
+
+async def _parts_of(result: CaptureResult, target: SessionTarget) -> list[Part]:
+    """What fixes of a target are verified for: itself, or the calls that it makes if it is a program."""
+    requests = program_calls(target.request, result.report)
+    if not requests:
+        return [(target, result.report)]
+    parts = [dataclasses.replace(target, request=request) for request in requests]
+    return [(part, await part.report(part.request)) for part in parts]
+
+
+def _part_with(
+    offer: FixOffer, fixer: Fixer, parts: Iterable[Part]
+) -> tuple[SessionTarget, Report, Finding] | None:
+    """The part of a program that has the finding of an offer and its rewrite, with that finding."""
+    here = offer.finding.code, offer.finding.span.path, offer.finding.span.line
+    for part, report in parts:
+        for one in fixer.findings(report):
+            if (one.code, one.span.path, one.span.line) == here and any(
+                (same.kind, same.texts) == (offer.remedy.kind, offer.remedy.texts)
+                for same in fixer.candidates(one, report)
+            ):
+                return part, report, one
+    return None
 
 
 def _fixes_for(

@@ -148,7 +148,7 @@ def _register(server: Server) -> None:
         (protocol.KERNELS_AT, kernel_documents.kernels_at),
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
-        (protocol.GRAPHS, graphs.graphs),
+        (protocol.GRAPHS, graphs.answer),
         (protocol.MEASURED, bench.answer),
         (protocol.MEASURED_EXPORT, bench.export),
         (protocol.TUNED, tune.answer),

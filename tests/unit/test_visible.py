@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fuselight.report.failure import LONGEST, first_line, safe_text, traceback_text
 from fuselight.report.visible import visible
+from fuselight_server.features import graphs
 from fuselight_server.features.markdown import code_block, code_span, plain
-from fuselight_server.features.protocol import without_links, written
+from fuselight_server.features.protocol import GraphsParams, without_links, written
+from fuselight_server.measured.exports import standalone_page
+from fuselight_server.sweep.page import as_page
+from fuselight_server.sweep.rows import RowStatus, SweepJob, SweepRow
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ACTS = "\x1b[31m\x07\x9b\u202e\u2066\u200b\ufeff\x7f"
 SHOWN = r"\x1b[31m\x07\x9b\u202e\u2066\u200b\ufeff\x7f"
@@ -42,6 +51,28 @@ def test_every_way_to_the_editor_shows_escapes() -> None:
     kept = {"a": [SHOWN, {"b": {"c": [[SHOWN, "\\u202e", "é\n\U0001f600"]]}}]}
     assert json.loads(written(value)) == kept
     assert json.loads(written(value, 0)) == kept
+
+
+def test_every_page_shows_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "media").mkdir()
+    for name in ("dist/bench.js", "dist/tune.js", "media/bench.css"):
+        (tmp_path / name).touch()
+    for script in ("bench", "tune"):
+        page = standalone_page(
+            {"title": ACTS, "lines": [[[[{"text": f"<{ACTS}\n"}]]]]}, ACTS, script, tmp_path
+        )
+        (data,) = re.findall(r'id="page">(.*?)</script>', page)
+        assert json.loads(data) == {"title": SHOWN, "lines": [[[[{"text": f"<{SHOWN}\n"}]]]]}
+        assert f"<title>{SHOWN}</title>" in page
+    row = SweepRow("id", "key", ACTS, SweepJob.CHECK, RowStatus.FAILED, notes=(ACTS, "\udc80"))
+    sweep = as_page([row], {"suite": ACTS, "command": ACTS})
+    assert sweep.count(SHOWN) >= 5
+    assert not set(ACTS) & {one for one in sweep if not one.isprintable()}
+    assert sweep.encode()
+    monkeypatch.setattr(graphs, "graphs", lambda _server, _params: {"boxes": [{"title": ACTS}]})
+    params = GraphsParams("file:///m.py", None)
+    assert json.loads(graphs.answer(None, params).text) == {"boxes": [{"title": SHOWN}]}  # type: ignore[arg-type]
 
 
 def test_the_text_of_an_exception_is_bounded_and_shown() -> None:

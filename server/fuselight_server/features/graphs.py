@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.lens import STALE, kernel_summary
+from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.report_tree import shown_results
 from fuselight_server.formatting import format_place
 from fuselight_server.graphs import fold, picture
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
     from fuselight_server.results.kernels import KernelResult
 
 
+def answer(server: Server, params: GraphsParams) -> Written:
+    """Answer `fuselight/graphs`."""
+    return Written(written(graphs(server, params)))
+
+
 def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
-    """Answer `fuselight/graphs`: the picture of a target, and which targets there are to choose from."""
+    """Make that answer: the picture of a target, and which targets there are to choose from."""
     path = convert.path(params.uri)
     shown = shown_results(server.state, path)
     targets = [

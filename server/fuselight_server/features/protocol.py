@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
-from fuselight.report.visible import visible
+from fuselight.report.visible import visible, visible_json
 
 STATUS = "fuselight/status"
 CONFIRM_RUN = "fuselight/confirmRun"
@@ -175,18 +174,7 @@ def written(value: Any, depth: int = _PIECES) -> str:
         return f"{{{', '.join(f'{json.dumps(key)}: {written(item, depth - 1)}' for key, item in value.items())}}}"
     if depth and isinstance(value, list):
         return f"[{', '.join(written(item, depth - 1) for item in value)}]"
-    return _ESCAPES.sub(_shown_escape, json.dumps(value))
-
-
-_ESCAPES = re.compile(
-    r"(?P<other>\\\\)|\\u(?P<code>00[01][0-9a-f]|007f|00[89][0-9a-f]|061c|20(?:0[b-f]|2[89a-e]|6[0-9a-f])|feff)"
-)
-"""In JSON in ASCII: a backslash, and the characters that `visible` shows by an escape."""
-
-
-def _shown_escape(match: re.Match[str]) -> str:
-    code = match["code"]
-    return match[0] if code is None else json.dumps(visible(chr(int(code, 16))))[1:-1]
+    return visible_json(json.dumps(value))
 
 
 def _message(method: str, params: type[Any], *, answered: bool = True) -> type[Any]:

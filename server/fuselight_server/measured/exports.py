@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.foreign_files import read_regular
+from fuselight.report.visible import visible, visible_json
 from fuselight_server.measured.history import BenchmarkRun
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def html_document(title: str, style: str, body: str, script: str, *, images: str
     policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'"
     return _HTML.format(
         policy=f"{policy}; img-src {images}" if images else policy,
-        title=html.escape(title),
+        title=html.escape(visible(title)),
         style=style,
         body=body,
         script=script,
@@ -159,7 +160,7 @@ def policy_hash(text: str) -> str:
 
 def _as_data(page: dict[str, Any]) -> str:
     """JSON that no parser of HTML takes for a tag, and no engine for the end of a line."""
-    text = json.dumps(page)  # ASCII: U+2028 is escaped already
+    text = visible_json(json.dumps(page))  # ASCII: U+2028 is escaped already
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

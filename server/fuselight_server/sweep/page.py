@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report.visible import visible
 from fuselight_server.formatting import (
     format_count,
     format_estimate,
@@ -87,7 +88,7 @@ def as_page(
 
 
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    return html.escape(visible(str(value)))
 
 
 def _header(rows: Sequence[SweepRow], about: dict[str, Any], summary: SweepSummary) -> str:

@@ -59,13 +59,13 @@ def test_what_is_read_of_a_huge_collection_is_bounded() -> None:
 
 def test_of_a_large_array_a_sample_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
-    digest = reachable._hash
+    digest = reachable.digest_of
 
     def hash_of(data: bytes) -> str:
         hashed.append(len(data))
         return digest(data)
 
-    monkeypatch.setattr(reachable, "_hash", hash_of)
+    monkeypatch.setattr(reachable, "digest_of", hash_of)
     array = np.zeros((1000, 1000), dtype=np.uint8)
 
     def fill() -> None:

@@ -36,6 +36,7 @@ from fuselight.worker.call_traits import (
     output_traits,
     unused_gradients,
 )
+from fuselight.worker.output_objects import OutputObjects
 from fuselight.worker.reachable import ReachableState
 from fuselight.worker.state import put
 
@@ -126,7 +127,11 @@ class CallRecord:
     reached: dict[str, str] = field(default_factory=dict)
     """The same of all else that the call reaches; of a tensor, which is among the results, nothing."""
     traits: dict[str, str] = field(default_factory=dict)
-    """What values do not show: text among the outputs; device, strides and shared memory of tensors."""
+    """What values do not show: strides, gradients and shared memory of tensors."""
+    described: dict[str, str] = field(default_factory=dict)
+    """What outputs are that are no numbers: text, devices, types of containers and objects."""
+    uncompared: list[str] = field(default_factory=list)
+    """Outputs that cannot be compared: `output[1] is a generator`."""
     unused: dict[str, bool] = field(default_factory=dict)
     """Of parameters and inputs in training: whether they have no gradient."""
     kinds: dict[str, str] = field(default_factory=dict)
@@ -147,6 +152,8 @@ class CallRecord:
                 "random",
                 "numbers",
                 "traits",
+                "described",
+                "uncompared",
                 "unused",
                 "kinds",
                 "stdout",
@@ -195,6 +202,9 @@ def record_call(
     tensors, words = reachable.changes()
     for name, value in (*attributes.changed(), *tensors) if error is None else ():
         collector.add(f"{name}{CHANGED}", value)
+    objects = OutputObjects(outputs)
+    for name, value in objects.tensors:
+        collector.add(name, value)
     counts = {name: str(count) for name, count in hooks.counts.items()} if hooks is not None else {}
     record = CallRecord(
         collector.outputs(outputs) if error is None else CallResults(),
@@ -204,6 +214,8 @@ def record_call(
         numbers={**_changed(before, dict(_numbers(prepared, names))), **counts},
         reached={**words, **dict.fromkeys((f"{name}{CHANGED}" for name, _ in tensors), "")},
         traits=output_traits(prepared, outputs),
+        described=objects.texts,
+        uncompared=objects.uncompared,
         unused=unused_gradients(prepared) if prepared.options.train and error is None else {},
         kinds=kinds_of(prepared),
         stdout=stdout,
@@ -219,6 +231,7 @@ def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tupl
     found: list[Difference] = []
     if not new.raised:
         found += _values(new, old)
+        found += _described_differences(new, old)
         found += _gradient_differences(new, old)
         found += _unused_differences(new, old)
         found += _kind_differences(new, old)
@@ -348,6 +361,16 @@ def _kind(value: Value) -> str:
     return f"{dtype}[{', '.join(map(str, value.shape))}]" if value.dtype.startswith("torch.") else dtype
 
 
+def _described_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    for words in (*old.uncompared, *new.uncompared):
+        yield Difference(Aspect.STRUCTURE, f"{words}, which cannot be compared")
+    for name in {**old.described, **new.described}:
+        was, now = old.described.get(name), new.described.get(name)
+        if was != now:
+            was, now = ((one or "a number")[:_SHOWN] for one in (was, now))
+            yield Difference(Aspect.OUTPUT, f"{name} was {was}, is {now}")
+
+
 def _gradient_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
     for name in filter(new.traits.__contains__, old.traits):
         was, now = old.traits[name], new.traits[name]
@@ -378,11 +401,9 @@ def _trait_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]
             if name.endswith(MEMORY):
                 words = f"{name.removesuffix(MEMORY)} shared memory with {was}, and now with {now}"
                 yield Difference(Aspect.MEMORY, words)
-            elif name.endswith(STRIDES):
+            else:
                 output = name.removesuffix(STRIDES)
                 yield Difference(Aspect.STRIDES, f"the strides of {output} were {was}, are {now}")
-            else:
-                yield Difference(Aspect.OUTPUT, f"{name} was {was}, is {now}")
 
 
 # Numbers that are no tensors

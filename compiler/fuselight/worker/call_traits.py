@@ -1,4 +1,4 @@
-"""Effects of a call that no value shows: text, devices and shared memory of outputs; changed attributes.
+"""Effects of a call that no value shows: strides and shared memory of outputs; changed attributes.
 
 Invariant: nothing here changes a value. What is read of modules is bounded.
 """
@@ -6,7 +6,6 @@ Invariant: nothing here changes a value. What is read of modules is bounded.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +30,6 @@ _LEAVES = 500
 """Most values of one attribute or of all outputs."""
 _DEPTH = 8
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def attributes_of(prepared: Prepared) -> Iterator[tuple[str, Any]]:
@@ -99,7 +97,7 @@ def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
 
 
 def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
-    """What the values of the outputs do not show, by name."""
+    """What the values of tensors do not show, by name: strides, gradients and shared memory."""
     owners: dict[int, list[str]] = {}
     traits = {}
     for name, tensor in held_tensors(prepared):
@@ -109,13 +107,7 @@ def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
         if address:
             owners.setdefault(address, []).append(name)
     for name, value in _leaves("output", outputs):
-        if isinstance(value, (str, bytes)):
-            traits[name] = _ADDRESS.sub("0x", repr(value))
-        elif value is None:
-            traits[name] = "None"
-        elif isinstance(value, torch.Tensor):
-            kind = "" if type(value) is torch.Tensor else f"a {type(value).__name__} "
-            traits[name] = f"{kind}on {value.device.type}"
+        if isinstance(value, torch.Tensor):
             traits[f"{name}{STRIDES}"] = _strides(value)
             traits[f"{name}{GRADIENT}"] = _gradient(value)
             shared = ", ".join(owners.get(_address(value), ()))

@@ -86,7 +86,7 @@ class _StateWalk:
 
     def _held(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(value, Mapping) and isinstance(value, dict):
-            keys = list(map(_key_text, range(_MOST), dict.keys(value)))
+            keys = list(map(key_text, range(_MOST), dict.keys(value)))
             self.leaves[f"the keys of {name}"] = _Leaf((*keys[:_SHOWN], dict.__len__(value)))
             yield from zip((f"[{key:.40}]" for key in keys), list(dict.values(value)), strict=False)
         elif isinstance(value, (list, tuple, collections.deque)):
@@ -102,9 +102,9 @@ class _StateWalk:
                 yield from ((f".{key}", item) for key, item in list(vars(value)[part].items()))
         elif isinstance(value, types.FunctionType):
             yield from ((f".{key}", item) for key, item in list(vars(value).items()))
-            yield from _closure(value)
+            yield from closure_of(value)
         elif self._is_users_object(value):
-            yield from ((f".{key}", item) for key, item in _attributes(value))
+            yield from ((f".{key}", item) for key, item in stored_attributes(value))
 
     def _is_users_object(self, value: Any) -> bool:
         kind = value if isinstance(value, type) else type(value)
@@ -199,14 +199,14 @@ def _leaf(value: Any) -> _Leaf | None:
 def _opaque_digest(value: Any) -> object | None:
     """What tells the states of objects that hold no others apart."""
     if isinstance(value, (set, frozenset)):
-        texts = (_key_text(0, item) for item in itertools.islice(value, _MOST))
+        texts = (key_text(0, item) for item in itertools.islice(value, _MOST))
         return "set", len(value), tuple(sorted(texts))
     if isinstance(value, itertools.count):
         return repr(value)
     if isinstance(value, random.Random):
-        return _hash(repr(value.getstate()).encode())
+        return digest_of(repr(value.getstate()).encode())
     if isinstance(value, torch.Generator):
-        return _hash(value.get_state().numpy().tobytes())
+        return digest_of(value.get_state().numpy().tobytes())
     if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
         return _array_digest(value)
     return None
@@ -217,15 +217,20 @@ def _array_digest(array: Any) -> object:
     size = int(getattr(array, "size", 1))
     if size > _COPIED:
         array = array.flat[:: -(-size // _COPIED)]
-    return str(getattr(array, "dtype", "")), str(getattr(array, "shape", "")), size, _hash(array.tobytes())
+    return (
+        str(getattr(array, "dtype", "")),
+        str(getattr(array, "shape", "")),
+        size,
+        digest_of(array.tobytes()),
+    )
 
 
-def _key_text(index: int, key: Any) -> str:
+def key_text(index: int, key: Any) -> str:
     """A key or an element of a set as text, without the user's code; an object by its type and position."""
     if type(key) in _PLAIN:
         return repr(key)
     if type(key) is tuple:
-        return f"({', '.join(_key_text(index, item) for item in key)})"
+        return f"({', '.join(key_text(index, item) for item in key)})"
     return f"{type(key).__name__} {index}"
 
 
@@ -236,10 +241,11 @@ def _tensor_leaf(tensor: torch.Tensor) -> _Leaf:
         return _Leaf((*kind, version_of(tensor)), tensor)
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) if tensor.dim() else None
     data = flat.numpy().tobytes() if flat is not None else repr(tensor.detach().cpu().tolist()).encode()
-    return _Leaf((*kind, _hash(data)), tensor)
+    return _Leaf((*kind, digest_of(data)), tensor)
 
 
-def _hash(data: bytes) -> str:
+def digest_of(data: bytes) -> str:
+    """What tells two byte strings apart."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
@@ -252,7 +258,7 @@ def _without_tensors(value: Any) -> Any:
     return value
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def stored_attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes that an object or a class stores itself."""
     if isinstance(value, type):
         for name, item in list(vars(value).items()):
@@ -272,7 +278,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                     continue
 
 
-def _closure(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def closure_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function closes over."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f".{name}", cell.cell_contents

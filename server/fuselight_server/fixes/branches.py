@@ -151,7 +151,8 @@ def _computed(site: Site, replacement: Replacement) -> Iterator[Remedy]:
     if new is not None:
         title = "Compute the layer also where it is skipped, and use torch.where"
         kept = "what a skipped layer keeps: it is computed, and its result is not used"
-        changes = f"random numbers, gradients of zero instead of None, and {kept}"
+        zeros = "gradients of zero instead of None, which weight decay and momentum turn into changes"
+        changes = f"random numbers, {zeros}, and {kept}"
         texts = {site.finding.span.path: new}
         yield Remedy("computed_where", title, FixClass.CHANGES, texts, changes)
 

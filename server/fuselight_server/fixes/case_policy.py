@@ -91,7 +91,7 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     if RAISES in by_family:
         yield f"where {_some(by_family[RAISES])} is raised"
     if UNUSED in by_family:
-        yield "that unused parameters get zero gradients"
+        yield "that unused parameters get zero gradients (weight decay and momentum change them)"
     if NEW_TENSOR in by_family:
         yield "that it returns a new tensor in place of its input"
     if KIND in by_family:

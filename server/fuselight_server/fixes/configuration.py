@@ -70,6 +70,8 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     is_logger = name not in {"print", "warnings.warn"}
     setting = "ignore_logging_functions" if is_logger else "reorderable_logging_functions"
     changes = "compiled calls do not log here" if is_logger else "the order of what is printed"
+    if name == "warnings.warn":
+        changes += ", and a warning of which a filter makes an error comes after the graph"
     bound = "" if name == "print" or _is_imported(site, owner) else owner
     if name.startswith("self.") or (not is_logger and not _can_reorder(site, call)):
         return

@@ -176,8 +176,14 @@ def output_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
             f"Skip `{dotted(call.func)}` in compiled code",
             FixClass.CHANGES,
             {site.finding.span.path: text},
-            "compiled calls do not print, log or warn here",
+            f"compiled calls do not print, log or warn here{_errors(call)}",
         )
+
+
+def _errors(call: cst.Call) -> str:
+    """What else a warning may be."""
+    is_warning = dotted(call.func) == "warnings.warn"
+    return ", also where a filter makes an error of the warning" if is_warning else ""
 
 
 def _has_long_text(site: Site, call: cst.Call) -> bool:

@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
     from fuselight_server.fixes.site import Site
 
-UNUSED = "what the side that is not taken reads gets gradients of zero instead of None"
-LAYERS = "unused parameters get gradients of zero, and layers with state, with hooks or of another shape fail"
+UNUSED = (
+    "what the side that is not taken reads gets gradients of zero instead of None, so that an optimizer with weight "
+    "decay or momentum changes it"
+)
+LAYERS = (
+    "unused parameters get gradients of zero, so that an optimizer with weight decay or momentum changes them, and "
+    "layers with state, with hooks or of another shape fail"
+)
 _ALIASES = frozenset({"contiguous", "float", "double", "half", "bfloat16", "long", "int", "to", "detach"})
 """Methods that may return the tensor itself or its memory."""
 

@@ -35,8 +35,9 @@ class Block(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
         # fix: [GB0170] cond "Use torch.cond"
-        # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
-        # = state, with hooks or of another shape fail
+        # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
+        # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
+        # = of another shape fail
         # -|        if x.sum() > 0:
         # -|            return self.down(x)
         # -|        return self.up(x)
@@ -186,7 +187,8 @@ def printed(x):
 def warned(x):
     warnings.warn("slow")
     # fix: [GB0007] reorderable_logging_functions "Print after the graph: `warnings.warn`"
-    # = 1 -> 1 graphs, changes behavior: the order of what is printed
+    # = 1 -> 1 graphs, changes behavior: the order of what is printed, and a warning of which a
+    # = filter makes an error comes after the graph
     #  |from torch import nn
     # +|torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)
     return x + 1
@@ -312,8 +314,9 @@ class Skipping(nn.Module):
             number = np.random.uniform(0, 1)
             # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
             # = 0 -> 1 graphs, changes behavior: random numbers; unused parameters get gradients of zero,
-            # = and layers with state, with hooks or of another shape fail, except that unused parameters
-            # = get zero gradients
+            # = so that an optimizer with weight decay or momentum changes them, and layers with state,
+            # = with hooks or of another shape fail, except that unused parameters get zero gradients
+            # = (weight decay and momentum change them)
             # -|            number = np.random.uniform(0, 1)
             # -|            if self.training and number < 0.05:
             # -|                continue
@@ -373,8 +376,9 @@ class Cached(nn.Module):
             # +|            else:
             # +|                x = layer(x, kept)
             # fix: [GB0170] computed_where "Compute the layer also where it is skipped, and use torch.where"
-            # = 1 -> 1 graphs, changes behavior: random numbers, gradients of zero instead of None, and
-            # = what a skipped layer keeps: it is computed, and its result is not used
+            # = 1 -> 1 graphs, changes behavior: random numbers, gradients of zero instead of None, which
+            # = weight decay and momentum turn into changes, and what a skipped layer keeps: it is
+            # = computed, and its result is not used
             # -|            if self.training and torch.rand([]) < 0.05:
             # -|                continue
             # -|            x = layer(x, kept)

@@ -72,9 +72,10 @@ class Layers(nn.Module):
                 skip = torch.rand([]) < 0.5
             if not skip:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
-            # = state, with hooks or of another shape fail, except that unused parameters get zero
-            # = gradients
+            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
+            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
+            # = of another shape fail, except that unused parameters get zero gradients (weight decay and
+            # = momentum change them)
             # -|            if not skip:
             # -|                x = layer(x)
             # +|            x = torch.cond(torch.logical_not(torch.as_tensor(skip)), lambda: layer(x), lambda: x.clone())
@@ -88,9 +89,10 @@ class Dropped(Layers):
         for layer in self.layers:
             if self.training and torch.rand([]) < 0.5:
             # fix: [GB0170] cond "Use torch.cond"
-            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
-            # = state, with hooks or of another shape fail, except that unused parameters get zero
-            # = gradients
+            # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
+            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
+            # = of another shape fail, except that unused parameters get zero gradients (weight decay and
+            # = momentum change them)
             # -|            if self.training and torch.rand([]) < 0.5:
             # -|                continue
             # -|            x = layer(x)
@@ -111,9 +113,10 @@ class Flagged(Layers):
             if self.training:
                 if torch.rand([]) < 0.5:  # skip the layer
                 # fix: [GB0170] cond "Use torch.cond"
-                # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, and layers with
-                # = state, with hooks or of another shape fail, except that unused parameters get zero
-                # = gradients
+                # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
+                # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
+                # = of another shape fail, except that unused parameters get zero gradients (weight decay and
+                # = momentum change them)
                 # -|                if torch.rand([]) < 0.5:  # skip the layer
                 # -|                    drop = True
                 # -|            if not drop:

@@ -94,7 +94,10 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
             "for int8 inputs and where integers overflow",
         ),
         ([(CaseFamily.VALUES, "zeros", GONE, False)], "where ZeroDivisionError is raised"),
-        ([(CaseFamily.MODE, "training", UNUSED, True)], "that unused parameters get zero gradients"),
+        (
+            [(CaseFamily.MODE, "training", UNUSED, True)],
+            "that unused parameters get zero gradients (weight decay and momentum change them)",
+        ),
         (
             [(CaseFamily.RECORDED, "recorded inputs", COPY, False)],
             "that it returns a new tensor in place of its input",

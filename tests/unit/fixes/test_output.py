@@ -110,3 +110,13 @@ def test_a_print_of_what_breaks_too_leaves_with_it(*, argument: bool, columns: b
     found = offered(CLOCK, "print('größe', time.time())", "GB0059", breaks=breaks)
     in_place = ["graph_print", "reorderable_logging_functions"]
     assert [one.kind for one in found] == [*([] if argument else in_place), "is_compiling"]
+
+
+@pytest.mark.parametrize("call", ["warnings.warn('slow')", "print(x)", "logger.info('a')"])
+def test_a_warning_may_be_an_error(call: str) -> None:
+    head = "import torch\nimport warnings\nimport logging\n\nlogger = logging.getLogger()\n\n\n"
+    text = f"{head}def f(x):\n    {call}\n    return x\n"
+    found = {one.kind: one.changes for one in offered(text, call, "GB0059")}
+    assert ("filter makes an error" in found["is_compiling"]) is call.startswith("warnings")
+    is_moved = "filter makes an error" in found.get("reorderable_logging_functions", "")
+    assert is_moved is call.startswith("warnings")

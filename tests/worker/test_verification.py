@@ -227,6 +227,12 @@ def test_a_call_that_differs_from_itself_or_fails_cannot_be_verified(
     assert verification.comparisons == ()
 
 
+def test_an_output_that_can_be_read_once_is_not_verified(compared: Compared) -> None:
+    text = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x * 2, (one for one in x)\n"
+    verification = compared.verification(text, text)
+    assert verification.refused == "output[1] is a generator, which cannot be compared"
+
+
 def test_values_that_a_provider_cannot_draw_again_are_replaced(compared: Compared) -> None:
     old = "import torch\ndef example_inputs():\n    return torch.ones(4)\ndef f(x):\n    return x * 2\n"
     new = old.replace("x * 2", "x + 1")  # equal for ones alone

@@ -175,7 +175,7 @@ def _held(value: Any) -> tuple[str, list[tuple[str, Any]]] | None:
 
 
 def _set(value: Any) -> tuple[str, list[tuple[str, Any]]] | None:
-    """A set, which has no order: of several objects in it, none can be told."""
+    """A set, which has no order: of several objects in it, none has a place."""
     texts = sorted(key_text(0, one) for one in value)
     objects = [one for one in value if not isinstance(one, (*_NUMBERS, *_TEXTS, tuple, type(None)))]
     if len(objects) > 1:

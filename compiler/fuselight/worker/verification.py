@@ -153,6 +153,9 @@ class _Calls:
             raise NothingToCompareError(
                 f"the call raises {raised.raised} without torch.compile, too: {raised.message}"
             )
+        uncompared = next((words for one in first for words in one.uncompared), "")
+        if uncompared:
+            raise NothingToCompareError(f"{uncompared}, which cannot be compared")
         if not any(one.results.values or one.stdout or one.stderr or one.numbers for one in first):
             raise NothingToCompareError("the call returns, changes and prints nothing that can be compared")
         for draw in self.draws[1:]:

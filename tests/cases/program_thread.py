@@ -23,9 +23,15 @@ def on_the_main_thread(x):
     return x / x.sum().item()
 
 
+# Nothing of this file is on the stack of the thread that calls it.
+scores = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 2)))  # warning: [FL201] "recompiled: input.size(0) was 2, now 3"
+
+
 if __name__ == "__main__":
     on_the_main_thread(torch.ones(4))
     with ThreadPoolExecutor(1) as pool:
         for name in "abcdefghij":
             pool.submit(padded, torch.ones(4), name).result()
         pool.submit(normalized, torch.ones(4)).result()
+        for rows in (2, 3):
+            pool.submit(scores, torch.ones(rows, 4)).result()

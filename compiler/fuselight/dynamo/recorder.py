@@ -8,6 +8,7 @@ the stack of a specialized symbol is the traced one at the moment when torch spe
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 import weakref
@@ -31,6 +32,7 @@ from fuselight.report import (
     Frame,
     FrameForecast,
     Graph,
+    Location,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -191,7 +193,8 @@ class Recorder:
     `roots` are the user's folders: frames outside them that hold no tensors are not reported.
     `on_frame(count, path, line)` is called when the trace of a frame starts, `on_line(path, line)` from time to time
     with the traced line, `on_call(code, f_locals)` with the inputs of each call that compiles, and `on_compiled()` when
-    the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem. With
+    the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem.
+    `compiled_at(code, f_locals)` gives the line that passed what a frame is a call of to torch.compile, if known. With
     `facts`, what each expression of the user's files was is recorded too, and the locals of the last compiled call of
     at most `FORECAST_FRAMES` functions are kept, for `forecasts`: the first one that compiles, and the user's.
     """
@@ -204,6 +207,7 @@ class Recorder:
         on_line: Callable[[str, int], None] | None = None,
         on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
         on_compiled: Callable[[], None] | None = None,
+        compiled_at: Callable[[CodeType, Mapping[str, object]], Location | None] | None = None,
         facts: bool = False,
     ) -> None:
         self._roots = roots
@@ -212,6 +216,7 @@ class Recorder:
         self._on_line = on_line
         self._on_call = on_call
         self._on_compiled = on_compiled
+        self._compiled_at = compiled_at
         self._exit = contextlib.ExitStack()
         self._running: list[CompileUnderWay] = []
         self._call: int | None = None
@@ -298,7 +303,7 @@ class Recorder:
         if self._facts is not None:
             self._facts.compile_started()
         self._unseen.compile_started()
-        above = stacks.from_frames(frames.frames_above(_caller()))
+        above = self._in_user_code(stacks.from_frames(frames.frames_above(_caller())), code, f_locals)
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         run = CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code))
         run.makes_dynamic = settings.makes_dynamic()
@@ -310,6 +315,23 @@ class Recorder:
             self._on_frame(len(self._compiles) + len(self._running), code.co_filename, line)
         if self._on_call is not None:
             self._on_call(code, f_locals)
+
+    def _in_user_code(self, above: Stack, code: CodeType, f_locals: Mapping[str, object]) -> Stack:
+        """The stack above a frame; in a thread without a line of the user's, below the line that compiles it.
+
+        As in `pool.submit(model, x)`: the line that gave the call to the thread is on no stack.
+        """
+        find = self._compiled_at
+        if (
+            find is None
+            or not _is_in_thread()
+            or any(stacks.is_user_code(one.path, self._roots) for one in above)
+        ):
+            return above
+        calls = ((frame.f_code, frame.f_locals) for frame in frames.frames_above(_caller()))
+        places = (find(code, variables) for code, variables in itertools.chain([(code, f_locals)], calls))
+        place = next((one for one in places if one is not None), None)
+        return above if place is None else (place, *above)
 
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
         """Dynamo finished the frame of the last `compile_started`."""
@@ -521,7 +543,8 @@ class Recorder:
         return replace(found, function=callee.function, location=callee.location, wrapper=callee.wrapper)
 
     def _caller(self, code: CodeType) -> Stack:
-        return stacks.without_resumed(stacks.from_frames(frames.frames_above(_caller())), code)
+        above = stacks.from_frames(frames.frames_above(_caller()))
+        return stacks.without_resumed(self._in_user_code(above, code, {}), code)
 
     def _mark_skipping_break(self, code: CodeType) -> None:
         """Mark the newest break of a frame as the reason why the frame fell back to eager mode."""

@@ -101,7 +101,8 @@ class Compile:
     seconds: float | None = None
     restarts: tuple[str, ...] = ()
     caller: Stack = ()
-    """Python stack above the compiled frame, user frames only, outermost first."""
+    """Python stack above the compiled frame, user frames only, outermost first. In a thread that runs none of the
+    user's code, the line that gave the function to torch.compile."""
     makes_dynamic: bool | None = None
     """Whether torch makes a size dynamic that changed between calls; dynamic=False and a setting forbid it."""
 

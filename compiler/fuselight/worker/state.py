@@ -306,8 +306,14 @@ class RunState:
             on_frame=self.frame_started,
             on_line=self.line_reached,
             on_compiled=lambda: keep(self),
+            compiled_at=self._compiled_at,
             facts=isinstance(self.job.request, CaptureRequest),
         )
+
+    def _compiled_at(self, code: CodeType, f_locals: Mapping[str, object]) -> Location | None:
+        """The line that passed what a frame is a call of to torch.compile."""
+        root = self.roots.of_frame(code, f_locals)
+        return root.location if root is not None else None
 
     @contextlib.contextmanager
     def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:

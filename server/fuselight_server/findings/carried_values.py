@@ -181,7 +181,7 @@ def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
     found: dict[_Place, tuple[str, ...]] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
-            target = node.target
+            target: ast.expr = node.target
         elif isinstance(node, ast.Assign):
             target = node.targets[0]
         else:

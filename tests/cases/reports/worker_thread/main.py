@@ -4,8 +4,6 @@ import torch
 from engine import Engine
 
 if __name__ == "__main__":
-# warning: [FL102] "`Sequential` is no longer compiled: it reached the recompile limit"
-# warning: [FL201] "recompiled: input.size(0) was 1, now 2"
     engine = Engine()
     with torch.no_grad():
         for batch in range(1, 13):

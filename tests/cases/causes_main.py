@@ -13,7 +13,7 @@ class Head(nn.Module):
         self.project = nn.Linear(width, 2)
 
     def forward(self, x):
-        return self.project(x)  # info: [FL201] "Expect one compile for each model"
+        return self.project(x)  # info: [FL201] "Expect one compile for each such object"
 
 
 class Counted(nn.Module):

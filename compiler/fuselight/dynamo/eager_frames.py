@@ -6,14 +6,13 @@ per frame and cause, which names the user's function, never a resume function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from types import CodeType
 from typing import Any
 
 from fuselight import torch_texts
 from fuselight.dynamo import stacks
-from fuselight.report import Break, Location, Mismatch, NotCompiled, NotCompiledKind, Stack
+from fuselight.report import Break, Location, NotCompiled, NotCompiledKind, Stack
 from fuselight.report.failure import first_line, safe_text
 from fuselight.torch_api import errors, frames, settings, targets
 
@@ -99,17 +98,12 @@ def is_limit(error: BaseException) -> bool:
     return safe_text(error).startswith(_LIMIT_TITLE) or type(error).__name__ == "RecompileLimitExceeded"
 
 
-def limit_reached(
-    code: CodeType, limit: str, entries: Sequence[Mismatch], *, caller: Stack, call: int | None
-) -> NotCompiled:
+def limit_reached(code: CodeType, limit: str, *, caller: Stack, call: int | None) -> NotCompiled:
     """The frame has been compiled as often as the setting `limit` allows."""
     accumulated = limit.startswith("accumulated")
     kind = NotCompiledKind.ACCUMULATED_LIMIT if accumulated else NotCompiledKind.RECOMPILE_LIMIT
     value = settings.setting(limit)
     reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
-    last = next((failure.difference for entry in entries for failure in entry.failures), None)
-    if last is not None:
-        reason = f"{reason}. The last time, {last}"
     return refused(kind, code, reason, caller, call, gb_id=errors.gb_ids().get(_LIMIT_TITLE))
 
 

@@ -525,9 +525,8 @@ class Recorder:
         """Report the limit once, although each later call without a matching cache entry reaches it again."""
         if isinstance(error, errors.RecompileLimitHit):
             return  # fullgraph=True: the call failed and did not continue in eager mode
-        why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
         found = self._as_known(
-            eager_frames.limit_reached(run.code, limit, why, caller=run.caller, call=self._call), run.code
+            eager_frames.limit_reached(run.code, limit, caller=run.caller, call=self._call), run.code
         )
         if not any((old.kind, old.location) == (found.kind, found.location) for old in self._not_compiled):
             self._refuse(found)

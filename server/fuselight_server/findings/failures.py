@@ -14,6 +14,7 @@ from fuselight.report import Culprit, Location, Report, Rung, TargetRef, Version
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.recompilations import difference_of, limit_hints, stopped_by_limit
 from fuselight_server.findings.text import place, plain
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _BY_KIND = {
     "no_torch": "FL504",
     "old_torch": "FL504",
     "backend": "FL402",
+    "recompile_limit": "FL102",
 }
 _BY_CULPRIT = {
     Culprit.USER: "FL401",
@@ -117,6 +119,8 @@ def _lacks_a_module(failure: Failure) -> bool:
 def _finding(context: Context, group: list[Failure]) -> Finding:
     failure = group[0]
     code, home = code_of(failure), context.innermost_user_frame(failure.stack)
+    if code == "FL102":
+        return _of_limit(context, group, home)
     steps = first_step(failure.gb_id) if code == "FL404" else ()
     related = list(trail(failure.stack, without=home, verb="in"))
     line, path = failure.directive_line, context.report.target.path
@@ -137,6 +141,34 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         gb_ids=(failure.gb_id,) if failure.gb_id and code != "FL501" else (),
         fixes=("insert_inputs",) if code == "FL502" else (),
         data=(("target", context.report.target.name),) if code == "FL502" else (),
+    )
+
+
+def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:
+    """The recompile limit as an error of the call, with the cause and the cure of the recompilation that it stopped."""
+    failure = group[0]
+    stopped = next((one for one in stopped_by_limit(context) if one.call == failure.call), None)
+    name = f"`{plain(stopped.function)}`" if stopped else "the compiled function"
+    setting = "fullgraph=True" if "graph" in failure.message else "fail_on_recompile_limit_hit"
+    related = list(trail(failure.stack, without=home, verb="in"))
+    if (
+        stopped is not None
+        and home
+        and (stopped.location.path, stopped.location.line) != (home.path, home.line)
+    ):
+        related.append(Related(span_of(stopped.location), f"{name} is defined here"))
+    return context.finding(
+        "FL102",
+        f"{name} reached the recompile limit, which is an error with {setting}",
+        f"The call raises {failure.exception}: no compiled version matches it." if failure.exception else "",
+        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        at=home,
+        call=failure.call,
+        hints=limit_hints(context, stopped) if stopped else (plain(failure.next_step),),
+        related=tuple(related),
+        severity=Severity.ERROR,
+        count=len(group),
+        gb_ids=(failure.gb_id,) if failure.gb_id else (),
     )
 
 

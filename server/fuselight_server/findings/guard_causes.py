@@ -40,12 +40,12 @@ _FREEZE = (
 )
 _ONE_FOR_EACH_OBJECT = (
     (
-        "Expect one compile for each model: all objects of the class share its compiled versions, and this one has "
-        "other sizes or parts"
+        "Expect one compile for each such object: all objects of the class share its compiled versions, and this one "
+        "has other sizes or parts"
     ),
     (
-        "Call torch._dynamo.reset() between models that are not used together: earlier versions then do not count "
-        "against the recompile limit"
+        "Call torch._dynamo.reset() between objects that are not used together, as two models: earlier versions then "
+        "do not count against the recompile limit"
     ),
 )
 _KEEP_GRADIENTS = (

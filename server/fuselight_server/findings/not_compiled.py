@@ -13,9 +13,7 @@ from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.recompilations import difference_of
-from fuselight_server.findings.remedies import hints_of, root_failures
-from fuselight_server.findings.resume_functions import in_the_users_words
+from fuselight_server.findings.recompilations import difference_of, limit_hints, stopped_by_limit
 from fuselight_server.findings.text import place, plain, sentence
 from fuselight_server.findings.thread_settings import for_thread
 from fuselight_server.formatting import format_count
@@ -144,9 +142,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         _CODES[one.kind],
         title,
         sentence(title_of(one.gb_id, one.reason, one.reason)),
-        f"The call that exceeded it: {difference_of(stopped)}."
-        if stopped and difference_of(stopped) not in one.reason
-        else "",
+        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
         severity=Severity.INFORMATION if asked_for else None,
         cost=_cost(context, one, name, partly=partly),
@@ -181,26 +177,15 @@ def _compiled_before(context: Context, one: NotCompiled) -> str:
 
 
 def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
-    """The recompilation that the limit stopped."""
+    at = (one.location.path, one.location.line)
     return next(
-        (
-            in_the_users_words(context, item)
-            for item in context.report.recompiles
-            if item.compile_id is None
-            and (item.location.path, item.location.line) == (one.location.path, one.location.line)
-        ),
-        None,
+        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
     )
 
 
 def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
     if one.kind in _LIMITS:
-        failures = root_failures(stopped) if stopped else ()
-        first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
-        return (
-            *first,
-            "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded",
-        )
+        return limit_hints(context, stopped)
     if one.kind is Kind.SKIPPED and one.stack:
         at = one.stack[-1]
         where = f"on line {at.line}" if at.path == one.location.path else f"at {place(at)}"

@@ -22,6 +22,7 @@ from fuselight_server.findings.guard_causes import (
     varying_sizes,
 )
 from fuselight_server.findings.remedies import (
+    held_by,
     hints_of,
     is_of_other_object,
     number_uses,
@@ -79,6 +80,18 @@ def difference_of(one: Recompile, failure: GuardFailure | None = None) -> str:
     if failures:
         return plain(failures[0].difference or failures[0].code)
     return plain(one.reasons[0]) if one.reasons else "torch gives no reason"
+
+
+def stopped_by_limit(context: Context) -> Iterator[Recompile]:
+    """The recompilations that a limit stopped."""
+    return (in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is None)
+
+
+def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
+    """What to do about the recompile limit, by what differed in the call that exceeded it."""
+    failures = root_failures(stopped) if stopped else ()
+    first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
+    return (*first, "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded")
 
 
 def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
@@ -165,10 +178,9 @@ def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
     """What a reader needs to know of the object that the function belongs to."""
     if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
         return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
-    if one.entries and one.entries[0].other_object and failure is not None and is_of_object(failure):
-        return (
-            "It belongs to another object now than the one that it was compiled for: the class is the same."
-        )
+    is_other = bool(one.entries) and one.entries[0].other_object
+    if is_other and failure is not None and is_of_object(held_by(one, failure)):
+        return "It was called on another object than the compiled version: the class is the same."
     return ""
 
 
@@ -317,7 +329,7 @@ def _fix(
         return (), ()
     if not context.is_user_file(one.location.path):
         return (), ()
-    if failure.static is not None:
+    if held_by(one, failure).static is not None:
         return (), ()
     sizes = varying_sizes(failure, *other_sizes(context, one, failure))
     if not sizes or not all(name.isidentifier() for name, _ in sizes):

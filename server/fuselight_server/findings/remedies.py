@@ -45,9 +45,42 @@ def root_failures(one: Recompile) -> tuple[GuardFailure, ...]:
         for failure in failures
         if failure.static is not None and failure.cause is GuardCause.DIMENSION
     )
+    if given := _inputs_of_other_sizes(one, state):
+        state = (*given, *state)
     rest = [failure for failure in failures if failure not in state]
     # A relation between values says less than a value that changed.
     return (*state, *sorted(rest, key=lambda failure: failure.cause is GuardCause.RELATION))
+
+
+def _inputs_of_other_sizes(one: Recompile, state: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:
+    """The inputs whose sizes changed with those of the object's own tensors, if torch's first failed guard is on one.
+
+    They are what the user passes, as the channels of the input of a block with other channels.
+    """
+    if not state or not one.entries or not all(map(is_of_object, state)):
+        return ()
+    reasons = (reason for reason in one.reasons if reason.startswith(f"{one.entries[0].compile_id}: "))
+    first = next(reasons, "")
+    given = tuple(
+        failure
+        for failure in nearest(one)
+        if failure.cause is GuardCause.DIMENSION and failure.static is None and not is_of_object(failure)
+    )
+    return given if any(f"tensor '{failure.source}'" in first for failure in given) else ()
+
+
+def held_by(one: Recompile, failure: GuardFailure) -> GuardFailure:
+    """The failure whose remedy is that of a failure too: the size of an input is fixed by the object's own tensors."""
+    if failure.cause is not GuardCause.DIMENSION or failure.static is not None:
+        return failure
+    state = (
+        other
+        for other in nearest(one)
+        if other.cause is GuardCause.DIMENSION and other.static is not None and is_of_object(other)
+    )
+    sizes = {(size.was, size.now) for size in failure.sizes}
+    same = (other for other in state if not sizes.isdisjoint((size.was, size.now) for size in other.sizes))
+    return next(same, failure)
 
 
 def hints_of(
@@ -60,6 +93,7 @@ def hints_of(
     out: list[str] = []
     causes: list[GuardCause] = []
     is_free = set(made_dynamic(context, one, nearest(one)))
+    shown = held_by(one, shown)
     for item in (shown, *(other for other in nearest(one) if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes or len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):

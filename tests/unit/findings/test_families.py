@@ -28,6 +28,7 @@ from fuselight.report import (
 from fuselight_server.finding import Severity
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.findings.counts import Counts, counts
+from tests.support.recompilations import SIZE, again
 from tests.support.reports import FILE, LIBRARY, at, report
 
 
@@ -294,6 +295,21 @@ def test_a_training_step_called_as_inference_says_how_to_enable_gradients(
     inputs = Inputs(rung=rung, path=FILE, line=9, calls=(Call(0, text, at(9)),))
     (one,) = findings(report(failures=(failure,), inputs=inputs))
     assert ("no_grad=False" in one.hints[0]) is asked_for
+
+
+def test_the_recompile_limit_as_an_error_has_the_cause_and_the_cure() -> None:
+    failure = Failure(
+        Culprit.USER, "recompile_limit", "Hard failure due to fullgraph=True", exception="FailOnRecompileLimitHit",
+        stack=(at(40, function="train"),), gb_id="GB0039", call=0, next_step="Raise the limit.",
+    )  # fmt: skip
+    stopped = again(SIZE, compile_id=None)
+    (one,) = findings(report(failures=(failure,), recompiles=(stopped,)))
+    assert (one.code, one.severity, one.span.line) == ("FL102", Severity.ERROR, 40)
+    assert one.title == "`Net.forward` reached the recompile limit, which is an error with fullgraph=True"
+    assert "The call that exceeded it: x.size(0) was 4, now 7." in one.message
+    assert "mark_dynamic(x, 0)" in one.hints[0]
+    (unknown,) = findings(report(failures=(failure,)))
+    assert (unknown.code, unknown.hints) == ("FL102", ("Raise the limit.",))
 
 
 def test_an_operators_refusal_is_quoted() -> None:

@@ -134,7 +134,7 @@ STATE = {"static": StaticSizes.STATE, "source": "self.fc.weight"}
         (failed("weight.size(0) was 4, now 7", source="weight", static=StaticSizes.STATE), False,
          ("force_parameter_static_shapes = False", "the parameter's `.data`"), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), True,
-         ("one compile for each model", "torch._dynamo.reset()"), "mark_dynamic"),
+         ("one compile for each such object", "torch._dynamo.reset()"), "mark_dynamic"),
         (failed("self.fc.weight.size(0) was 4, now 7", **STATE), False,
          ("force_parameter_static_shapes = False",), "dynamic=True"),
         (failed("self.fc.weight.requires_grad was True, now False", cause=GuardCause.REQUIRES_GRAD, **STATE), False,
@@ -168,12 +168,35 @@ def test_another_object_of_the_class_is_expected_to_be_compiled() -> None:
     other = (Mismatch("0/0", (size,), other_object=True),)
     (one,) = findings(report(recompiles=(again(entries=other),)))
     assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
-    assert "It belongs to another object now" in one.message
+    assert "It was called on another object" in one.message
     number = failed("self.index was 4, now 7", source="self.index", kind="EQUALS_MATCH")
     (one,) = findings(
         report(recompiles=(again(entries=(Mismatch("0/0", (size, number), other_object=True),)),))
     )
     assert one.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("reason", "title"),
+    [
+        ("0/0: tensor 'x' size mismatch at index 1. expected 4, actual 7", "x.size(1) was 4, now 7"),
+        (
+            "0/0: tensor 'self.fc.weight' size mismatch at index 0. expected 4",
+            "self.fc.weight.size(0) was 4, now 7",
+        ),
+    ],
+)
+def test_blocks_of_other_channels_are_reported_by_the_input_where_torch_checks_it_first(
+    reason: str, title: str
+) -> None:
+    size = failed("self.fc.weight.size(0) was 4, now 7", **STATE)
+    given = failed("x.size(1) was 4, now 7")
+    entries = (Mismatch("0/0", (size, given), other_object=True),)
+    (one,) = findings(report(recompiles=(again(entries=entries, reasons=(reason,)),)))
+    assert one.title == f"recompiled: {title}"
+    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
+    assert one.hints[0].startswith("Expect one compile for each such object")
+    assert "mark_dynamic" not in one.message
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ class ResBlock(nn.Module):
 
     def forward(self, x):  # warning: [FL102] "`ResBlock.forward` is no longer compiled: it reached the recompile limit"
         return self.skip(x) + torch.relu(self.conv(x))
-        # info: [FL201] "recompiled: self.skip.bias.size(0) was 8, now 12"
-        # info: [FL201] "recompiled: self.skip.weight.size(1) was 16, now 24"
+        # info: [FL201] "recompiled: x.size(1) was 4, now 8"
 
 
 class UNet(nn.Module):

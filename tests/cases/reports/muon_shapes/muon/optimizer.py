@@ -26,4 +26,4 @@ class Muon(torch.optim.Optimizer):
                     state["buffer"] = torch.zeros_like(p.grad)
                 buffer = state["buffer"].mul_(group["momentum"]).add_(p.grad)
                 apply_update(p, newton_schulz(buffer), group["lr"], group["decay"])
-                # error: [FL401] "FailOnRecompileLimitHit: Hard failure due to fullgraph=True"
+                # error: [FL102] "`apply_update` reached the recompile limit, which is an error with fullgraph=True"

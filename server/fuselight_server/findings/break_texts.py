@@ -138,7 +138,10 @@ _TITLES = {
 
 _NAME = r"`([^`\n]{1,60})`"
 _NAMED = {
-    "GB0007": (r"`([^`\n]{1,80})`", "`{}` is not traced by torch.compile"),
+    "GB0007": (
+        r"(?:`|C\+\+ function )([\w.<> ]{1,80}?)(?:`|\.(?:$|\s))",
+        "`{}` is not traced by torch.compile",
+    ),
     "GB0008": (_NAME, "`{}` is not traced by torch.compile"),
     "GB0009": (_NAME, "`{}` is not traced by torch.compile"),
     "GB0033": (rf"Operator {_NAME}", "`{}` returns a Python number that depends on the tensor's data"),
@@ -159,6 +162,8 @@ _NAMED = {
 }
 """By id: a pattern in torch's explanation, and the title with what it found."""
 
+_NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008", "GB0009"})
+_QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
 _BY_NAME = {
     ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
     ("GB0156", "__new__"): "an object of this class cannot be created while tracing",
@@ -167,13 +172,15 @@ _BY_NAME = {
 """Titles where torch's name for the operation does not occur in the user's line."""
 
 
-def title_of(gb_id: str | None, gb_type: str, explanation: str) -> str:
-    """What broke the graph, in plain words, without a full stop."""
+def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "") -> str:
+    """What broke the graph, in plain words, without a full stop. `context` is torch's own for developers."""
     title = _TITLES.get(gb_id or "")
     if title is None:
         return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
     pattern, detailed = _NAMED.get(gb_id or "", ("", ""))
-    match = re.search(pattern, explanation) if pattern else None
+    match = re.search(pattern, plain(explanation)) if pattern else None
+    if match is None and gb_id in _NAMED_BY_CONTEXT:
+        match = _QUALNAME.search(plain(context))
     if match is None:
         return title
     name = _short_name(match.group(1))

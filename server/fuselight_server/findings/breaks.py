@@ -88,7 +88,10 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     broke = _broke(one)
     librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
     what = title_of(
-        one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
+        one.ids[0] if one.ids else None,
+        one.types[0] if one.types else one.reason,
+        one.explanation,
+        one.context,
     )
     if librarys and broke is not None:
         what = _asked_by(broke)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from fuselight.report import Location, is_user_file
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings import catalogue
 from fuselight_server.findings.refused_calls import is_of_refused_call, refused_calls
-from fuselight_server.findings.text import compose, inputs_line
+from fuselight_server.findings.text import compose, inputs_line, without_resume_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -145,12 +145,14 @@ class Context:
         if stack:
             at = at or self.innermost_user_frame(stack)
             more["related"] = trail(stack, without=at, verb="in")
-        cost, hints = tuple(cost), tuple(hints)
+        cost, hints = (tuple(map(without_resume_names, texts)) for texts in (cost, hints))
+        related = more.pop("related", ())
         return Finding(
             code=code,
             severity=catalogue.severity(code) if severity is None else severity,
-            title=title,
-            message=compose(*text, cost=cost, hints=hints),
+            title=without_resume_names(title),
+            message=without_resume_names(compose(*text, cost=cost, hints=hints)),
+            related=tuple(replace(one, message=without_resume_names(one.message)) for one in related),
             span=span or span_of(at or self.target_location()),
             cost=cost,
             hints=hints,

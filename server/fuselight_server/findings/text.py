@@ -21,7 +21,13 @@ _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
 _OBJECT = re.compile(
     r"<(?:built-in )?(?:function|method|bound method|class) '?([\w.<>]+?)'?(?: (?:at|of) [^<>]*(?:<[^<>]*>)?[^<>]*)?>"
 )
+_PYBIND = re.compile(r"\bpybind11_detail_function_record_\w+\.")
+"""The class that pybind11 gives to each function that it binds, with the compiler's ABI in its name."""
+_STOP_IN_NAME = re.compile(r"(`[\w.<> ]+)\.`")
+_DISTRIBUTED = "torch._C._distributed_c10d."
+"""Where the functions of torch.distributed that are written in C++ are."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
+_SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)\.(?=[ \n])")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
 _DIGITS = 6
@@ -31,9 +37,16 @@ _THREE_LINES = 300
 _LONGEST_INPUTS = 160
 
 
+def without_resume_names(text: str) -> str:
+    """`text` with the functions that torch makes after graph breaks named as the functions that they resume."""
+    return _RESUME.sub(r"\1", text)
+
+
 def plain(text: str) -> str:
-    """Torch's text on one line, with resume functions named as the functions that they resume."""
-    return _BLANKS.sub(" ", _OBJECT.sub(r"\1", _RESUME.sub(r"\1", text))).strip()
+    """Torch's text on one line, with functions by the names that a user can write."""
+    text = _OBJECT.sub(r"\1", without_resume_names(text))
+    text = _STOP_IN_NAME.sub(r"\1`.", _PYBIND.sub("", text)).replace(_DISTRIBUTED, "torch.distributed.")
+    return _BLANKS.sub(" ", text).strip()
 
 
 def excerpt(text: str) -> str:
@@ -51,7 +64,7 @@ def shortened(text: str) -> str:
     """A text of three lines at most: whole sentences, or one that is cut."""
     if len(text) <= _THREE_LINES:
         return text
-    end = max(text.rfind(mark, 0, _THREE_LINES) for mark in (". ", ".\n"))
+    end = max((found.start() for found in _SENTENCE_END.finditer(text, 0, _THREE_LINES)), default=0)
     return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 

@@ -6,10 +6,23 @@ import dataclasses
 
 import pytest
 
-from fuselight.report import Compile, Frame, Graph, Location, Outcome, Symbol
+from fuselight.report import (
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    Graph,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Symbol,
+)
 from fuselight_server.finding import Severity
 from fuselight_server.findings import findings
 from fuselight_server.findings.break_texts import _STEPS, first_step, title_of
+from fuselight_server.findings.text import shortened
 from tests.support.golden import expect
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
@@ -267,6 +280,102 @@ def test_resume_functions_and_addresses_never_appear() -> None:
     said = "Cannot call <function dis at 0x7f69080f99e0> in torch_dynamo_resume_in_forward_at_23"
     (one,) = findings(report(breaks=(broken(FORWARD, explanation=said),)))
     assert "Cannot call dis in forward." in one.message
+
+
+def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() -> None:
+    name = "torch_dynamo_resume_in_torch_dynamo_resume_in_forward_at_3_at_5"
+    place = at(30, function=name)
+    facts = report(
+        frames=(Frame(name, place),),
+        compiles=(
+            Compile(
+                "0/0",
+                0,
+                Outcome.COMPILED,
+                symbols=(Symbol("s0", name, specialized_to="4", reason=f"in {name}"),),
+            ),
+        ),
+        breaks=(
+            broken(
+                at(31, function="train"),
+                at(9, path=LIBRARY, function=name),
+                above=(at(40, function=name),),
+                frame_function=name,
+                explanation=f"in {name}",
+                hints=(f"call {name}",),
+                types=(name,),
+                context=name,
+            ),
+        ),
+        not_compiled=(
+            NotCompiled(NotCompiledKind.SKIPPED, name, place, f"in {name}", stack=(place,), caller=(place,)),
+        ),
+        recompiles=(
+            Recompile(
+                name, place, (), compile_id="0/1", caller=(at(50, function=name),), reasons=(f"in {name}",)
+            ),
+        ),
+        failures=(
+            Failure(
+                Culprit.USER,
+                "exception",
+                f"in {name}",
+                stack=(at(60), at(9, path=LIBRARY, function=name)),
+                phase=name,
+            ),
+        ),
+    )
+    found = findings(facts)
+    assert len(found) == 5
+    texts = [
+        text for one in found for text in (one.title, one.message, *(item.message for item in one.related))
+    ]
+    assert [text for text in texts if "torch_dynamo" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("gb", "explanation", "context", "title"),
+    [
+        (
+            "GB0007",
+            (
+                "Dynamo does not know how to trace the builtin `torch._C._distributed_c10d."
+                "pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1._all_gather_base.` This "
+                "function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps "
+                "created with pybind)."
+            ),
+            "",
+            "`torch.distributed._all_gather_base` is not traced by torch.compile",
+        ),
+        (
+            "GB0007",
+            "Dynamo cannot trace optree C/C++ function optree._C.flatten.",
+            "",
+            "`optree._C.flatten` is not traced by torch.compile",
+        ),
+        (
+            "GB0009",
+            (
+                "Attempted to inline a function that was previously determined to be marked as intentionally "
+                "skipped."
+            ),
+            "qualname: Cache.clear, skip reason: file",
+            "`Cache.clear` is not traced by torch.compile",
+        ),
+    ],
+)
+def test_a_function_that_is_not_traced_has_its_readable_name(
+    gb: str, explanation: str, context: str, title: str
+) -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD, gb=gb, explanation=explanation, context=context),)))
+    assert one.title == f"graph break: {title}"
+    assert "pybind11" not in one.message
+    assert not one.message.partition("\n")[0].endswith("(e.g.")
+
+
+def test_a_long_text_ends_after_a_sentence_and_not_after_an_abbreviation() -> None:
+    text = f"First {'word ' * 50}ends. The rest (e.g. this) {'goes on ' * 20}"
+    assert shortened(text) == f"First {'word ' * 50}ends."
 
 
 def test_wording() -> None:

@@ -340,9 +340,9 @@ def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() ->
             "GB0007",
             (
                 "Dynamo does not know how to trace the builtin `torch._C._distributed_c10d."
-                "pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1._all_gather_base.` This "
-                "function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps "
-                "created with pybind)."
+                "pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1."
+                "_all_gather_base.` This function is either a Python builtin (e.g. _warnings.warn) or a third-party "
+                "C/C++ Python extension (perhaps created with pybind)."
             ),
             "",
             "`torch.distributed._all_gather_base` is not traced by torch.compile",

@@ -39,12 +39,13 @@ from fuselight_server.findings.resume_functions import (
 )
 from fuselight_server.findings.specializations import fixing_line, made_dynamic, what_holds_it
 from fuselight_server.findings.text import plain, quoted
+from fuselight_server.findings.value_writes import write_of
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Call, GuardFailure, Location, Recompile
+    from fuselight.report import Call, Compile, GuardFailure, Location, Recompile
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -340,13 +341,11 @@ def _fix(
 
 def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:
     """The call that brought the new value, the compile that it was compared with, the function itself."""
-    call = context.innermost_user_frame(one.caller)
+    call = _call_above(context, one, home)
     calls = context.report.inputs.calls if context.report.inputs else ()
     made = next((item for item in calls if item.index == one.call), None)
-    before = _earlier_call(context, one, calls)
-    if before is not None and (before.path, before.line) == (home.path, home.line):
-        before = None
-    if call is not None and (call.path, call.line) != (home.path, home.line):
+    before = _earlier_call(context, one, calls, home)
+    if call is not None:
         both = before == call
         more = ", as was the earlier compile" if both else ""
         yield Related(span_of(call), f"triggered by this call{more}")
@@ -372,6 +371,10 @@ def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: L
     fixes = fixing_line(context, one, failure)
     if fixes is not None and (fixes.path, fixes.line) != (home.path, home.line):
         yield Related(span_of(fixes), "this line fixes it to one value")
+    write = write_of(context, one, failure)
+    if write is not None and (write.place.path, write.place.line) != (home.path, home.line):
+        who = "a scheduler sets it here" if write.by_scheduler else "it is assigned here"
+        yield Related(span_of(write.place), who)
     dropped = context.innermost_user_frame(failure.dropped)
     if dropped is not None:
         yield Related(span_of(dropped), f"{plain(failure.difference)} here")
@@ -381,12 +384,20 @@ def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: L
         yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
 
 
-def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> Location | None:
+def _call_above(context: Context, one: Recompile | Compile, home: Location) -> Location | None:
+    """The nearest line of the user's on the stack above a frame that is another one than the finding's."""
+    user = (place for place in reversed(one.caller) if context.is_user_file(place.path))
+    return next((place for place in user if (place.path, place.line) != (home.path, home.line)), None)
+
+
+def _earlier_call(
+    context: Context, one: Recompile, calls: tuple[Call, ...], home: Location
+) -> Location | None:
     """The call that the compile it is compared with was for, where it is known."""
     earlier = context.compile_of(one.entries[0].compile_id) if one.entries else None
     if earlier is None:
         return None
-    before = context.innermost_user_frame(earlier.caller)
+    before = _call_above(context, earlier, home)
     if before is None and earlier.call != one.call:
         before = next((item.location for item in calls if item.index == earlier.call), None)
     return before

@@ -220,6 +220,9 @@ def what_holds_it(  # noqa: PLR0911 - one return a reason
 def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:
     """The sizes and numbers that torch made symbolic in the compile that followed."""
     compiled = context.compile_of(one.compile_id)
+    # A float that stays symbolic is an input of the graph, as a tensor; AOTAutograd fixes all others.
+    inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
+    has_tensors = any(item.endswith(": f64[]") for item in inputs)
     free = {
         source
         for symbol in (compiled.symbols if compiled else ())
@@ -229,8 +232,7 @@ def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailu
     names = [
         name
         for failure in failures
-        if "."
-        not in f"{failure.was}{failure.now}"  # AOTAutograd fixes a float that TorchDynamo keeps symbolic
+        if "." not in f"{failure.was}{failure.now}" or has_tensors
         for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
     ]
     return tuple(dict.fromkeys(name for name in names if name in free))

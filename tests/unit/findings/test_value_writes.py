@@ -1,0 +1,73 @@
+"""The line of the user's that changes a guarded value, and the calls around a recompilation."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import Compile, Frame, Graph, Outcome, Symbol
+from fuselight_server.finding import Finding
+from fuselight_server.findings import findings
+from tests.support.recompilations import WHOLE, again, failed
+from tests.support.reports import LIBRARY, at, report
+
+LR = "self.param_groups[0]['lr']"
+BETA = "self.param_groups[0]['betas'][0]"
+COSINE = "plan = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 9)\nplan.step()\nadam.step()"
+CYCLE = "from torch.optim.lr_scheduler import OneCycleLR as Cycle, OneCycleLR\nplan = OneCycleLR(adam)\nplan.step()"
+
+
+def found_in(source: str, text: str) -> Finding:
+    """The recompilation for `source`, which a library reads, in a program with a text."""
+    failure = failed(f"{source} was 0.5, now 0.25", source=source, born=(at(9, path=LIBRARY),))
+    lines = ["", *text.split("\n")]
+    caller = (at(90, function="train"), at(91, function="step"))
+    (one,) = findings(
+        report(recompiles=(again(failure, location=at(7, path=LIBRARY), caller=caller),)),
+        read_line=lambda _path, line: lines[line] if line < len(lines) else None,
+    )
+    return one
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "line", "message"),
+    [
+        (LR, COSINE, 2, "a scheduler sets it here"),
+        (BETA, COSINE, None, ""),
+        (BETA, CYCLE, 3, "a scheduler sets it here"),
+        (LR, "for group in adam.param_groups:\n    group['lr'] *= 0.5", 2, "it is assigned here"),
+        (LR, "group['lr'] = 1\nother['lr'] = 2", None, ""),
+        ("self.scale", "def __init__(self):\n    self.scale = 1\nlayer.scale, n = 2, 3", 3, "it is assigned here"),
+        ("self.scale", "def __init__(self):\n    self.scale = 1", None, ""),
+        ("self.scale", "self.other = 2", None, ""),
+        ("self.scale", "not python (", None, ""),
+        ("n", "n = 2", None, ""),
+    ],
+)  # fmt: skip
+def test_the_only_line_that_writes_a_value_is_named(
+    source: str, text: str, line: int | None, message: str
+) -> None:
+    known = ("triggered", "a read", "`Net.forward`")
+    written = [one for one in found_in(source, text).related if not one.message.startswith(known)]
+    assert [(one.span.line, one.message) for one in written] == ([(line, message)] if line else [])
+
+
+def test_the_call_of_the_line_is_named_where_the_line_itself_calls_the_library() -> None:
+    one = found_in("self.scale", "")
+    assert one.span.line == 91
+    assert [item.span.line for item in one.related if item.message == "triggered by this call"] == [90]
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_a_float_that_torch_made_a_tensor_needs_no_further_compile(*, is_input: bool) -> None:
+    inputs = ("l_x_: f32[4]", *(["l_n_: f64[]"] if is_input else []))
+    compiles = (
+        Compile("0/0", 0, Outcome.COMPILED),
+        Compile("0/1", 0, Outcome.COMPILED, graph=Graph(3, inputs=inputs), symbols=(Symbol("zf0", "n"),)),
+    )
+    failure = failed("n was 0.5, now 0.25", source="n")
+    (one,) = findings(
+        report(
+            frames=(Frame(WHOLE.function, WHOLE.location),), compiles=compiles, recompiles=(again(failure),)
+        )
+    )
+    assert ("torch then made `n` dynamic" in one.message) == is_input

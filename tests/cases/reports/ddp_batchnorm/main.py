@@ -35,7 +35,7 @@ def evaluate(model):
     return model(torch.randn(8, 3, 8, 8)).argmax(-1).tolist()
     # warning: [FL201] "recompiled: grad mode was on, now off"
     # hint: [GB0007] "same cause as line 24: graph break: `DistributedDataParallel._inside_ddp_forward` is not traced by torch.compile"
-    # warning: [GB0007] "graph break: this function is not traced by torch.compile"
+    # warning: [GB0007] "graph break: `torch.distributed._broadcast_coalesced` is not traced by torch.compile"
 
 
 if __name__ == "__main__":

@@ -302,6 +302,45 @@ def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> 
     ], failure
 
 
+def test_values_that_changed_are_reported_with_code_that_was_dropped(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Descent:
+            def __init__(self, parameters):
+                self.state = {one: {"step": 0, "rate": 0.5, "kind": "plain", "seen": []} for one in parameters}
+
+            def update(self, parameter):
+                state = self.state[parameter]
+                if state["kind"] == "plain" and len(state["seen"]) < 3:
+                    parameter.sub_(parameter.grad * state["rate"] / (state["step"] + 1))
+
+        def main():
+            layer = nn.Linear(4, 4, bias=False)
+            descent = Descent([layer.weight])
+            update = torch.compile(descent.update)
+            for _ in range(2):
+                layer(torch.ones(2, 4)).sum().backward()
+                with torch.no_grad():
+                    update(layer.weight)
+                layer.zero_grad()
+                state = descent.state[layer.weight]
+                state["step"] += 1
+                state["rate"] *= 0.5
+                state["seen"].append(1)
+        """,
+    )
+    failures = got.parts.recompiles[0].entries[0].failures
+    assert [(one.cause, one.difference) for one in failures] == [
+        (GuardCause.DELETED, "parameter.grad was freed"),
+        (GuardCause.LENGTH, "self.state[parameter]['seen'] was empty, now [1]"),
+        (GuardCause.NUMBER, "self.state[parameter]['rate'] was 0.5, now 0.25"),
+        (GuardCause.NUMBER, "self.state[parameter]['step'] was 0, now 1"),
+    ]
+    assert failures[-1].source == "self.state[parameter]['step']"
+    assert failures[-1].born[-1].line == got.line("parameter.sub_(")
+
+
 # what the test is about, two calls, and the differences
 KEYS = (
     ("inference", "inside(f, ones(4))", "inside(lambda: f(ones(4)))", ["x was a normal tensor, now an inference tensor"]),

@@ -72,7 +72,7 @@ def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple
     manager = entry.guard_manager
     deleted = artifacts.is_deleted(manager)
     if deleted is not None:
-        return (_dropped(deleted, frame, table),)
+        return (_dropped(deleted, frame, table), *_changed_values(frame, table))[:_FAILURES]
     failures = list(_failures(manager, frame.f_locals, table))
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
     failures = [failure for failure in failures if failure.kind != _MISSING] or failures
@@ -166,20 +166,49 @@ def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFail
     return replace(again, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
 
 
+def _changed_values(frame: Any, table: Births) -> Iterator[GuardFailure]:
+    """The values that differ from those that a dropped entry was compiled for: torch checks no guard of it."""
+    names: dict[str, Any] = {"L": frame.f_locals, "G": frame.f_globals}
+
+    def read(expression: str) -> object:
+        return eval(_compiled(expression), {}, names)  # noqa: S307 - as above
+
+    for part, born in table.by_code.items():
+        if not _VALUE_CHECK.match(part):
+            continue
+        try:
+            if read(part):
+                continue
+        except Exception:  # noqa: BLE001, S112 - what cannot be read is not known to differ
+            continue
+        named = _with_local_name(part, names)
+        found = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
+        source = torch_texts.in_user_words(named.rpartition(" == ")[0] or named.removeprefix("not "))
+        yield replace(found, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
+
+
+_VALUE_CHECK = re.compile(
+    r"not (?:[LG]\[[^()=]+(?:list\(dict\.keys\([^()=]+\)\)[^()=]+)*)$"
+    r"|(?:len\()?[LG]\[.+ == (?:-?[\d.]+(?:e[-+]?\d+)?|True|False|None|'[^']*'|\"[^\"]*\")$"
+)
+"""A guard on a number, a flag, a string, a length, or on a collection that was empty."""
+
+
 def _with_local_name(source: str, names: Mapping[str, Any]) -> str:
     """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call."""
-    found = _THROUGH_KEYS.match(source)
-    if found is None:
-        return source
-    try:
-        value = eval(found["key"], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
-    except Exception:  # noqa: BLE001 - the dict is another one now
-        return source
-    name = next((name for name, local in names["L"].items() if local is value), None)
-    return source if name is None else f"L[{name!r}]{source[found.end('key') :]}"
+
+    def local_name(found: re.Match[str]) -> str:
+        try:
+            value = eval(found[0], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
+        except Exception:  # noqa: BLE001 - the dict is another one now
+            return found[0]
+        name = next((name for name, local in names["L"].items() if local is value), None)
+        return found[0] if name is None else f"L[{name!r}]"
+
+    return _THROUGH_KEYS.sub(local_name, source)
 
 
-_THROUGH_KEYS = re.compile(r"(?P<key>list\(dict\.keys\(.+?\)\)\[\d+\])")
+_THROUGH_KEYS = re.compile(r"list\(dict\.keys\((?:(?!list\().)+?\)\)\[\d+\]")
 
 
 def _reading_order(failure: GuardFailure) -> tuple[bool, int, int]:
@@ -200,7 +229,8 @@ class _GuardReader:
 
     def words(self, source: str) -> str:
         """A source, or a text with sources in words, as the user would write it."""
-        return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(source))
+        named = _with_local_name(source, self.names) if "list(dict.keys(" in source else source
+        return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(named))
 
     def _closure_name(self, found: re.Match[str]) -> str:
         """The name that the function itself has for a variable of its closure."""

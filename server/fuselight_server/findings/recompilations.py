@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import GuardCause
 from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.changing_lines import changing_line
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.guard_causes import (
     CARRIED,
@@ -127,8 +128,9 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
         _about_object(one, failure),
+        _about_dropped(failure),
         _about_dynamic(context, group),
-        *_others(one, failure),
+        *_others(context, one, failure),
         _later(group),
         at=home,
         severity=Severity.INFORMATION if expected else None,
@@ -183,6 +185,13 @@ def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
     if is_other and failure is not None and is_of_object(held_by(one, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
+
+
+def _about_dropped(failure: GuardFailure | None) -> str:
+    """Say that the guards of dropped code were not checked."""
+    if failure is None or failure.cause is not GuardCause.DELETED:
+        return ""
+    return "torch checks no guard of dropped code, so other causes may follow once the code is kept."
 
 
 def _about_dynamic(context: Context, group: list[Root]) -> str:
@@ -278,10 +287,14 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
         yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
 
 
-def _others(one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
+def _others(context: Context, one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
     """The other failing guards of the nearest entry, and how many entries there were."""
     rest = [failure for failure in nearest(one) if failure is not shown]
-    yield _listed("Other failed guards", _merged(rest))
+    if shown is not None and shown.cause is GuardCause.DELETED:
+        changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
+        yield _listed("Values that also changed", changed)
+    else:
+        yield _listed("Other failed guards", _merged(rest))
     if len(one.entries) > 1:
         versions = format_count(len(one.entries), "compiled version")
         yield f"{versions} existed; the comparison is with the nearest."

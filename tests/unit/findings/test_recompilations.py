@@ -150,3 +150,35 @@ def test_one_line_that_fixes_a_size_again_and_again_is_one_finding_with_all_size
     )
     (one,) = findings(report(frames=(WHOLE,), compiles=compiles))
     assert (one.title, one.count) == ("`x.size(0)` is fixed to 5, 6 and 8", 3)
+
+
+@pytest.mark.parametrize(
+    ("lines", "source", "where"),
+    [
+        ({22: "        state['step'] += 1"}, "self.state[p]['step']", ", changed on line 22"),
+        ({22: "        x = x / step", 31: "    self.step -= 1"}, "self.step", ", changed on line 31"),
+        ({22: "        x = x / rate", 31: "        rate **= 2"}, "rate", ", changed on line 31"),
+        ({22: "        x = x / steps", 31: "    self.steps += 1"}, "self.step", ", read on line 22"),
+        ({22: "        x = x * n", 31: "    n += 1", 33: "    n -= 1"}, "n", ", read on line 22"),
+        ({22: "        x = x * n", 31: "    if n <= 1:"}, "n", ", read on line 22"),
+        ({22: "        n += 1", 31: "    n += 1"}, "n", ", changed on line 22"),
+    ],
+)
+def test_values_that_changed_with_dropped_code_have_the_line_that_changes_them(
+    lines: dict[int, str], source: str, where: str
+) -> None:
+    dropped = failed("p.grad was freed", source="p.grad", kind="DELETED", cause=GuardCause.DELETED)
+    value = failed(f"{source} was 0, now 1", source=source, kind="EQUALS_MATCH")
+    (one,) = findings(
+        report(recompiles=(again(dropped, value),)),
+        read_line=lambda _path, line: lines.get(line, "" if line < 40 else None),
+    )
+    assert one.title == "recompiled: p.grad was freed"
+    assert "torch checks no guard of dropped code" in one.message
+    assert f"Values that also changed:\n- {source} was 0, now 1{where}" in one.message
+
+
+def test_only_dropped_code_has_causes_that_may_follow() -> None:
+    (one,) = findings(report(recompiles=(again(SIZE, failed("n was 1, now 2", source="n")),)))
+    assert "Other failed guards:\n- n was 1, now 2" in one.message
+    assert "may follow" not in one.message

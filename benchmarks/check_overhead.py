@@ -1,7 +1,7 @@
 """What `fuselight check` and `fuselight run` add to a program: the whole process, over `python` with the same file.
 
 The programs compile with a backend that generates no code, so that plain Python runs them with bare Dynamo: what is
-recorded is all that differs. Plain and recorded processes take turns.
+recorded is all that differs. Plain and recorded processes are interleaved.
 """
 
 from __future__ import annotations

@@ -150,13 +150,15 @@ async def tried(folder: Path, name: str) -> list[Result]:
             if not in_user_code(finding, report):
                 continue
             offered, reasons = "", []
-            for remedy in files.fixer.candidates(finding, report):
+            rewrites = files.fixer.rewrites(finding, report)
+            for remedy in rewrites.remedies:
                 attempt = await files.fixer.attempt(target_run, finding, remedy, report)
                 if attempt.has_passed:
                     offered = remedy.kind
                     break
                 reasons.append(f"{remedy.kind}: {attempt.why[:_WHY]}")
-            result = Result(name, finding, offered, "; ".join(reasons) or "no remedy")
+            reasons = reasons or ["no remedy", *(f"{one.kind} {one.words}" for one in rewrites.refused)]
+            result = Result(name, finding, offered, "; ".join(reasons))
             results.append(result)
             show(result)
         if any(one.offered for one in results) and not all(one.offered for one in results):

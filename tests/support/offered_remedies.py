@@ -47,6 +47,7 @@ _TRACED = {
     "x": TracedValue(FactKind.TENSOR, "f32[4]", requires_grad=False),
     "y": TracedValue(FactKind.TENSOR, "f32[4]", requires_grad=False),
     "m": TracedValue(FactKind.TENSOR, "bool[4]", requires_grad=False),
+    "is_skipped": TracedValue(FactKind.TENSOR, "bool[]", requires_grad=False),
     "drop": TracedValue(FactKind.CONSTANT, "0.05"),
     "sync": TracedValue(FactKind.CONSTANT, "False"),
     "lazy": TracedValue(FactKind.CONSTANT, "False"),

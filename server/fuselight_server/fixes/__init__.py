@@ -29,6 +29,7 @@ from fuselight_server.fixes.recompilations import recompilation_remedies
 from fuselight_server.fixes.refusals import RefusedRewrite
 from fuselight_server.fixes.remedy import Remedy
 from fuselight_server.fixes.site import Site
+from fuselight_server.fixes.torch_names import supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +92,10 @@ def refusals(
 
 def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Rewrites:
     """The remedies and the refusals of one finding, for a caller that needs both."""
-    candidates = tuple(_candidates(finding, report, read))
+    candidates = tuple(
+        supported(one, report, read) if isinstance(one, Remedy) else one
+        for one in _candidates(finding, report, read)
+    )
     refused = (one for one in candidates if isinstance(one, RefusedRewrite))
     return Rewrites(
         tuple(one for one in candidates if isinstance(one, Remedy)), tuple(dict.fromkeys(refused))

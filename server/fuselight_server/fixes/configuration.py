@@ -1,12 +1,11 @@
 """Settings of torch._dynamo that remove a break or a recompilation: a statement after the imports.
 
-Invariant: a setting is offered only if the torch of the run has it and the run did not have it set. The statement goes
-into the target's file, which every run of the target imports.
+Invariant: a setting is offered only if the run did not have it set. The statement goes into the target's file, which
+every run of the target imports. `torch_names` lists the settings that an older torch lacks.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from fuselight.report import FactKind
@@ -39,9 +38,6 @@ _BY_ID = {
     "GB9186": ("trace_autograd_ops",),
 }
 """The settings that make torch.compile trace what broke, by the id of the break."""
-_SINCE = (2, 11)
-"""From this version on, torch has all the settings."""
-_VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
 def break_settings(
@@ -63,7 +59,7 @@ def output_settings(site: Site) -> Iterator[Remedy]:
     Their arguments are still computed where they stand.
     """
     call, path = output_call(site), site.finding.span.path
-    if call is None or not has_settings(site.report) or site.breaks_inside(call):
+    if call is None or site.breaks_inside(call):
         return
     name = dotted(call.func)
     owner = name.partition(".")[0]
@@ -92,22 +88,11 @@ def _can_reorder(site: Site, call: cst.Call) -> bool:
     )
 
 
-def has_settings(report: Report) -> bool:
-    """Whether the torch of the run has all the settings."""
-    version = _VERSION.match(report.versions.torch or "")
-    return version is not None and (int(version[1]), int(version[2])) >= _SINCE
-
-
 def switch(report: Report, read: Callable[[str], str | None], name: str) -> Iterator[Remedy]:
     """The setting as true, in the file of the target."""
     path = report.target.path
     text = read(path)
-    if (
-        text is None
-        or not has_settings(report)
-        or name in report.environment.config
-        or f"config.{name}" in text
-    ):
+    if text is None or name in report.environment.config or f"config.{name}" in text:
         return
     new = _with_statement(path, text, f"{_torch_name(path, text)}._dynamo.config.{name} = True")
     if new is not None:

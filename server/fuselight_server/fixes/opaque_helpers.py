@@ -319,7 +319,8 @@ def _operator(
     registered = f'"{space}::{name.lstrip("_")}"'
     if re.search(rf"\b{operator}\b", site.text) or registered in site.text:
         return
-    tags = f"tags={torch}.Tag.nondeterministic_seeded"  # else two equal calls may become one
+    # The tag: else two equal calls may become one. A tuple, as torch before 2.13 takes no single tag.
+    tags = f"tags=({torch}.Tag.nondeterministic_seeded,)"
     defaults = {one.name.value: one.default for one in function.params.params}
     codes = {key: site.code(one) if one is not None else "" for key, one in defaults.items()}
     parts = [f"{key}: {kind}" + (f" = {codes[key]}" if codes[key] else "") for key, kind in kinds.items()]

@@ -76,16 +76,27 @@ def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
 
 
 def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:
-    """Raise RewriteRefusedError if the function changes in place a name that may be a tensor of the caller."""
+    """Raise RewriteRefusedError if the function may later change in place a name that may be another name's tensor."""
     function = site.function(node)
     if function is None or not any(_may_be_alias(one) for one in values):
         return
     for one in descendants(function.body):
-        if _changes(one, name) and one in site.ranges:
+        if _changes(one, name) and one in site.ranges and _may_run_after(site, one, node):
             line = site.line_number(one)
             raise RewriteRefusedError(
                 f"`{name}` is changed in place on line {line}, and may be another name's tensor"
             )
+
+
+def _may_run_after(site: Site, change: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a change may run after a statement: below it, in a loop around both, or in a function that is called."""
+    if site.range_of(change)[1] > site.range_of(node)[0]:
+        return True
+    around = list(site.ancestors(change))
+    if any(isinstance(one, (cst.Lambda, cst.GeneratorExp)) for one in around):
+        return True
+    loops = [one for one in site.ancestors(node) if isinstance(one, (cst.For, cst.While))]
+    return site.function(change) is not site.function(node) or any(one in loops for one in around)
 
 
 def _may_be_alias(node: cst.BaseExpression) -> bool:

@@ -61,7 +61,7 @@ def condition_of(site: Site, node: cst.BaseExpression) -> str | None:
     elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         is_bool = _is_python(site, node) or _is_flag(site, node)
         text = f"{torch}.as_tensor({site.code(node)})" if is_bool else f"{site.code(node)}.bool()"
-        if not is_bool and is_number(site, node):
+        if not is_bool and (is_number(site, node) or _may_be_python(site, node)):
             text = f"{torch}.as_tensor({site.code(node)}).bool()"
     return text
 
@@ -88,6 +88,30 @@ def _is_flag(site: Site, node: cst.BaseExpression) -> bool:
         isinstance(value, cst.Name) and value.value in {"True", "False"}
         for value in site.assigned(function, node.value)
     )
+
+
+def _may_be_python(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether Python may have decided the value of a name without a tensor: `skips = self.training and t < 0.1`."""
+    function = site.function(node)
+    if not isinstance(node, cst.Name) or function is None:
+        return False
+    waiting = site.assigned(function, node.value)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, cst.BooleanOperation):
+            waiting += [value.left, value.right]
+        elif isinstance(value, cst.IfExp):
+            waiting += [value.body, value.orelse]
+        elif value is not None and (_decides_early(site, value) or _is_bool(value) or is_number(site, value)):
+            return True
+    return False
+
+
+def _is_bool(node: cst.BaseExpression) -> bool:
+    """Whether an expression is True or False for any operands: a constant, or `not x`."""
+    if isinstance(node, cst.Name):
+        return node.value in {"True", "False"}
+    return isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
 
 
 def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -47,7 +47,7 @@ def span_mask(shape: tuple[int, int], share: float, length: int = 2) -> np.ndarr
         # +|    return span_mask_operator(shape, share, length).numpy()
         # +|
         # +|
-        # +|@torch.library.custom_op("fixes_helpers::span_mask", mutates_args=(), tags=torch.Tag.nondeterministic_seeded)
+        # +|@torch.library.custom_op("fixes_helpers::span_mask", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
         # +|def span_mask_operator(shape: list[int], share: float, length: int = 2) -> torch.Tensor:
         # -|        return mask
         # +|        return torch.from_numpy(mask)

@@ -39,7 +39,7 @@ def spans(x: torch.Tensor, size: tuple[int, int], share: float = 0.5):
     return spans_operator(x, size, share).numpy()
 
 
-@torch.library.custom_op("m::spans", mutates_args=(), tags=torch.Tag.nondeterministic_seeded)
+@torch.library.custom_op("m::spans", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
 def spans_operator(x: torch.Tensor, size: list[int], share: float = 0.5) -> torch.Tensor:
     rows, width = size
     mask = np.zeros((rows, width), dtype=bool)
@@ -169,4 +169,4 @@ def test_a_helper_that_reads_its_arguments_becomes_an_operator(line: str) -> Non
 
 def test_two_equal_calls_of_a_helper_stay_two() -> None:
     (text,) = operators(HELPER.replace("np.random.rand()", "sample(range(9), 1)[0]"), "sample(range(9), 1)")
-    assert "tags=torch.Tag.nondeterministic_seeded" in text
+    assert "tags=(torch.Tag.nondeterministic_seeded,)" in text

@@ -93,3 +93,30 @@ def test_a_number_that_decides_a_branch_becomes_one_of_torch(draw: str, *, is_at
     found = [one for one in offered(body, mark, code) if "uniform_(0, 1)" in one.texts["m.py"]]
     assert [one.kind for one in found] == ["cond", "computed_where"]
     assert all(one.fix_class is FixClass.CHANGES and "random numbers" in one.changes for one in found)
+
+
+DECIDED = {
+    "and": "self.training and number < self.drop",
+    "if": "number < self.drop if self.training else False",
+    "not": "not self.eval and number < self.drop",
+    "or": "self.mode is None or number < self.drop",
+}
+"""Values of a flag that is a tensor in some calls and a bool of Python in the others."""
+
+
+@pytest.mark.parametrize("case", DECIDED)
+def test_a_flag_that_python_may_decide_becomes_a_tensor_first(case: str) -> None:
+    head = (
+        "import torch\n\n\ndef f(self, x):\n    for layer in self.layers:\n        number = torch.rand([])\n"
+    )
+    flag = f"        is_skipped = {DECIDED[case]}\n        if not is_skipped:\n            x = layer(x)\n    return x\n"
+    kinds = {one.kind: one for one in offered(head + flag, "if not is_skipped:\n            x = layer(x)")}
+    assert list(kinds) == ["cond", "random_cond", "computed_where"]
+    assert "(torch.logical_not(torch.as_tensor(is_skipped).bool()), " in kinds["computed_where"].texts["m.py"]
+
+
+def test_a_flag_that_is_always_a_tensor_stays_as_it_is() -> None:
+    head = "import torch\n\n\ndef f(self, x):\n    is_skipped = torch.rand([]) < 0.1\n"
+    text = f"{head}    for layer in self.layers:\n        if not is_skipped:\n            x = layer(x)\n    return x\n"
+    found = offered(text, "if not is_skipped:\n            x = layer(x)")
+    assert "(torch.logical_not(is_skipped.bool()), " in found[-1].texts["m.py"]

@@ -102,6 +102,16 @@ BRANCHES = {
         "x.sum() > 0",
         "runs code of yours",
     ),
+    "a change of the result in the next round": (
+        "for _ in range(3):\n    x += 1\n    if x.sum() > 0:\n        x = x * 2\nreturn x\n",
+        "x.sum() > 0",
+        "in place on line 6",
+    ),
+    "a change in a function inside": (
+        "def grow():\n    x.add_(1)\nif x.sum() > 0:\n    x = x * 2\ngrow()\nreturn x\n",
+        "x.sum() > 0",
+        "in place on line 6",
+    ),
     "a parameter": ("return self.w if x.sum() > 0 else -self.w\n", "x.sum() > 0", "tensor"),
 }
 
@@ -113,6 +123,11 @@ def test_a_branch_stays_where_a_selection_differs(case: str) -> None:
     (refusal,) = refused(body, mark)
     assert refusal.kind == "where"
     assert reason in refusal.reason
+
+
+def test_a_change_before_the_branch_is_no_change_of_its_result() -> None:
+    body = "x += 1\nfor _ in range(3):\n    if x.sum() > 0:\n        x = x * 2\nreturn x\n"
+    assert [kind for kind, _ in rewrites(body, "x.sum() > 0")] == ["where"]
 
 
 @pytest.mark.parametrize("call", ["x.softmax(-1)", "torch.softmax(x, 0)", "x.log_softmax(dim=-1)"])

@@ -61,6 +61,16 @@ SOURCE = """
             y = y + n
         return y
 
+    def logged(function):
+        def call(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return call
+
+    @logged
+    def weighted(x, *, weight):
+        return x * weight
+
     def halves(x):
         return x.view(2, -1) if x.size(0) % 2 == 0 else x.sum()
 
@@ -390,6 +400,18 @@ def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module
     assert (frame.compiles, size.recompiles, size.was, size.now, size.repeats) == (2, True, "10", "9", True)
     assert "%" in size.guard, "the even size, not the 8 of the first version"
     assert "x.view(2, -1)" in Path(module.__file__).read_text().splitlines()[size.born[-1].line - 1]
+
+
+def test_the_guard_of_a_decorated_function_has_the_names_of_its_parameters(module: Any) -> None:
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(module.weighted)
+        for rows in (4, 6):
+            compiled(torch.randn(rows, 8), weight=torch.randn(rows, 8))
+        (frame,) = recorder.forecasts()
+    one = next(one for one in frame.changes if one.kind is ChangeKind.SIZE_ONE)
+    assert "args" in one.guard, "as torch prints it"
+    assert (one.recompiles, one.condition) == (True, "2 <= x.size(0)")
 
 
 def test_a_function_of_a_library_has_a_forecast_if_it_is_the_target(module: Any) -> None:

@@ -150,6 +150,7 @@ def _with_guard(
         or _repeats(one.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")),
         source=callee.in_its_words(words),
         guard=code[:400],
+        condition=callee.in_its_words(torch_texts.in_user_words(code[:400])) if callee.passes_on else "",
         born=born,
     )
 

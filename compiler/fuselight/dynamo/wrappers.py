@@ -58,9 +58,14 @@ class Callee:
     stars: str = "kwargs"
     """The wrapper's name for further keyword arguments."""
 
+    @property
+    def passes_on(self) -> bool:
+        """Whether its arguments have other names where they come from: it is called by a wrapper."""
+        return self.wrapper is not None or self.wraps is not None
+
     def in_its_words(self, text: str) -> str:
         """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
-        if self.wrapper is None and self.wraps is None:
+        if not self.passes_on:
             return text
         if self.stars:
             text = re.sub(_KEYWORD.format(self.stars), r"\2", text)
@@ -80,7 +85,7 @@ class Callee:
 
     def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
         """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
-        if self.wrapper is None and self.wraps is None:
+        if not self.passes_on:
             return found
         return tuple(
             replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found

@@ -67,6 +67,8 @@ class Forecast:
     """The guarded expression in source terms, if it recompiles; empty for global state."""
     guard: str = ""
     """The guard that fails, as torch prints it."""
+    condition: str = ""
+    """The same with the names of the function that a wrapper calls; empty if no wrapper passes the arguments on."""
     born: Stack = ()
     """The line that created this guard, outermost frame first."""
     is_loop_count: bool = False

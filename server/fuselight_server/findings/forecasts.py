@@ -381,7 +381,7 @@ def _reason(context: Context, asked: AskedChange) -> str:
         return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
     if found is not None and one.kind in (ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD):
         return f"{source}.{found['what']} == {one.was}"
-    text = _words(one.guard)
+    text = _words(one.condition or one.guard)
     if line is not None:
         text = carried_in_words(context, resumption_on(context, asked.frame.location, line), text)
     return text[:_LONGEST_REASON]

@@ -237,6 +237,11 @@ def test_expressions_are_written_as_the_user_would() -> None:
     guard = "L['self']._modules['layers']._modules['0'].p == 2 and G['SCALE'] == 3"
     (one,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.layers[0].p", "2", "3", guard=guard)))
     assert one.reason == "self.layers[0].p == 2 and SCALE == 3"
+    guard, condition = "2 <= L['args'][0].size()[0]", "2 <= x.size(0)"
+    (one,) = changes(
+        frame(value(ChangeKind.SIZE_ONE, "x.size(0)", "6", "1", guard=guard, condition=condition))
+    )
+    assert (one.reason, one.guards) == (condition, (guard,))
     (given,) = changes(frame(dataclasses.replace(size("x.size(0)"), subject=("kwargs['ids'].size(0)",))))
     assert given.subject == ("ids.size(0)",)
 

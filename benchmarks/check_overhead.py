@@ -1,7 +1,7 @@
 """What `fuselight check` and `fuselight run` add to a program: the whole process, over `python` with the same file.
 
 The programs compile with a backend that generates no code, so that plain Python runs them with bare Dynamo: what is
-recorded is all that differs. Plain and recorded processes are interleaved.
+recorded is all that differs. Rounds of plain and recorded processes are interleaved.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from benchmarks.processes import timed_process
 from benchmarks.table import Row, median
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from benchmarks.processes import ProcessTimes
 
-ROUNDS = 5
+ROUNDS = 4
 LIMIT = 1.15
 _TRAINING = """
 import torch
@@ -38,6 +40,7 @@ class Net(nn.Module):
 
 
 def main():
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -46,7 +49,7 @@ def main():
     def loss_of(ids):
         return nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
-    for _ in range(40):
+    for _ in range(20):
         optimizer.zero_grad()
         loss_of(torch.randint(512, (4, 64))).backward()
         optimizer.step()
@@ -84,6 +87,7 @@ class Net(torch.nn.Module):
 
 
 def main():
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     net = torch.compile(Net(), backend="eager")
     for size in (4, 8, 12):
@@ -127,9 +131,8 @@ def _row(name: str, ours: list[ProcessTimes], plain: list[ProcessTimes]) -> Row:
     )
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """The promises about a process that is recorded."""
-    out = []
     with tempfile.TemporaryDirectory() as name:
         for index, (what, text) in enumerate(PROGRAMS.items()):
             folder = Path(name) / str(index)
@@ -147,10 +150,8 @@ def rows() -> list[Row]:
                     taken = runs[kind]()
                     if number:  # the first round writes bytecode and fills the disk's cache
                         times[kind].append(taken)
-            out += [
-                _row(f"fuselight {kind}, {what}", times[kind], times["python"]) for kind in ("check", "run")
-            ]
-    return out
+            for kind in ("check", "run"):
+                yield _row(f"fuselight {kind}, {what}", times[kind], times["python"])
 
 
 if __name__ == "__main__":

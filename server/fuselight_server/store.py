@@ -15,10 +15,14 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.foreign_files import LEFT, STORE, open_regular, project_root, read_regular, write_whole
 from fuselight.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FOLDER = STORE
 REPORT = "last-run.json"
@@ -55,10 +59,7 @@ class Store:
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_whole(ignore, b"*\n")
-        for left in self._left():
-            with contextlib.suppress(OSError):
-                if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
-                    left.unlink()
+        remove_left(self._left())
 
     def write_report(self, report: Report) -> None:
         """Keep a run's report in place of the last one; texts are left out where it would be too large."""
@@ -84,7 +85,7 @@ class Store:
 
     def _left(self) -> list[Path]:
         """Files that are being written, or that writers which were killed have left."""
-        return [path for name in (REPORT, ".gitignore") for path in files_of(self.folder, f"{name}*{LEFT}")]
+        return files_of(self.folder, f"*{LEFT}")
 
 
 def read_report(path: Path) -> Report | None:
@@ -114,6 +115,14 @@ def check_not_a_link(folder: Path) -> None:
 def files_of(folder: Path, pattern: str) -> list[Path]:
     """List the files of a folder of the store; none if the folder is a symbolic link."""
     return list(folder.glob(pattern)) if is_own(folder) else []
+
+
+def remove_left(paths: Iterable[Path]) -> None:
+    """Remove files that writers which were killed have left: not those that are being written."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _LEFT_SECONDS:
+                path.unlink()
 
 
 def read_gzip(path: Path, limit: int) -> bytes:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.foreign_files import read_regular, signature, write_whole
+from fuselight.foreign_files import LEFT, read_regular, signature, write_whole
 from fuselight.report import Output, Report, TargetRef, Tier, data_key
 from fuselight.version import code_key
 from fuselight_server.runs.repeated_runs import RunRecord
-from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,11 +120,12 @@ class StoredReports:
         write_whole(self.path(name), gzip.compress(data, compresslevel=1))
         for path in self._sorted()[1]:
             path.unlink(missing_ok=True)
+        remove_left(files_of(self.folder, f"*{LEFT}"))
         return str(stored.get("signed", ""))
 
     def clear(self) -> None:
         """Remove every report."""
-        for path in files_of(self.folder, "*.json.gz"):
+        for path in (*files_of(self.folder, "*.json.gz"), *files_of(self.folder, f"*{LEFT}")):
             path.unlink(missing_ok=True)
         if is_own(self.folder):
             with contextlib.suppress(OSError):

@@ -606,3 +606,17 @@ def test_too_many_sources_to_compare_keep_no_answer(
     kept.remember(str(project.folder / "model.py"), "an answer", (), "a question")
     kept.save()
     assert not answers_file(project).exists()
+
+
+def test_what_killed_writers_have_left_is_removed(project: Project) -> None:
+    project.check()
+    store = project.folder / ".fuselight"
+    left = [store / "answers.jsonaaa.new", store / "captures" / "b.json.gzbbb.new"]
+    for path in left:
+        path.touch()
+    project.check("--time-limit", "7")
+    assert all(path.exists() for path in left), "another process may be writing them"
+    for path in left:
+        os.utime(path, (1, 1))
+    project.check("--time-limit", "8")
+    assert not any(path.exists() for path in left)

@@ -134,7 +134,7 @@ class Flagged(Layers):
 def two_reductions(x):
     return x[x > 0].sum() / x[x < 0.5].prod()
     # fix: [GB0036] where "Use torch.where before sum"
-    # = 2 -> 1 graphs, same results
+    # = 3 -> 1 graphs, same results
     # -|    return x[x > 0].sum() / x[x < 0.5].prod()
     # +|    return torch.where(x > 0, x, 0).sum() / torch.where(x < 0.5, x, 1).prod()
 

@@ -222,8 +222,16 @@ def _difference(remedy: Remedy, report: Report) -> str:
         for one in comparison.differences:
             if not _is_allowed(remedy, one, comparison) and exception_of(remedy, one, comparison) is None:
                 mode = "compiled" if comparison.compiled else "eager"
-                return f"{one.text} ({mode}, {comparison.values})"
+                return f"{one.text} ({mode}, {comparison.values}){_random_words(one, comparison)}"
     return ""
+
+
+def _random_words(difference: Difference, comparison: CallComparison) -> str:
+    """Why values differ where the call leaves a random number generator in another state; else empty."""
+    if difference.aspect not in _VALUES - {Aspect.RANDOM}:
+        return ""
+    drawn = (one.text for one in comparison.differences if one.aspect is Aspect.RANDOM)
+    return "".join(f": it draws other random numbers, as {text}" for text in drawn)
 
 
 def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
 
 GOAL = 0.5
-_WHY = 160
+_WHY = 240
 """Characters of a reason."""
 BUILT = (
     *("bart", "wav2vec2", "hubert", "flaubert", "longformer", "yoso"),

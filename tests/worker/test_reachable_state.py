@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
 from fuselight.target.calls import Prepared
+from fuselight.target.tensors import tensors_in, with_tensors
 from fuselight.worker import reachable
 from fuselight.worker.call_traits import ChangedAttributes, HookCounts
 from fuselight.worker.reachable import ReachableState
@@ -31,6 +35,124 @@ def test_each_of_several_lists_of_the_caller_is_read() -> None:
 
     shown = changes(change, [1], [2], {"a": 1})
     assert set(shown.values()) == {"+1", "('int', '7')", "+2"}
+
+
+class Settings(dict[str, Any]):
+    """A dict with attributes that refuses new keys once it is complete, as configurations of libraries do."""
+
+    def __init__(self, depth: int, **values: Any) -> None:
+        super().__init__(values)
+        self.depth = depth
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("complete")
+
+
+class Pair(NamedTuple):
+    first: Any
+    steps: list[int]
+
+
+class Batch(Pair):
+    """A named tuple with attributes."""
+
+    def __new__(cls, first: Any) -> Batch:  # noqa: PYI034 - `Self` is younger than Python 3.10
+        return super().__new__(cls, first, [])
+
+
+class Slots:
+    __slots__ = ("__hidden", "empty", "shown")
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+        self.__hidden = [0]
+
+    def count(self) -> None:
+        self.__hidden[0] += 1
+
+
+@dataclass(frozen=True)
+class Frozen:
+    __slots__ = ("inner", "values")
+    inner: Any
+    values: dict[str, int]
+
+
+class Names(list[str]):
+    owner = "nobody"
+
+
+def configurations() -> dict[str, Any]:
+    names = Names(["a"])
+    names.owner = "a"
+    batch = Batch(torch.zeros(2))
+    batch.tag = 1  # type: ignore[attr-defined]
+    return {
+        "settings": Settings(2, rate=0.5, weights=torch.zeros(2)),
+        "batch": batch,
+        "slots": Slots(1),
+        "frozen": Frozen(torch.zeros(2), {"a": 1}),
+        "names": names,
+        "counts": collections.defaultdict(list, a=[torch.zeros(2)]),
+        "ordered": collections.OrderedDict(a=1, b=torch.zeros(2)),
+        "shape": torch.Size([2, 3]),
+    }
+
+
+def test_each_kind_of_configuration_is_read() -> None:
+    kept = configurations()
+
+    def change() -> None:
+        kept["settings"].depth += 1
+        dict.__setitem__(kept["settings"], "rate", 1.0)
+        kept["batch"].tag += 5
+        kept["batch"].steps.append(7)
+        kept["slots"].shown += 2
+        kept["slots"].count()
+        kept["frozen"].values["a"] += 3
+        kept["names"].owner = "b"
+
+    state = ReachableState(Prepared(torch.relu, (), {}), kept, (str(Path(__file__).parent),))
+    change()
+    assert state.changes()[1] == {
+        "global settings['rate']": "+0.5",
+        "global settings.depth": "+1",
+        "global batch.tag": "+5",
+        "the length of global batch[1]": "+1",
+        "global batch[1][+1]": "('int', '7')",
+        "global slots.shown": "+2",
+        "global slots._Slots__hidden[0]": "+1",
+        "global frozen.values['a']": "+3",
+        "global names.owner": "('str', \"'b'\")",
+    }
+
+
+def test_each_kind_of_configuration_is_copied_with_other_tensors() -> None:
+    given = configurations()
+    copied = with_tensors(given, lambda one: one + 1)
+    assert {name: type(value) for name, value in copied.items()} == {
+        name: type(value) for name, value in given.items()
+    }
+    changed = tensors_in(copied)
+    assert len(changed) == len(tensors_in(given)) == 5
+    assert all(bool((one == 1).all()) for one in changed)
+    assert all(bool((one == 0).all()) for one in tensors_in(given))
+    assert (copied["settings"].depth, copied["settings"]["rate"]) == (2, 0.5)
+    assert (copied["batch"].tag, copied["batch"].steps) == (1, [])
+    assert copied["frozen"].values == {"a": 1}
+    assert copied["frozen"].values is not given["frozen"].values
+    assert (copied["names"], copied["names"].owner) == (["a"], "a")
+    assert copied["counts"]["new"] == []
+    assert list(copied["ordered"]) == ["a", "b"]
+    assert copied["shape"] == given["shape"]
+    error = FailedError("a", 1)
+    assert with_tensors(error, lambda one: one).detail == 1
+
+
+@dataclass
+class FailedError(Exception):
+    reason: str
+    detail: int
 
 
 def test_what_is_read_of_a_huge_collection_is_bounded() -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import random
 import sys
-from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from types import MemberDescriptorType
 from typing import Any
 
 import torch
@@ -80,17 +82,62 @@ def _changed(
         made = change(value)
     elif depth > _DEPTH:
         return value
-    elif isinstance(value, dict):
-        made = copy.copy(value)
-        for key, item in value.items():
-            made[key] = _changed(item, change, known, depth + 1)
-    elif isinstance(value, (tuple, list)):
-        items = [_changed(item, change, known, depth + 1) for item in value]
-        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    elif is_dataclass(value) and not isinstance(value, type):
-        made = copy.copy(value)
-        for one in fields(value):
-            item = _changed(getattr(value, one.name, None), change, known, depth + 1)
-            object.__setattr__(made, one.name, item)
+    elif (copied := _container(value, lambda item: _changed(item, change, known, depth + 1))) is not None:
+        made = copied
     known[id(value)] = made
     return made
+
+
+def _container(value: Any, changed: Callable[[Any], Any]) -> Any:
+    """A copy of a container with its items changed, None for anything else.
+
+    No constructor and no method of the user's runs: a frozen dataclass and a dict that refuses assignments have a copy.
+    """
+    if isinstance(value, dict):
+        base = next(kind for kind in (OrderedDict, defaultdict, dict) if isinstance(value, kind))
+        made: Any = base.__new__(type(value))
+        if isinstance(value, defaultdict):
+            defaultdict.__init__(made, value.default_factory)
+        for key, item in dict.items(value):
+            base.__setitem__(made, key, changed(item))
+    elif isinstance(value, list):
+        made = list.__new__(type(value))
+        list.extend(made, map(changed, value))
+    elif isinstance(value, tuple):
+        made = _tuple(type(value), list(map(changed, value)))
+    elif is_dataclass(value) and not isinstance(value, type):
+        made = _blank(value)
+    else:
+        return None
+    for name, item in list(getattr(value, "__dict__", {}).items()):
+        vars(made)[name] = changed(item)
+    for member, item in slots_of(value):
+        member.__set__(made, changed(item))
+    return made
+
+
+def _blank(value: Any) -> Any:
+    try:
+        return object.__new__(type(value))
+    except TypeError:  # of a base class of C's, such as an exception
+        return copy.copy(value)
+
+
+def _tuple(kind: Any, items: list[Any]) -> Any:
+    try:
+        return tuple.__new__(kind, items)
+    except TypeError:  # a kind of C's, such as torch.Size
+        return kind(items)
+
+
+def slots_of(value: object) -> Iterator[tuple[MemberDescriptorType, Any]]:
+    """What an object keeps in `__slots__`, those of its base classes included."""
+    for kind in type(value).__mro__:
+        if "__slots__" not in vars(kind):
+            continue
+        for member in list(vars(kind).values()):
+            if isinstance(member, MemberDescriptorType):
+                try:
+                    yield member, member.__get__(value)
+                except AttributeError:  # not set
+                    continue

@@ -23,6 +23,7 @@ import torch
 from fuselight.measure.measured_call import arguments_of, modules_of
 from fuselight.report import is_user_file
 from fuselight.target.calls import Prepared
+from fuselight.target.tensors import slots_of
 from fuselight.torch_api.measurement import version_of
 
 _MOST = 4000
@@ -103,7 +104,7 @@ class _StateWalk:
         elif isinstance(value, types.FunctionType):
             yield from ((f".{key}", item) for key, item in list(vars(value).items()))
             yield from closure_of(value)
-        elif self._is_users_object(value):
+        if not isinstance(value, (torch.nn.Module, types.FunctionType)) and self._is_users_object(value):
             yield from ((f".{key}", item) for key, item in stored_attributes(value))
 
     def _is_users_object(self, value: Any) -> bool:
@@ -267,15 +268,7 @@ def stored_attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, item
         return
     yield from list(getattr(value, "__dict__", {}).items())
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            member = vars(kind).get(name)
-            if isinstance(member, types.MemberDescriptorType):
-                try:
-                    yield name, member.__get__(value)
-                except AttributeError:  # not set
-                    continue
+    yield from ((member.__name__, item) for member, item in slots_of(value))
 
 
 def closure_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

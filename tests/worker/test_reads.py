@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import stat
 from dataclasses import replace
@@ -34,7 +35,6 @@ except OSError:
 with open("{folder}/written.txt", "w") as file:
     file.write("a")
 open("{folder}/written.txt").read()
-{more}
 # fuselight: f(f32[4])
 @torch.compile
 def f(x):
@@ -44,13 +44,13 @@ def f(x):
 """
 
 
-def read_by(live: LiveWorker, more: str = "") -> Reads:
+def read_by(live: LiveWorker) -> Reads:
     folder = live.folder
     (folder / "images").mkdir(exist_ok=True)
     (folder / "helper.py").write_text("SCALE = 2\n")
     for name in ("data", "other", "late"):
         (folder / f"{name}.json").write_text("{}")
-    request = live.request(PROGRAM.format(folder=folder, more=more))
+    request = live.request(PROGRAM.format(folder=folder))
     report = live.report(replace(request, records_reads=True))
     assert report.failures == ()
     assert {Path(path).name for path in report.files} == {"model.py", "helper.py"}
@@ -77,28 +77,49 @@ def test_files_and_folders_are_recorded_with_their_state(live: LiveWorker) -> No
     assert any(path.endswith("torch/version.py") for path in reads.files)
 
 
-@pytest.mark.parametrize(
-    ("more", "word"),
-    [
-        ("import subprocess; subprocess.run(['true'])", "another process"),
-        ("if os.fork() == 0: os._exit(0)", "another process"),
-        ("import socket; s = socket.socket(); s.connect_ex(('127.0.0.1', 9)); s.close()", "the network"),
-        ("import sqlite3; sqlite3.connect(':memory:').close()", "a database"),
-        ("open('{folder}/data.json', 'a').close()", "a file that it changes"),
-        ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.close()", "the network"),
-        (
-            "from multiprocessing import get_context; get_context('spawn').Process(target=len, args=('',)).start()",
-            "another process",
-        ),
-        (
-            "os.mkfifo('{folder}/pipe'); p = os.open('{folder}/pipe', os.O_RDONLY | os.O_NONBLOCK); os.close(p)",
-            "a pipe or a device",
-        ),
-    ],
+INCOMPARABLE = (
+    ("import subprocess; subprocess.run(['true'])", "another process"),
+    ("if os.fork() == 0: os._exit(0)", "another process"),
+    ("import socket; s = socket.socket(); s.connect_ex(('127.0.0.1', 9)); s.close()", "the network"),
+    ("import sqlite3; sqlite3.connect(':memory:').close()", "a database"),
+    (
+        "open(folder + '/data.json', 'rb').read(); open(folder + '/data.json', 'a').close()",
+        "a file that it changes",
+    ),
+    ("import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.close()", "the network"),
+    (
+        "os.mkfifo(folder + '/pipe'); p = os.open(folder + '/pipe', os.O_RDONLY | os.O_NONBLOCK); os.close(p)",
+        "a pipe or a device",
+    ),
+    (  # the last: it imports a module by which a process is noticed, too
+        "from multiprocessing import get_context; get_context('spawn').Process(target=len, args=('',)).start()",
+        "another process",
+    ),
 )
-def test_what_cannot_be_compared_is_named(live: LiveWorker, more: str, word: str) -> None:
-    # A library may start a process of its own the first time.
-    assert word in read_by(live, more.format(folder=live.folder)).others
+RECORD_EACH = """\
+import json, os, torch
+from fuselight.worker.reads import ReadRecorder
+for more in {cases!r}:
+    recorder = ReadRecorder()
+    recorder.start()
+    exec(more, {{"os": os, "folder": {folder!r}}})
+    print(json.dumps([more, recorder.result().others]))
+# fuselight: f(f32[4])
+def f(x):
+    return x
+"""
+
+
+def test_what_cannot_be_compared_is_named(live: LiveWorker) -> None:
+    (live.folder / "data.json").write_text("{}")
+    cases = tuple(more for more, _ in INCOMPARABLE)
+    request = live.request(RECORD_EACH.format(cases=cases, folder=str(live.folder)))
+    report = live.report(replace(request, records_reads=True))
+    assert report.failures == ()
+    named = [json.loads(line) for line in report.output.stdout.splitlines() if line.startswith("[")]
+    assert named == [[more, [word]] for more, word in INCOMPARABLE]
+    assert report.reads is not None
+    assert set(report.reads.others) == {word for _, word in INCOMPARABLE}
 
 
 def test_it_is_recorded_only_if_asked(live: LiveWorker) -> None:

@@ -87,6 +87,8 @@ class Finding:
     link: str | None = None
     """Page of the code."""
     hints: tuple[str, ...] = ()
+    torch_hints: int = 0
+    """How many of the last hints are torch's own."""
     related: tuple[Related, ...] = ()
     count: int = 1
     gb_ids: tuple[str, ...] = ()

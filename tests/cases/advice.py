@@ -27,7 +27,7 @@ def size_of_one_though_dynamic(x):
 # fuselight: kept_fixed(f32[5])
 @torch.compile(dynamic=False)
 def kept_fixed(x):
-    return x + 1  # warning: [FL201] "Remove dynamic=False, which keeps this size fixed"
+    return x + 1  # warning: [FL201] "Remove dynamic=False from torch.compile (line 28), which keeps this size fixed"
 
 
 # fuselight: fixed_by_a_loop(f32[4])

@@ -6,6 +6,7 @@ Torch's own counters are the truth. The programs are compiled without a backend,
 from __future__ import annotations
 
 import contextlib
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -181,6 +182,73 @@ def lengths(*, whole: bool) -> None:
         call(torch.ones(3), [torch.ones(2, 8 if whole else length) for _ in range(2)])
 
 
+def varied(*sizes: int, mark: bool = False, **options: Any) -> None:
+    call = compiled(lambda x: x.sin() + 1, **options)
+    for number, size in enumerate(sizes):
+        x = torch.ones(size, 3)
+        if mark and number == 0:
+            dynamo.mark_dynamic(x, 0)
+        call(x)
+
+
+class Counter(nn.Module):
+    calls: Any
+
+    def __init__(self, *, buffer: bool) -> None:
+        super().__init__()
+        if buffer:
+            self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        else:
+            self.calls = 0
+        self.is_buffer = buffer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.is_buffer:
+            self.calls.add_(1)
+            factor: torch.Tensor = torch.clamp(self.calls / 4, max=1.0)
+            return x * factor
+        self.calls += 1
+        share: float = min(1.0, self.calls / 4)
+        return x * share
+
+
+def counted(*, buffer: bool) -> None:
+    call = compiled(Counter(buffer=buffer))
+    for _ in range(6):
+        call(torch.ones(3))
+
+
+class Column(nn.Linear):
+    def __init__(self, key: str) -> None:
+        super().__init__(3, 3)
+        self.key = key
+
+    def forward(self, x: Any) -> torch.Tensor:
+        return super().forward(x if isinstance(x, torch.Tensor) else x[self.key])
+
+
+KEYS = "abcdefgh"
+
+
+def columns(*, selected: bool, **options: Any) -> None:
+    batch = {key: torch.ones(2, 3) for key in KEYS}
+    for key in KEYS:
+        compiled(Column(key), **options)(batch[key] if selected else batch)
+
+
+def checked(how: str) -> None:
+    def raising(x: torch.Tensor) -> torch.Tensor:
+        if x.isnan().any():
+            raise ValueError("nan")
+        return x + 1
+
+    def asserting(x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async(~x.isnan().any(), "nan")
+        return x + 1
+
+    compiled(raising if how == "raise" else asserting)(torch.ones(3))
+
+
 STATIC = {"force_parameter_static_shapes": False}
 MORE = 3
 """Compiles from which on a program is one that compiles again and again."""
@@ -200,6 +268,17 @@ MORE = 3
         (lambda: momenta(cycled=True), lambda: momenta(cycled=False), {}, 1),
         (lambda: stages(first=False), lambda: stages(first=True), {}, 1),
         (lambda: lengths(whole=False), lambda: lengths(whole=True), {}, 1),
+        (lambda: varied(1, 2, 4, 8, dynamic=False), lambda: varied(1, 2, 4, 8), {}, 2),
+        (lambda: varied(7, 1, 12), lambda: varied(7, 1, 12, mark=True), {}, 2),
+        (lambda: counted(buffer=False), lambda: counted(buffer=True), {}, 1),
+        (
+            lambda: counted(buffer=False),
+            lambda: counted(buffer=False),
+            {"allow_unspec_int_on_nn_module": True},
+            2,
+        ),
+        (lambda: columns(selected=False), lambda: columns(selected=True), {}, 1),
+        (lambda: checked("raise"), lambda: checked("assert"), {}, 1),
     ],
     ids=[
         "parameters",
@@ -213,6 +292,12 @@ MORE = 3
         "momenta",
         "stages",
         "lengths",
+        "static",
+        "small",
+        "counter",
+        "counter setting",
+        "strings",
+        "assert",
     ],
 )
 def test_what_is_advised_saves_the_compiles(
@@ -224,6 +309,42 @@ def test_what_is_advised_saves_the_compiles(
 
 def test_a_tensor_as_a_bound_of_a_slice_leaves_nothing_compiled() -> None:
     assert compiles(lambda: positions("tensor")) == 0
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((6, 1), 2), ((1, 6, 9), 2), ((9, 1, 5), 3), ((1, 0, 5), 3)])
+def test_the_compiles_to_expect_for_small_sizes_are_those_of_torch(
+    sizes: tuple[int, ...], count: int
+) -> None:
+    assert compiles(lambda: varied(*sizes)) == count
+
+
+@pytest.mark.skipif(
+    "isolate_recompiles" not in inspect.signature(torch.compile).parameters,
+    reason="the option is of torch 2.13 and newer",
+)
+def test_each_object_with_compiled_code_of_its_own_stays_below_the_limit() -> None:
+    assert compiles(lambda: columns(selected=False), recompile_limit=2) == 2
+    assert compiles(lambda: columns(selected=False, isolate_recompiles=True), recompile_limit=2) == len(KEYS)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        lambda x: torch.zeros(4, dtype=torch.long).scatter_add_(0, x, torch.ones_like(x)),
+        lambda x: nn.functional.one_hot(x, 4).sum(0),
+        lambda x: torch.nonzero_static(x > 1, size=5),
+        lambda x: torch.repeat_interleave(x, x, output_size=6),
+        lambda x: torch.where(torch.rand(()) < 0.5, x, x + 1),
+        lambda x: x.new_empty(3, dtype=torch.float).normal_().clamp_(-2, 2),
+    ],
+    ids=["scatter_add", "one_hot", "nonzero_static", "repeat_interleave", "rand", "clamp"],
+)
+def test_what_is_advised_instead_of_an_operator_breaks_no_graph(
+    operator: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    call = compiled(operator)
+    assert compiles(lambda: call(torch.tensor([0, 1, 1, 3, 1]))) == 1
+    assert not dynamo.utils.counters["graph_break"]
 
 
 def test_a_reset_before_each_new_object_keeps_all_of_them_compiled() -> None:

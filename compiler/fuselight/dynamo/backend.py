@@ -46,6 +46,12 @@ class CompileCalls:
         asked = {call.fullgraph for call in self.calls}
         return asked.pop() if len(asked) == 1 else None
 
+    @property
+    def static(self) -> tuple[Location, ...]:
+        """The lines of the calls with dynamic=False."""
+        lines = (call.location for call in self.calls if call.dynamic is False)
+        return tuple(dict.fromkeys(line for line in lines if line is not None))
+
 
 _WITH_AOT_AUTOGRAD = frozenset(
     {"inductor", "cudagraphs", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"}

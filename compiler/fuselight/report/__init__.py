@@ -287,6 +287,8 @@ class Report:
     """Tier capture: what would compile each function again."""
     fullgraph: bool | None = None
     """Whether the calls of torch.compile asked for `fullgraph=True`; None where they differ, or none was made."""
+    static_compiles: tuple[Location, ...] = ()
+    """The lines that call torch.compile with `dynamic=False`."""
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: inputs for later runs."""
     target_device: Device | None = None

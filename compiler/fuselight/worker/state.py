@@ -442,6 +442,7 @@ class RunState:
             roots=request.roots,
             files=dict(self.sources.files),
             fullgraph=self.asked.fullgraph,
+            static_compiles=self.asked.static,
             recorded=tuple(self.recorded),
             texts={**parts.texts, **(generated.texts if generated else {})},
             measured=self.measured,

@@ -228,8 +228,11 @@ def _named_size(pair: str) -> tuple[str, int]:
 
 def _reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
     """The reports that may have the finding: of targets of its name, those of its own file first."""
-    named = (one for one in outcome.reports if (one.target.name or MAIN) == (finding.target or MAIN))
-    return sorted(named, key=lambda one: one.target.path != finding.span.path)
+    path = finding.span.path
+    named = [one for one in outcome.reports if (one.target.name or MAIN) == (finding.target or MAIN)]
+    # Several programs have a target of that name: the one that ran the file is meant.
+    ran = [one for one in named if one.target.path == path or path in one.files] or named
+    return sorted(ran, key=lambda one: one.target.path != path)
 
 
 def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from fuselight_server.features import convert
 from fuselight_server.features.fix_actions import title_of
 from fuselight_server.features.markdown import code_block, link, plain
-from fuselight_server.findings.break_texts import first_step
 from fuselight_server.findings.how_to import how_to
 from fuselight_server.findings.text import compose, sentence
 from fuselight_server.formatting import format_count
@@ -166,12 +165,8 @@ def _details(shown: ShownFinding) -> list[str]:
 
 def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The hints of a finding: ours, and PyTorch's."""
-    if not finding.code.startswith("GB"):
-        return finding.hints, ()
-    step = first_step(finding.code)
-    return tuple(one for one in finding.hints if one in step), tuple(
-        one for one in finding.hints if one not in step
-    )
+    ours = len(finding.hints) - finding.torch_hints
+    return finding.hints[:ours], finding.hints[ours:]
 
 
 def _folded_torch_hints(shown: ShownFinding) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from fuselight_server.findings.branch_advice import SELECT
 from fuselight_server.findings.text import plain
 
 _TITLES = {
@@ -195,10 +196,6 @@ def _short_name(name: str) -> str:
 
 
 _OUTSIDE = "outside the compiled code"
-_BRANCH = (
-    f"Compute both sides and select with torch.where (or use torch.cond), or decide {_OUTSIDE} on a "
-    "Python value that you pass in"
-)
 _MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
 _NUMBER = (
     "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
@@ -210,6 +207,7 @@ _DISABLED = (
     "Remove torch.compiler.disable if the function can be traced; otherwise call it before or after the compiled "
     "code"
 )
+_MODULE_LEVEL = "Define the class at module level: it is then created once, and torch traces only its use"
 _NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
 
 _STEPS: dict[str, str] = {
@@ -218,13 +216,14 @@ _STEPS: dict[str, str] = {
     "GB0009": _CALL.format(_IN_TORCH),
     "GB0033": _NUMBER,
     "GB0034": f"Check it {_OUTSIDE}, or remove the assert",
-    "GB0035": _BRANCH,
+    "GB0035": SELECT,
     "GB0036": _MASK,
     "GB0037": _MASK,
     "GB0038": "Slice with a Python int, or select with an index tensor (torch.index_select, torch.gather)",
     "GB0056": f"Change the tensor in place instead (`x.copy_(y)` under torch.no_grad()), or do it {_OUTSIDE}",
     "GB0059": f"Move this call {_OUTSIDE}, or remove it",
     "GB0066": f"Move the line that breaks the graph, or the whole `with` block, {_OUTSIDE}",
+    "GB0075": _MODULE_LEVEL,
     "GB0090": "Declare the shape and dtype that the operator returns, with @torch.library.register_fake",
     "GB0098": _DISABLED,
     "GB0099": _DISABLED,
@@ -239,7 +238,7 @@ _STEPS: dict[str, str] = {
     "GB0128": _NEW_TENSOR,
     "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
     "GB0147": _CALL.format(_IN_TORCH),
-    "GB0170": _BRANCH,
+    "GB0170": SELECT,
     "GB0179": "Copy the object before the call; .clone() copies a tensor",
     "GB0206": f"Set requires_grad {_OUTSIDE}",
     "GB0225": f"Create the tensor {_OUTSIDE} and pass it in",
@@ -251,11 +250,37 @@ _STEPS: dict[str, str] = {
     "GB0569": f"Print or format the tensor {_OUTSIDE}",
     "GB4197": f"Call share_memory_() {_OUTSIDE}",
     "GB4198": "Use .clone(), which can be traced",
+    "GB8977": _MODULE_LEVEL,
+    "GB0246": "Pass num_classes, which fixes the shape of the result",
     "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
 }
 
 
-def first_step(gb_id: str | None) -> tuple[str, ...]:
-    """The step for an id as a tuple of one; empty for an id without a step."""
+_COUNTED = (
+    "Count into a tensor of fixed size: torch.zeros(n).scatter_add_(0, index, ones), or "
+    "torch.nn.functional.one_hot(index, n).sum(0)"
+)
+_DISTINCT = (
+    f"Call it {_OUTSIDE} and pass in its result, or sort (torch.sort), which keeps the shape: how many distinct values "
+    "there are depends on the data"
+)
+_BY_OPERATOR = {
+    "bincount": _COUNTED,
+    "unique": _DISTINCT,
+    "repeat_interleave": "Pass output_size=..., the length of the result: its shape is then fixed",
+    "nonzero": (
+        "Keep the shape fixed: use a mask or torch.where(condition, x, y), or torch.nonzero_static(mask, size=n) for "
+        "at most n positions"
+    ),
+}
+"""Steps for operators whose result has a shape that depends on data, by a part of the operator's name."""
+_OPERATOR = re.compile(r"Operator `([^`]+)`")
+
+
+def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
+    """The step for an id, by the operator that torch's explanation names; empty for an id without a step."""
     step = _STEPS.get(gb_id or "")
+    operator = _OPERATOR.search(explanation) if step == _MASK else None
+    if operator is not None:
+        step = next((words for name, words in _BY_OPERATOR.items() if name in operator[1]), step)
     return (step,) if step else ()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity, Span
 from fuselight_server.findings.break_costs import break_costs
-from fuselight_server.findings.break_texts import first_step, title_of
+from fuselight_server.findings.break_remedies import BreakWords, break_words
 from fuselight_server.findings.context import is_machinery, span_of, trail
 from fuselight_server.findings.text import excerpt, place, plain, sentence, shortened
 from fuselight_server.findings.thread_settings import for_thread
@@ -38,8 +38,6 @@ _CALL_LINES = 200
 """Lines of a call that are read."""
 _NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
 _NUMBER = re.compile(r"\d+")
-_NO_STEP = ("Please report an issue to PyTorch", "This graph break is fundamental")
-"""How hints of torch begin that name nothing to change in the code."""
 
 
 def break_findings(context: Context) -> Iterator[Finding]:
@@ -87,32 +85,27 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     explanation = _with_sources(context, one, excerpt(one.explanation) or shortened(plain(one.reason)))
     broke = _broke(one)
     librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
-    what = title_of(
-        one.ids[0] if one.ids else None,
-        one.types[0] if one.types else one.reason,
-        one.explanation,
-        one.context,
+    words = (
+        BreakWords(_asked_by(broke)) if librarys and broke is not None else break_words(context, one, broke)
     )
-    if librarys and broke is not None:
-        what = _asked_by(broke)
-    hints = () if librarys else _hints(one)
     inside, span, cause = "", None, ""
     if broke is not None and not context.is_user_file(broke.path):
-        cause = _shared_cause(context, one, broke, hints)
+        cause = _shared_cause(context, one, broke, (*words.hints, *one.hints))
     if broke is not None and home is not None and not context.is_user_file(broke.path):
         inside = f"The break is inside a library, at {place(broke)}; this call led there."
         span = _called_name(context, home)
     return context.finding(
         code,
-        f"graph break: {what}",
-        "" if librarys else sentence(explanation),
+        f"graph break: {words.title}",
+        "" if librarys else words.text or sentence(explanation),
         inside,
         _chain(one),
         at=home,
         span=span,
-        severity=Severity.INFORMATION if code in ASKED_FOR else None,
+        severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
         cost=break_costs(context, [item[0] for item in group]),
-        hints=for_thread(context, hints, in_thread=one.in_thread),
+        hints=for_thread(context, words.hints, in_thread=one.in_thread),
+        torch_hints=words.torch_hints,
         call=one.call,
         related=_related(context, one, home),
         cause=cause,
@@ -184,28 +177,6 @@ def _asked_by(broke: Location) -> str:
     if _OPTIMIZERS in broke.path:
         return "torch's optimizers break the graph here by design"
     return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
-
-
-def _hints(one: Break) -> tuple[str, ...]:
-    """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
-    step = first_step(one.ids[0] if one.ids else None)
-    hints = tuple(dict.fromkeys(_untried(shortened(plain(hint))) for hint in one.hints if hint.strip()))
-    useful = tuple(hint for hint in hints if not hint.startswith(_NO_STEP))
-    return step + (useful or (() if step else hints))
-
-
-def _untried(hint: str) -> str:
-    """A hint of torch's, with what is known against it: nobody tried it on this program."""
-    if not any(setting in hint for setting in _CAPTURES):
-        return hint
-    return (
-        f"{hint.rstrip('.')}. Not tried here: the program then fails where it needs the captured value, as in a "
-        "condition (GuardOnDataDependentSymNode)"
-    )
-
-
-_CAPTURES = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
-"""Settings that have a graph hold values that are known only at run time."""
 
 
 def _with_sources(context: Context, one: Break, text: str) -> str:

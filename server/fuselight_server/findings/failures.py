@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Culprit, Location, Report, Rung, TargetRef, Versions
 from fuselight_server.finding import Related, Severity
-from fuselight_server.findings.break_texts import first_step, title_of
+from fuselight_server.findings.break_remedies import failure_words
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.recompilations import difference_of, limit_hints, stopped_by_limit
 from fuselight_server.findings.text import place, plain
@@ -121,7 +121,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     code, home = code_of(failure), context.innermost_user_frame(failure.stack)
     if code == "FL102":
         return _of_limit(context, group, home)
-    steps = first_step(failure.gb_id) if code == "FL404" else ()
+    steps = failure_words(context, failure, _explanation(failure)).hints if code == "FL404" else ()
     related = list(trail(failure.stack, without=home, verb="in"))
     line, path = failure.directive_line, context.report.target.path
     directive = Location(path, line) if line is not None else None
@@ -129,7 +129,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         related.append(Related(span_of(directive), "with the inputs of this directive"))
     return context.finding(
         code,
-        _title(code, failure),
+        _title(context, code, failure),
         _said(code, failure, home),
         at=home or directive,
         call=failure.call,
@@ -194,14 +194,12 @@ def _without_gradients(context: Context, failure: Failure) -> bool:
     return not any(option in made for option in ("train=True", "no_grad=False"))
 
 
-def _title(code: str, failure: Failure) -> str:
+def _title(context: Context, code: str, failure: Failure) -> str:
     inner, kind = _inner(failure), failure.exception
     message = inner or plain(failure.message).rstrip(".")
     name = f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not inner else ""
     if code == "FL404":
-        # Only the traceback carries torch's explanation of the break, which names what broke.
-        explanation = failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
-        what = title_of(failure.gb_id, message, explanation) if failure.gb_id else message
+        what = failure_words(context, failure, _explanation(failure)).title if failure.gb_id else message
         where = "inside a higher-order operator" if kind == _HIGHER_ORDER else "under fullgraph=True"
         return f"graph break {where}: {what}"
     if code in {"FL402", "FL403"}:
@@ -209,6 +207,11 @@ def _title(code: str, failure: Failure) -> str:
     # A message of the user's code has any length; the report keeps it whole.
     title = f"{name}{message}" or "the run failed"
     return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
+
+
+def _explanation(failure: Failure) -> str:
+    """The explanation that torch gives of a break, which only the traceback carries and which names what broke."""
+    return failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
 
 
 def _inner(failure: Failure) -> str:

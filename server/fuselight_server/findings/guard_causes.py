@@ -150,13 +150,14 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
     *,
     ours: bool = True,
     also: Collection[GuardFailure] = (),
+    unmarked: Collection[tuple[str, int]] = (),
     uses: Collection[Use] = (),
     other_object: bool = False,
 ) -> tuple[str, ...]:
     """What to do about it. `ours`: the function is in the workspace, so that its names are the user's too.
 
-    `also`: other sizes that changed with it. `uses`: what the function does with a number. `other_object`: whether the
-    function belongs to another object than at the compile.
+    `also`: other sizes that changed with it. `unmarked`: sizes that a mark does not help. `uses`: what the function
+    does with a number. `other_object`: whether the function belongs to another object than at the compile.
     """
     if failure.static is StaticSizes.STATE and (
         found := _advice_for_state(failure, other_object=other_object)
@@ -167,7 +168,7 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
     if fixed_by_torch(failure):
         return _ZERO_OR_ONE
     if failure.cause is GuardCause.DIMENSION:
-        return _dimension_advice(failure, ours=ours, also=also)
+        return _dimension_advice(failure, ours=ours, also=also, unmarked=unmarked)
     if failure.cause is GuardCause.NUMBER:
         return _number_advice(failure, uses)
     if failure.cause is GuardCause.DISPATCH and (found := _kind_advice(failure)):
@@ -277,16 +278,31 @@ def fixed_by_torch(failure: GuardFailure) -> bool:
 
 
 def _dimension_advice(
-    failure: GuardFailure, *, ours: bool, also: Collection[GuardFailure]
+    failure: GuardFailure,
+    *,
+    ours: bool,
+    also: Collection[GuardFailure],
+    unmarked: Collection[tuple[str, int]],
 ) -> tuple[str, ...]:
-    sizes = varying_sizes(failure, *also)
+    sizes = tuple(size for size in varying_sizes(failure, *also) if size not in unmarked)
     if not sizes:
         return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
     if (container := _container(sizes)) is not None:
         return (
             f"Keep the tensors in `{container}` at their longest length and write into them: their sizes then stay",
-            f"Or mark dimension {sizes[0][1]} of each of them with torch._dynamo.mark_dynamic before the first call",
+            (
+                f"Or mark dimension {sizes[0][1]} of each of them with torch._dynamo.mark_dynamic before they are "
+                "first passed in"
+            ),
         )
+    return (
+        mark_words(sizes, ours=ours),
+        "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
+    )
+
+
+def mark_words(sizes: Collection[tuple[str, int]], *, ours: bool) -> str:
+    """The advice to mark sizes as dynamic."""
     marks = [mark_call(name, dimension, ours=ours) for name, dimension in sizes]
     if len(marks) > _MARKS:
         marks[_MARKS - 1 :] = [f"and {len(marks) - _MARKS + 1} more"]
@@ -296,10 +312,7 @@ def _dimension_advice(
         else "Mark all these sizes as dynamic before the first call (marking only one is an error where torch finds it "
         "equal to another)"
     )
-    return (
-        f"{say}: {', '.join(marks)}",
-        "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
-    )
+    return f"{say}: {', '.join(marks)}"
 
 
 def _container(sizes: Collection[tuple[str, int]]) -> str | None:
@@ -339,11 +352,9 @@ def _number_advice(failure: GuardFailure, uses: Collection[Use]) -> tuple[str, .
     if _is_closure_variable(failure):
         return ("Pass it as an argument, or as a tensor if it varies often: torch fixes closure variables",)
     if failure.code.startswith("G["):
+        what = "numbers that a class or a module holds" if "." in failure.source else "global numbers"
         return (
-            (
-                "Pass it as an argument, or as a tensor if it varies often: torch fixes global numbers, even "
-                "with dynamic=True"
-            ),
+            f"Pass it as an argument, or as a tensor if it varies often: torch fixes {what}, even with dynamic=True",
         )
     keep = f"Pass `{name}` as a tensor{condition}: its value then has no guard"
     return keep, *_kept_symbolic(name, failure, is_whole=whole, uses=uses)

@@ -258,7 +258,8 @@ def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo 
         return None
     if finding.hints and not any("mark" in hint for hint in finding.hints):
         return None  # a mark does not help
-    if {"0", "1"} & {change.was, change.now}:
+    is_marked = any("mark_dynamic(" in hint for hint in finding.hints)
+    if {"0", "1"} & {change.was, change.now} and not is_marked:
         mark = f"torch._dynamo.decorators.mark_unbacked({change.name}, {dimension[1]})"
     else:
         mark = f"torch._dynamo.mark_dynamic({change.name}, {dimension[1]})"
@@ -315,16 +316,6 @@ def _keys(finding: Finding, statement: str, change: _ValueChange) -> HowTo | Non
     return HowTo("Build the dict with the same keys in the same order for each call", code)
 
 
-def _grad_mode(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
-    del statement, change
-    if "grad" not in finding.title:
-        return None
-    code = f"with torch.no_grad():\n    {_call(finding, '...')}"
-    return HowTo(
-        "Make all calls that need no gradients in the same mode: each mode needs its own compile", code
-    )
-
-
 def _training(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement, change
     code = f"model.eval()  # once before the evaluation, not for each batch\n{_call(finding, '...')}"
@@ -345,6 +336,5 @@ _BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
         "torch.zeros(()) if {x} is None else {x}",
     ),
     "keys": _keys,
-    "global_state": _grad_mode,
     "training": _training,
 }

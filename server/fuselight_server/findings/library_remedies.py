@@ -73,8 +73,34 @@ _REMEDIES = (
 )
 
 
+_STATE = re.compile(r"\bself\.state\b")
+_STATE_CAUSES = frozenset(
+    {
+        GuardCause.LENGTH,
+        GuardCause.KEYS,
+        GuardCause.NONE,
+        GuardCause.TYPE,
+        GuardCause.MISSING,
+        GuardCause.VALUE,
+        GuardCause.OTHER,
+    }
+)
+_NEW_STATE = "Expect one extra compile: the first step creates the optimizer's state"
+
+
+def is_new_state(failure: GuardFailure, function: Location) -> bool:
+    """Whether the state of an optimizer of torch did not exist at the compile: its first step creates it."""
+    names = f"{failure.source} {failure.difference}"
+    is_absent = failure.was in {"0", "None", "{}"} or " was empty" in failure.difference
+    is_state = failure.cause in _STATE_CAUSES and _STATE.search(names) is not None
+    paths = (function.path, *(place.path for place in failure.born))
+    return is_state and is_absent and any(_is_within(path, "torch/optim") for path in paths)
+
+
 def library_remedy(failure: GuardFailure, function: Location) -> tuple[str, ...]:
     """The remedy of the library in which the guard was created or the function is defined; empty if none is known."""
+    if is_new_state(failure, function):
+        return (_NEW_STATE,)
     paths = (function.path, *(place.path for place in failure.born))
     names = " ".join((failure.source, failure.difference, *(size.name for size in failure.sizes)))
     for one in _REMEDIES:

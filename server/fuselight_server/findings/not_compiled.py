@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fuselight.report import NotCompiledKind as Kind
 from fuselight.report import is_pythons_own
 from fuselight_server.finding import Related, Severity
-from fuselight_server.findings.break_texts import title_of
+from fuselight_server.findings.break_remedies import title_at
 from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.recompilations import difference_of, limit_hints, stopped_by_limit
@@ -141,7 +141,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     return context.finding(
         _CODES[one.kind],
         title,
-        sentence(title_of(one.gb_id, one.reason, one.reason)),
+        sentence(title_at(context, one.gb_id, one.reason, one.stack[-1] if one.stack else None)),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
         severity=Severity.INFORMATION if asked_for else None,

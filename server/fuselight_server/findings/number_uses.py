@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import enum
-import textwrap
 from typing import TYPE_CHECKING
+
+from fuselight_server.findings.source_tree import function_tree, parents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.report import Location
-
-_LONGEST_FUNCTION = 400
-"""Lines of a function that are read."""
 
 
 class Use(enum.Enum):
@@ -67,7 +65,7 @@ def uses_of(
     read_line: Callable[[str, int], str | None], function: Location, names: tuple[str, ...]
 ) -> frozenset[Use]:
     """The uses of an expression, under any of its `names`, in the function whose `def` line is given."""
-    tree = _parsed(read_line, function)
+    tree = function_tree(read_line, function)
     wanted = {text for name in names if (text := _normal(name)) is not None}
     if tree is None or not wanted:
         return frozenset()
@@ -84,28 +82,8 @@ def _normal(name: str) -> str | None:
         return None
 
 
-def _parsed(read_line: Callable[[str, int], str | None], function: Location) -> ast.AST | None:
-    lines: list[str] = []
-    indent = 0
-    for number in range(function.line, function.line + _LONGEST_FUNCTION):
-        line = read_line(function.path, number)
-        if line is None:
-            break
-        line = line.rstrip("\n")
-        depth = len(line) - len(line.lstrip())
-        if not lines:
-            indent = depth
-        elif line.strip() and depth <= indent and not line.lstrip().startswith((")", "]", "}", "#")):
-            break
-        lines.append(line)
-    try:
-        return ast.parse(textwrap.dedent("\n".join(lines)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    parents = parents_of(tree)
     kinds = {type(ast.parse(text, mode="eval").body) for text in wanted}
     for node in ast.walk(tree):
         is_read = isinstance(getattr(node, "ctx", None), ast.Load)

@@ -29,6 +29,7 @@ from fuselight_server.findings.remedies import (
     number_uses,
     other_sizes,
     root_failures,
+    unmarked_sizes,
 )
 from fuselight_server.findings.resume_functions import (
     Root,
@@ -38,8 +39,10 @@ from fuselight_server.findings.resume_functions import (
     resumed_at,
     roots,
 )
+from fuselight_server.findings.size_remedies import branch_on_size
 from fuselight_server.findings.specializations import fixing_line, made_dynamic, what_holds_it
 from fuselight_server.findings.text import plain, quoted
+from fuselight_server.findings.value_remedies import is_expected
 from fuselight_server.findings.value_writes import write_of
 from fuselight_server.formatting import format_count, format_list
 
@@ -93,6 +96,8 @@ def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
     """What to do about the recompile limit, by what differed in the call that exceeded it."""
     failures = root_failures(stopped) if stopped else ()
     first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
+    if any("recompile_limit" in hint for hint in first):
+        return first
     return (*first, "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded")
 
 
@@ -121,7 +126,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     name = f"`{plain(one.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, one, failure)
-    expected = all(_is_expected(root) for root in group)
+    expected = all(_is_expected(context, root) for root in group)
     hints = _hints(context, group[0], failure)
     return context.finding(
         "FL201",
@@ -253,12 +258,24 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
     return hints_of(context, root.recompile, failure, root.explained)
 
 
-def _is_expected(root: Root) -> bool:
-    """Whether nothing differs but sizes of 0 or 1, which torch compiles separately, or the object of the class."""
-    failures = [failure for failure in nearest(root.recompile) if failure not in root.explained]
-    if is_of_other_object(root.recompile, failures):
+def _is_expected(context: Context, root: Root) -> bool:
+    """Whether nothing differs but what has to be compiled separately.
+
+    A size of 0 or 1, a side of a branch, a grad mode, the first state of an optimizer, the object of the class.
+    """
+    one = root.recompile
+    failures = [failure for failure in nearest(one) if failure not in root.explained]
+    if is_of_other_object(one, failures):
         return True
-    return bool(failures) and all(fixed_by_torch(failure) and failure.count == 1 for failure in failures)
+    shown = root_failures(one)
+    if shown and all(is_expected(one, failure) for failure in shown):
+        return True
+    return bool(failures) and all(
+        (fixed_by_torch(failure) and failure.count == 1)
+        or branch_on_size(context, one, failure) is not None
+        or is_expected(one, failure)
+        for failure in failures
+    )
 
 
 def _parts(context: Context, group: list[Root]) -> Iterator[str]:
@@ -337,19 +354,28 @@ def _fix(
 
     It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
     """
-    if failure is None or failure.cause is not GuardCause.DIMENSION or fixed_by_torch(failure):
+    if failure is None or not _may_be_marked(context, one, failure):
         return (), ()
-    if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
-        return (), ()
-    if not context.is_user_file(one.location.path):
-        return (), ()
-    if held_by(one, failure).static is not None:
-        return (), ()
-    sizes = varying_sizes(failure, *other_sizes(context, one, failure))
+    failures = (failure, *other_sizes(context, one, failure))
+    unmarked = unmarked_sizes(context, one, *failures)
+    sizes = tuple(size for size in varying_sizes(*failures) if size not in unmarked)
     if not sizes or not all(name.isidentifier() for name, _ in sizes):
         return (), ()
     data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", str(size)))]
     return ("mark_dynamic",), tuple(data)
+
+
+def _may_be_marked(context: Context, one: Recompile, failure: GuardFailure) -> bool:
+    """Whether a mark of the size is possible, and saves a compile."""
+    if (
+        failure.cause is not GuardCause.DIMENSION
+        or fixed_by_torch(failure)
+        or held_by(one, failure).static is not None
+    ):
+        return False
+    if resumed_at(context, one) is not None or not context.is_user_file(one.location.path):
+        return False
+    return not what_holds_it(context, one, failure) and branch_on_size(context, one, failure) is None
 
 
 def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:

@@ -14,12 +14,15 @@ from fuselight_server.findings.guard_causes import (
     advice,
     advice_after_break,
     is_of_object,
+    varying_sizes,
 )
 from fuselight_server.findings.library_remedies import library_remedy
 from fuselight_server.findings.number_uses import Use, uses_of
 from fuselight_server.findings.resume_functions import nearest, resumed_at
+from fuselight_server.findings.size_remedies import size_remedy, starts_small
 from fuselight_server.findings.specializations import made_dynamic, what_holds_it
 from fuselight_server.findings.text import quoted
+from fuselight_server.findings.value_remedies import value_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -111,15 +114,21 @@ def hints_of(
 
 
 def remedies_for(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about one failed guard."""
-    found = library_remedy(failure, one.location)
-    if found:
-        return found
+    """What to do about one failed guard: the first that is known, from the most special to the cause alone."""
     uses = number_uses(context, one, failure)
-    if not uses or accepts_tensor(uses):
-        found = what_holds_it(context, one, failure)
-        if found:
-            return found
+    is_free = not uses or accepts_tensor(uses)
+    return (
+        library_remedy(failure, one.location)
+        or size_remedy(context, one, failure)
+        or value_remedy(context, one, failure, uses)
+        or (what_holds_it(context, one, failure) if is_free else ())
+        or _by_read(context, failure)
+        or _by_cause(context, one, failure, uses)
+    )
+
+
+def _by_read(context: Context, failure: GuardFailure) -> tuple[str, ...]:
+    """The advice for a value that a library reads, or a container that the line that reads it changes."""
     if failure.cause is GuardCause.NUMBER and _is_librarys(context, failure):
         return (
             f"Keep {quoted(failure.source)} the same: a library reads it, and each value needs its own compile",
@@ -127,17 +136,31 @@ def remedies_for(context: Context, one: Recompile, failure: GuardFailure) -> tup
     if failure.cause is GuardCause.LENGTH and _is_grown_by_the_line(context, failure):
         grown = quoted(failure.source)
         return (f"Change {grown} outside the compiled code: return the value, and append it after the call",)
+    return ()
+
+
+def _by_cause(
+    context: Context, one: Recompile, failure: GuardFailure, uses: frozenset[Use]
+) -> tuple[str, ...]:
+    """The advice for the cause of a failed guard."""
     line = resumed_at(context, one)
     is_other = bool(one.entries) and one.entries[0].other_object
     if line is not None:
         return advice_after_break(failure, line, _parameters(context, one), uses=uses, other_object=is_other)
+    also = other_sizes(context, one, failure)
     return advice(
         failure,
         ours=context.is_user_file(one.location.path),
-        also=other_sizes(context, one, failure),
+        also=also,
+        unmarked=unmarked_sizes(context, one, failure, *also),
         uses=uses,
         other_object=is_other,
     )
+
+
+def unmarked_sizes(context: Context, one: Recompile, *failures: GuardFailure) -> frozenset[tuple[str, int]]:
+    """The sizes that were 0 or 1 at the first compile: a mark does not help."""
+    return frozenset(size for size in varying_sizes(*failures) if starts_small(context, one, size))
 
 
 def number_uses(context: Context, one: Recompile, failure: GuardFailure) -> frozenset[Use]:

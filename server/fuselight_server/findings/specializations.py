@@ -13,8 +13,10 @@ from fuselight.report import GuardCause, Location, StaticSizes
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.carried_values import carried_in_words, resumption
 from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.equal_sizes import equal_size
 from fuselight_server.findings.guard_causes import CARRIED, fixed_by_torch
 from fuselight_server.findings.resume_functions import resumption_of
+from fuselight_server.findings.size_remedies import static_words
 from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_list
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from fuselight.report import Compile, GuardFailure, Recompile, Symbol
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
-
-_SETTING = "automatic_dynamic_shapes"
 
 
 def specialization_findings(context: Context) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         at=home,
         severity=Severity.INFORMATION if rule else Severity.ERROR if is_error else None,
         cost=() if is_error else (f"each {kind} needs its own compile",),
-        hints=_hints(symbol, name),
+        hints=_hints(context, symbol, name, home),
         call=compiled.call,
         related=(
             *trail(symbol.stack, without=home, verb="specialized in"),
@@ -104,7 +104,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     )
 
 
-def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
+def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
     if _is_torchs_rule(symbol):
         return (
             "Expect it: torch always compiles a size of 0 or 1 separately, dynamic or not",
@@ -112,7 +112,8 @@ def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
         )
     if not _is_size(symbol):
         return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
-    avoid = f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
+    culprit = equal_size(context, symbol, home) if home is not None else ""
+    avoid = culprit or f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
     return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)
 
 
@@ -179,9 +180,7 @@ def _fixed_symbol(context: Context, one: Recompile, failure: GuardFailure) -> Sy
     return next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
 
 
-def what_holds_it(  # noqa: PLR0911 - one return a reason
-    context: Context, one: Recompile, failure: GuardFailure
-) -> tuple[str, ...]:
+def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
     cause = failure.cause
     if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
@@ -206,15 +205,11 @@ def what_holds_it(  # noqa: PLR0911 - one return a reason
         )
     size = failure.sizes[0] if failure.sizes else None
     is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
-    compiled = context.compile_of(one.compile_id)
-    if symbols or not is_plain or compiled is None:
+    if symbols or not is_plain:
         return ()
     # Torch makes a size that varied dynamic by itself, unless the program forbids it.
-    if _SETTING in context.report.environment.config:
-        return (f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic",)
-    if compiled.makes_dynamic is False:
-        return ("Remove dynamic=False, which keeps this size fixed: torch then makes a varying size dynamic",)
-    return ()
+    words = static_words(context, one)
+    return (words,) if words else ()
 
 
 def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:

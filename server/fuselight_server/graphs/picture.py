@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind, Outcome
-from fuselight_server.findings.break_texts import title_of
+from fuselight_server.findings.break_remedies import break_words
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resume_functions import as_found
@@ -406,8 +406,7 @@ class _PictureMaker:
         home = self.context.innermost_user_frame(one.stack, one.above) or (
             one.stack[-1] if one.stack else None
         )
-        first = one.ids[0] if one.ids else None
-        what = title_of(first, one.types[0] if one.types else one.reason, one.explanation)
+        what = break_words(self.context, one, one.stack[-1] if one.stack else None).title
         facts = []
         root = self.now(one.stack[0]) if len(one.stack) > 1 else None
         if root is not None:

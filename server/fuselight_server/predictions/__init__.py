@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight.report import Culprit, Tier
-from fuselight_server.findings.break_texts import first_step, title_of
+from fuselight.report import Culprit, Location, Tier
+from fuselight_server.findings.break_remedies import words_at
+from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.context import Context
 from fuselight_server.predictions.conditions import Conditions
 from fuselight_server.predictions.edited import EditedText
@@ -60,8 +61,10 @@ def _found(report: Report, path: str, edited: EditedText, conditions: Conditions
 
 
 def _finding(context: Context, one: PredictedBreak, conditions: Conditions) -> Finding:
-    what = title_of(one.gb_id, one.gb_id, one.explanation)
-    steps = first_step(one.gb_id)
+    at = Location(one.span.path, one.span.line, one.span.column, one.span.end_line, one.span.end_column)
+    title = title_of(one.gb_id, one.gb_id, one.explanation)
+    words = words_at(context, at, one.gb_id, title, one.explanation)
+    what, steps = words.title, words.hints
     if conditions.fullgraph:
         remove = "Remove the break, or remove fullgraph=True so that this line runs in eager mode"
         return context.finding(

@@ -11,7 +11,7 @@ import pytest
 
 from fuselight.report import TargetRef
 from fuselight.version import untested_torch
-from fuselight_server.cli.check import analyze, fix_command
+from fuselight_server.cli.check import _reports_of, analyze, fix_command
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.findings import findings
@@ -138,3 +138,20 @@ def test_the_command_is_that_of_the_line_to_fix_first_in_its_own_file(
     assert fix_command(outcome) == "fuselight fix two.py", (
         "it has more breaks, and `f` of one.py is another function"
     )
+
+
+def test_a_finding_is_of_the_program_that_ran_its_file(tmp_path: Path) -> None:
+    """Not of the first program whose target has the same name, as `__main__`."""
+    layers = str(tmp_path / "layers.py")
+    broke = broken(at(6, (7, 18), path=layers, function="f"))
+    first, second = (
+        report(
+            target=TargetRef(str(tmp_path / name), "", 5, "main"),
+            breaks=breaks,
+            files=dict.fromkeys(files, "hash"),
+            roots=(str(tmp_path),),
+        )
+        for name, breaks, files in (("first.py", (), ()), ("second.py", (broke,), (layers,)))
+    )
+    (one,) = findings(second)
+    assert _reports_of(one, CheckOutcome(findings=[one], reports=[first, second])) == [second]

@@ -25,7 +25,7 @@ def test_a_library_line_that_three_lines_lead_to_is_one_finding_and_two_referenc
     assert (full.span.line, full.severity) == (30, Severity.WARNING)
     assert [one.span.line for one in full.also_at] == [32, 33]
     assert "2 more places have the same cause: lines 32-33." in full.message
-    assert full.message.endswith(full.hints[-1])  # a hover puts cost and hints first
+    assert full.message.endswith(f"{full.hints[-1]}.")  # a hover puts cost and hints first
     _, *references = expand(full)
     assert [(one.span.line, one.severity, one.title) for one in references] == [
         (32, Severity.HINT, f"same cause as line 30: {full.title}"),

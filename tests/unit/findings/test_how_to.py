@@ -132,7 +132,6 @@ RECOMPILATIONS = {
         "key 0 of parts was 'a', now 'b'",
         "parts = {key: parts[key] for key in sorted(parts)}\nstep(..., parts)",
     ),
-    "global_state ": ("grad mode was enabled, now disabled", "with torch.no_grad():\n    step(...)"),
     "training self": (
         "self.training was True, now False",
         "model.eval()  # once before the evaluation, not for each batch\nstep(...)",

@@ -14,7 +14,7 @@ class Net(nn.Module):
         self.bn = nn.BatchNorm2d(8)
         self.head = nn.Linear(8, 4)
 
-    def forward(self, x):  # warning: [FL201] "recompiled: grad mode was on, now off"
+    def forward(self, x):  # info: [FL201] "recompiled: grad mode was on, now off"
         return self.head(self.bn(self.conv(x)).relu().mean((2, 3)))
 
 
@@ -22,8 +22,8 @@ def train(model, steps=2):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(steps):
         loss = nn.functional.cross_entropy(model(torch.randn(8, 3, 8, 8)), torch.randint(0, 4, (8,)))
-        # warning: [GB0007] "graph break: `DistributedDataParallel._inside_ddp_forward` is not traced by torch.compile"
-        # warning: [GB0156] "graph break: the method `set_runtime_stats_and_log` cannot be traced"
+        # info: [GB0007] "graph break: code of DistributedDataParallel is not traced"
+        # info: [GB0156] "graph break: code of DistributedDataParallel is not traced"
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -33,9 +33,9 @@ def train(model, steps=2):
 @torch.no_grad()
 def evaluate(model):
     return model(torch.randn(8, 3, 8, 8)).argmax(-1).tolist()
-    # warning: [FL201] "recompiled: grad mode was on, now off"
-    # hint: [GB0007] "same cause as line 24: graph break: `DistributedDataParallel._inside_ddp_forward` is not traced by torch.compile"
-    # warning: [GB0007] "graph break: `torch.distributed._broadcast_coalesced` is not traced by torch.compile"
+    # hint: [GB0007] "same cause as line 24: graph break: code of DistributedDataParallel is not traced"
+    # info: [FL201] "recompiled: grad mode was on, now off"
+    # warning: [GB0007] "graph break: DistributedDataParallel broadcasts the buffers here, with `_broadcast_coalesced`"
 
 
 if __name__ == "__main__":

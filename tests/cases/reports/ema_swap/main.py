@@ -38,7 +38,7 @@ def main():
         ema.update(model)
         ema.apply(compiled)
         with torch.no_grad():
-            compiled(torch.ones(1, 4))  # warning: [FL201] "recompiled: grad mode was on, now off"
+            compiled(torch.ones(1, 4))  # info: [FL201] "recompiled: grad mode was on, now off"
         ema.restore(compiled)
 
 

@@ -3,7 +3,7 @@ import torch
 
 
 @torch.compile(dynamic=True)
-def rmsnorm(x, eps=1e-6):  # warning: [FL201] "recompiled: grad mode was off, now on"
+def rmsnorm(x, eps=1e-6):  # info: [FL201] "recompiled: grad mode was off, now on"
     scale = torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
     # info: [FL201] "recompiled: 2 <= x.size(0) no longer holds: x.size(0) is 1"
     # warning: [FL201] "recompiled: x.requires_grad was False, now True"

@@ -16,7 +16,7 @@ class Decoder(nn.Module):
         x = self.project(x)
         for layer in self.layers:
             if self.training and random.uniform(0, 1) < self.layerdrop:
-            # warning: [GB0170] "graph break: a branch depends on the data of a tensor"
+            # warning: [GB0170] "graph break: a branch depends on a random number"
                 continue
             x = x + torch.tanh(layer(x))
         return x

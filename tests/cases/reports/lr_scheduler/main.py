@@ -11,8 +11,8 @@ scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
 def step():
     optimizer.step()
     # warning: [FL201] "recompiled: self.param_groups[0]['lr'] was 0.001, now 0.000993844"
-    # warning: [GB0007] "graph break: `Adam.step` is not traced by torch.compile"
     # info: [GB0025] "graph break: torch's optimizers break the graph here by design"
+    # info: [GB0007] "graph break: the learning rate scheduler wraps `optimizer.step`, which torch does not trace"
 
 
 for _ in range(12):

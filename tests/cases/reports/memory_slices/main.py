@@ -28,7 +28,7 @@ class Decoder(nn.Module):
         self.limit = 10
 
     def forward(self, x):
-        if x.size(-1) <= self.limit:  # warning: [FL201] "recompiled: x.size(2) was 8, now 24"
+        if x.size(-1) <= self.limit:  # info: [FL201] "recompiled: x.size(2) was 8, now 24"
             return self.conv_in(x)
         parts = list(x.split(self.limit, dim=-1))
         for i, part in enumerate(parts):

@@ -12,8 +12,8 @@ def opt_step():
     optimizer.step()
     # warning: [FL102] "`Adam.step` is no longer compiled: it reached the recompile limit"
     # warning: [FL201] "recompiled: self.param_groups[0]['betas'][0] was 0.95, now 0.947975"
-    # warning: [GB0007] "graph break: `Adam.step` is not traced by torch.compile"
     # info: [GB0025] "graph break: torch's optimizers break the graph here by design"
+    # info: [GB0007] "graph break: the learning rate scheduler wraps `optimizer.step`, which torch does not trace"
 
 
 def train(steps):

@@ -11,8 +11,8 @@ class Trainer:
 
     def update(self):
         self.optimizer.step()
-        # warning: [FL201] "recompiled: len(self.state[list(self.state)[0]]) was 0, now 1"
         # info: [GB0025] "graph break: torch's optimizers break the graph here by design"
+        # info: [FL201] "recompiled: len(self.state[list(self.state)[0]]) was 0, now 1"
         self.optimizer.zero_grad(set_to_none=True)
 
     def fit(self, steps=4):

@@ -1,0 +1,307 @@
+"""Advice for a branch that breaks the graph: by what the branch does, what it depends on, and whose code it is in."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from fuselight.report import Break, Culprit, Failure, Location, NotCompiled, NotCompiledKind
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import findings
+from tests.support.reports import FILE, at, broken, report
+
+COND = "Use `torch.cond` to express dynamic control flow."
+CLAMP = "For the common pattern `if tensor_cond: x = transform(x)` (e.g. clamping inf/nan values), make it branchless."
+OPERATORS = "Note: Python `or`/`and` between tensor expressions triggers implicit bool conversion."
+TORCHS = (CLAMP, OPERATORS, COND)
+FIRST = 20
+"""The line of the `def`."""
+
+
+def body_of(source: str) -> dict[int, str]:
+    text = "def forward(self, x, keep=0.5):\n" + textwrap.indent(textwrap.dedent(source).strip("\n"), "    ")
+    return {FIRST + number: f"{line}\n" for number, line in enumerate(text.split("\n"))}
+
+
+def finding_of(source: str, condition: str, **changes: Any) -> Finding:
+    """The finding of a break on `condition`, which stands once in the body of a function."""
+    lines = body_of(source)
+    (line,) = (number for number, text in lines.items() if condition in text)
+    column = lines[line].index(condition)
+    place = at(line, (column, column + len(condition)), function="forward")
+    one: Break = broken(place, hints=TORCHS, **changes)
+    (found,) = findings(report(breaks=(one,)), read_line=lambda _path, number: lines.get(number))
+    return found
+
+
+BRANCHES = {
+    "raise": (
+        """
+        loss = x.mean()
+        if loss.isinf():
+            raise ValueError("diverged")
+        return loss
+        """,
+        "loss.isinf()",
+        'torch._assert_async(~loss.isinf(), "diverged")',
+    ),
+    "raise on a comparison": (
+        """
+        if x.max() > 50:
+            self.log("large")
+            raise RuntimeError(f"large: {x.max()}")
+        return x
+        """,
+        "x.max() > 50",
+        'torch._assert_async(~(x.max() > 50), "message")',
+    ),
+    "raise unless": (
+        """
+        if not x.isfinite().all():
+            raise ValueError("bad")
+        """,
+        "x.isfinite().all()",
+        'torch._assert_async(x.isfinite().all(), "bad")',
+    ),
+    "raise otherwise": (
+        """
+        if x.isfinite().all():
+            y = x + 1
+        else:
+            raise ValueError("bad")
+        """,
+        "x.isfinite().all()",
+        'torch._assert_async(x.isfinite().all(), "bad")',
+    ),
+    "assert": (
+        "assert x.min() >= 0, self.text\nreturn x",
+        "x.min() >= 0",
+        'torch._assert_async(x.min() >= 0, "message")',
+    ),
+    "break": (
+        """
+        for _ in range(9):
+            x = x / 2
+            if x.norm() < 1:
+                break
+        """,
+        "x.norm() < 1",
+        "fixed number of iterations",
+    ),
+    "return in a loop": (
+        """
+        for layer in self.layers:
+            x = layer(x)
+            if x.amax() > 4:
+                return x
+        return x
+        """,
+        "x.amax() > 4",
+        "fixed number of iterations",
+    ),
+    "continue": (
+        """
+        for part in x.unbind():
+            if part.sum() == 0:
+                continue
+            total = total + part
+        """,
+        "part.sum() == 0",
+        "mask of 0 and 1",
+    ),
+    "while": (
+        "while x.norm() > 1:\n    x = x / 2\nreturn x",
+        "x.norm() > 1",
+        "outside the compiled code and compile its body",
+    ),
+    "filter": ("return [part for part in x if part.any()]", "part.any()", "Keep all elements and mask"),
+    "call": ("if x.isnan().any():\n    print('nan')\nreturn x", "x.isnan().any()", "Return the condition"),
+    "operand": ("return bool(x.any() and x.sum() > 3)", "x.any() and x.sum() > 3", "Combine the conditions with `&`"),
+}  # fmt: skip
+NO_SELECT = ("torch.where", "torch.cond", "clamping", "Note: Python")
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_branch_that_selects_no_value_is_not_advised_to_select(name: str) -> None:
+    source, condition, advised = BRANCHES[name]
+    found = finding_of(source, condition)
+    assert advised in found.hints[0]
+    assert not any(text in hint for hint in found.hints for text in NO_SELECT), found.hints
+    assert found.title == "graph break: a branch depends on the data of a tensor"
+
+
+@pytest.mark.parametrize(
+    ("source", "condition", "torchs"),
+    [
+        ("if x.sum() > 0:\n    x = x.clamp(max=3)\nreturn x", "x.sum() > 0", (CLAMP,)),
+        ("if x.sum() > 0:\n    x = x + 1\nelse:\n    x = x - 1\nreturn x", "x.sum() > 0", ()),
+        ("if x.sum() > 0:\n    return x + 1\nreturn x", "x.sum() > 0", ()),
+        ("return x + 1 if x.sum() > 0 else x", "x.sum() > 0", ()),
+        ("if x.any() or x.min() < 1:\n    return x + 1\nreturn x", "x.any()", (OPERATORS,)),
+        ("if x.sum() > 0:\n    x.mul_(2)\nreturn x", "x.sum() > 0", ()),
+    ],
+)
+def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
+    source: str, condition: str, torchs: tuple[str, ...]
+) -> None:
+    found = finding_of(source, condition)
+    assert found.hints[0].startswith("Compute both sides and select with torch.where")
+    assert (found.hints[1:], found.torch_hints) == (torchs, len(torchs))
+
+
+DRAWN = "  random_value_0: graph input (random_value_0)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "condition", "gb", "explanation"),
+    [
+        ("if random.uniform(0, 1) < keep:\n    x = x * 2\nreturn x", "random.uniform(0, 1) < keep", "GB0170", DRAWN),
+        ("p = self.rng.gauss(0, 1)\nif p > keep:\n    x = x * 2\nreturn x", "p > keep", "GB0170", DRAWN),
+        ("if np.random.rand() < keep:\n    x = x * 2\nreturn x", "np.random.rand()", "GB0033", ""),
+        ("p = numpy.random.uniform()\nif p < keep:\n    x = x * 2\nreturn x", "p < keep", "GB0124", ""),
+        ("for _ in x:\n    if rng.random() > keep:\n        continue", "rng.random() > keep", "GB0170", ""),
+    ],
+)  # fmt: skip
+def test_a_branch_on_a_random_number_is_not_said_to_depend_on_a_tensor(
+    source: str, condition: str, gb: str, explanation: str
+) -> None:
+    found = finding_of(source, condition, gb=gb, explanation=explanation)
+    assert found.title == "graph break: a branch depends on a random number"
+    assert "tensor" not in found.message.partition("What to do")[0]
+    assert "outside the compiled code" in found.hints[0]
+    assert COND not in found.hints
+
+
+def test_a_number_that_torch_draws_is_the_data_of_a_tensor() -> None:
+    found = finding_of("if torch.rand(1) < keep:\n    x = x * 2\nreturn x", "torch.rand(1) < keep")
+    assert found.title.endswith("the data of a tensor")
+
+
+def test_the_function_that_is_skipped_for_it_and_the_error_say_it_too() -> None:
+    lines = body_of("for _ in x:\n    if random.random() < keep:\n        continue")
+    place = at(22, (11, 33), function="forward")
+    left = NotCompiled(
+        NotCompiledKind.SKIPPED, "Net.forward", at(20), "branching", stack=(place,), gb_id="GB0170"
+    )
+    failure = Failure(Culprit.USER, "fullgraph", "branching", "Drop it.", stack=(place,), gb_id="GB0170")
+    for facts in (report(not_compiled=(left,)), report(failures=(failure,))):
+        (one,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+        assert "depends on a random number" in f"{one.title} {one.message}"
+        assert "torch.where" not in one.message
+
+
+TORCH = "/env/lib/python3.11/site-packages/torch"
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "advised"),
+    [
+        ("nn/init.py", "_no_grad_trunc_normal_", "Draw the values outside"),
+        ("nn/init.py", "orthogonal_", "Initialize the tensor outside"),
+        ("distributions/distribution.py", "__init__", "validate_args=False"),
+        ("nn/utils/clip_grad.py", "clip_grad_norm_", "error_if_nonfinite=False"),
+        ("amp/grad_scaler.py", "step", "scaler.step()"),
+        ("other.py", "any", "Make this call outside the compiled code"),
+    ],
+)
+def test_a_branch_in_a_library_says_what_to_call_instead(path: str, function: str, advised: str) -> None:
+    inside = Location(f"{TORCH}/{path}", 90, function=function)
+    call = at(30, (8, 20), function="forward")
+    failure = Failure(
+        Culprit.USER, "fullgraph", "branching", "Drop it.", stack=(call, inside), gb_id="GB0170"
+    )
+    for facts in (report(breaks=(broken(call, inside, hints=TORCHS),)), report(failures=(failure,))):
+        (one,) = findings(facts)
+        assert advised in one.hints[0]
+        assert not any(text in one.message for text in NO_SELECT)
+
+
+GENERIC = (
+    "Avoid calling `Logger.set_runtime_stats_and_log` in your code.",
+    "Please file an issue to PyTorch.",
+    "Apply `@torch._dynamo.dont_skip_tracing` to the function `f` to force tracing into the function.",
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "explanation", "title", "advised"),
+    [
+        ("nn/parallel/distributed.py:_pre_forward", "method `set_runtime_stats_and_log` of class `Logger`",
+         "code of DistributedDataParallel is not traced", ""),
+        ("other.py:__init__", f"function `DistributedDataParallel._inside_ddp_forward` in `{TORCH}/_compile.py`",
+         "code of DistributedDataParallel is not traced", ""),
+        ("nn/parallel/distributed.py:_distributed_broadcast_coalesced", "the builtin `_broadcast_coalesced.`",
+         "DistributedDataParallel broadcasts the buffers here", "broadcast_buffers=False"),
+        ("other.py:wrapper", "Cannot trace it.", "this method cannot be traced", "outside the compiled code"),
+    ],
+)  # fmt: skip
+def test_a_break_in_a_library_has_no_advice_for_the_librarys_code(
+    place: str, explanation: str, title: str, advised: str
+) -> None:
+    path, _, function = place.partition(":")
+    inside = Location(f"{TORCH}/{path}", 90, function=function)
+    one = broken(at(30, (8, 20)), inside, gb="GB0156", hints=GENERIC, explanation=explanation)
+    (found,) = findings(report(breaks=(one,)))
+    assert found.title.partition(": ")[2].startswith(title)
+    assert found.severity is (Severity.WARNING if advised else Severity.INFORMATION)
+    assert not set(found.hints) & set(GENERIC)
+    assert any(advised in hint for hint in found.hints) == bool(advised)
+
+
+def test_the_step_that_a_scheduler_wraps_is_information() -> None:
+    path = f"{TORCH}/optim/lr_scheduler.py"
+    said = (
+        f"Dynamo developers have marked that the function `Adam.step` in file `{path}` should not be traced."
+    )
+    one = broken(at(30, (4, 20), function="update"), gb="GB0007", hints=GENERIC, explanation=said)
+    (found,) = findings(report(breaks=(one,)))
+    assert (found.severity, found.hints, found.span.path) == (Severity.INFORMATION, (), FILE)
+    assert "scheduler wraps `optimizer.step`" in found.title
+    assert "compiled separately" in found.message
+
+
+@pytest.mark.parametrize(
+    ("operator", "advised"),
+    [
+        ("aten.bincount.default", "scatter_add_"),
+        ("aten._unique2.default", "Call it outside"),
+        ("aten.unique_consecutive.default", "Call it outside"),
+        ("aten.repeat_interleave.Tensor", "output_size="),
+        ("aten.nonzero.default", "torch.nonzero_static"),
+        ("aten.masked_select.default", "use a mask or torch.where"),
+    ],
+)
+def test_an_operator_with_a_shape_that_depends_on_data_has_a_cure_of_its_own(
+    operator: str, advised: str
+) -> None:
+    said = f"Operator `{operator}`'s output shape depends on input Tensor data."
+    (found,) = findings(report(breaks=(broken(at(30), gb="GB0036", explanation=said, hints=()),)))
+    assert advised in found.hints[0]
+
+
+@pytest.mark.parametrize("gb", ["GB0075", "GB8977"])
+def test_a_class_in_compiled_code_belongs_at_module_level(gb: str) -> None:
+    rules = (
+        "It may be possible to write Dynamo tracing rules for this code. Please report an issue to PyTorch."
+    )
+    (found,) = findings(report(breaks=(broken(at(30), gb=gb, hints=(rules,)),)))
+    assert found.hints == (
+        "Define the class at module level: it is then created once, and torch traces only its use",
+    )
+
+
+def test_torchs_texts_are_whole_sentences_with_readable_names() -> None:
+    name = "pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1"
+    said = (
+        f"Dynamo does not know how to trace the builtin `torch._C.{name}.gather_all.` This function is either a Python "
+        "builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps created with pybind). "
+        + "And more. "
+        * 20
+    )
+    (found,) = findings(report(breaks=(broken(at(30), gb="GB0007", explanation=said),)))
+    assert found.title == "graph break: `torch._C.gather_all` is not traced by torch.compile"
+    assert "pybind11_detail" not in found.message
+    assert "(e.g.\n" not in found.message
+    assert "(e.g. _warnings.warn) or a third-party" in found.message

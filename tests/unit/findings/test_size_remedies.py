@@ -1,0 +1,185 @@
+"""Advice for a size that varied: by all values of the run, and by what the program does to keep it fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    Branch,
+    Compile,
+    FileFacts,
+    GuardCause,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Report,
+    Symbol,
+    TracedFacts,
+)
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import findings
+from tests.support.recompilations import DEF, WHOLE, again, failed
+from tests.support.reports import FILE, ROOT, at, report
+
+RULE = "torch always compiles a size of 0 or 1 separately"
+MARK = "torch._dynamo.mark_dynamic(x, 0)"
+
+
+def recompiled(*sizes: int, limit: bool = False, name: str = "x", **changes: Any) -> tuple[Recompile, ...]:
+    """The recompilations of a function that is called with one size of `x` after the other."""
+    pairs = list(itertools.pairwise(sizes))
+    return tuple(
+        again(
+            failed(f"{name}.size(0) was {was}, now {now}", source=name, **changes),
+            compile_id=None if limit and number == len(pairs) - 1 else f"0/{number + 1}",
+        )
+        for number, (was, now) in enumerate(pairs)
+    )
+
+
+def of_sizes(*sizes: int, limit: bool = False, makes_dynamic: bool = True, **parts: Any) -> Report:
+    compiles = tuple(
+        Compile(f"0/{number}", 0, Outcome.COMPILED, makes_dynamic=makes_dynamic)
+        for number in range(len(sizes))
+    )
+    return report(frames=(WHOLE,), compiles=compiles, recompiles=recompiled(*sizes, limit=limit), **parts)
+
+
+def first_of(facts: Report) -> Finding:
+    return next(one for one in findings(facts) if one.code == "FL201")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "hints", "severity"),
+    [
+        ((6, 1), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
+         Severity.INFORMATION),
+        ((1, 6), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
+         Severity.INFORMATION),
+        ((9, 1, 5), (f"Mark the size as dynamic before the first call: {MARK}",
+                     f"Then expect one extra compile: {RULE}, dynamic or not"), Severity.INFORMATION),
+        ((9, 1, 5, 0), (f"Mark the size as dynamic before the first call: {MARK}",
+                        f"Then expect 2 extra compiles: {RULE}, dynamic or not"), Severity.INFORMATION),
+        ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.INFORMATION),
+        ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.WARNING),
+        ((4, 7), (f"Mark the size as dynamic before the first call: {MARK}",
+                  "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes"), Severity.WARNING),
+    ],
+)  # fmt: skip
+def test_all_values_of_the_run_decide(
+    sizes: tuple[int, ...], hints: tuple[str, ...], severity: Severity
+) -> None:
+    one = first_of(of_sizes(*sizes))
+    assert (one.hints, one.severity) == (hints, severity)
+
+
+ENGINE = Location(f"{ROOT}/engine.py", 11)
+
+
+@pytest.mark.parametrize(
+    ("places", "where"),
+    [
+        ((at(40),), "Remove dynamic=False from torch.compile (line 40), which"),
+        ((ENGINE,), "Remove dynamic=False from torch.compile (engine.py:11), which"),
+        ((at(40), ENGINE), "Remove dynamic=False from torch.compile (line 40 and engine.py:11), which"),
+        ((), "Remove dynamic=False, which"),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(1, 2, 4, 8), (5, 1, 7), (3, 6)])
+def test_a_program_that_forbids_dynamic_sizes_is_told_the_line(
+    sizes: tuple[int, ...], places: tuple[Location, ...], where: str
+) -> None:
+    one = first_of(of_sizes(*sizes, makes_dynamic=False, static_compiles=places))
+    assert one.hints[0].startswith(where)
+    assert "mark_dynamic" not in one.message
+    assert one.fixes == ()
+
+
+def test_dynamic_false_is_not_to_blame_for_a_single_size_of_one() -> None:
+    one = first_of(of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)))
+    assert one.hints[0].startswith("Expect one extra compile")
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_the_limit_has_the_same_advice_and_no_mark_of_a_first_size_of_one(*, is_static: bool) -> None:
+    stopped = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
+    facts = of_sizes(1, 2, 4, 8, limit=True, makes_dynamic=not is_static, not_compiled=(stopped,))
+    (one,) = (item for item in findings(facts) if item.code == "FL102")
+    assert one.hints[0].startswith("Remove dynamic=False" if is_static else "Compile with torch.compile")
+    assert "mark_dynamic" not in one.message
+
+
+def test_padding_is_not_advised_where_something_else_is_compiled_for_as_well() -> None:
+    cache = failed("cache was None, now a list of 2", source="cache", cause=GuardCause.NONE)
+    step = again(failed("ids.size(1) was 10, now 1", source="ids"), cache)
+    one = first_of(report(recompiles=(step,)))
+    assert one.hints[0].startswith("Expect one extra compile")
+    assert "pad to a size" not in one.message
+
+
+def test_tensors_that_become_small_together_are_marked_together() -> None:
+    def step(was: int, now: int, number: int) -> Recompile:
+        sizes = [failed(f"{name}.size(0) was {was}, now {now}", source=name) for name in ("x", "y")]
+        return again(*sizes, compile_id=f"0/{number}")
+
+    one = first_of(report(recompiles=(step(7, 1, 1), step(1, 12, 2))))
+    assert one.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0)")
+
+
+SOURCE = {
+    20: "    def forward(self, x):\n",
+    21: "        rows, width = x.shape\n",
+    22: "        if rows > self.most:\n",
+    23: "            return self.in_parts(x)\n",
+    24: "        return self.whole(x) if x.size(1) else x\n",
+}
+
+
+def branching(
+    branch: Branch, *, range_: str = "[17, inf]", difference: str = "x.size(0) was 8, now 24", **changes: Any
+) -> Finding:
+    symbol = Symbol("s0", "x.size(0)", hint="24", range=range_)
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=(symbol,)))
+    facts = TracedFacts(files={FILE: FileFacts(branches=(branch,))})
+    again_ = again(failed(difference, **changes))
+    given = report(frames=(WHOLE,), compiles=compiles, recompiles=(again_,), facts=facts)
+    return next(
+        one for one in findings(given, read_line=lambda _path, line: SOURCE.get(line)) if one.code == "FL201"
+    )
+
+
+BOTH = Branch(22, 11, 22, 27, true=1, false=1)
+RELATION = {
+    "difference": "2 <= x.size(0) <= 16 no longer holds: x.size(0) is 24",
+    "source": "",
+    "code": "2 <= L['x'].size()[0] <= 16",
+    "now": "24",
+    "cause": GuardCause.RELATION,
+}
+
+
+@pytest.mark.parametrize("changes", [{}, RELATION, {"range_": "[2, 7]"}])
+def test_a_branch_on_the_size_with_two_sides_is_expected(changes: dict[str, Any]) -> None:
+    one = branching(BOTH, **changes)
+    assert one.hints == ("Expect it: each side of the branch on line 22 needs its own compile",)
+    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
+
+
+@pytest.mark.parametrize(
+    ("branch", "range_"),
+    [
+        (BOTH, "[2, inf]"),  # the new code accepts the size before
+        (dataclasses.replace(BOTH, false=0), "[17, inf]"),  # one side was never taken
+        (Branch(24, 32, 24, 41, true=1, false=0), "[17, inf]"),
+    ],
+)
+def test_a_branch_that_does_not_tell_the_sizes_apart_is_not_named(branch: Branch, range_: str) -> None:
+    one = branching(branch, range_=range_)
+    assert MARK in one.hints[0]
+    assert one.severity is Severity.WARNING

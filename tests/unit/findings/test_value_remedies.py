@@ -1,0 +1,165 @@
+"""Advice for a guarded value by what it is: a string, a switch, a counter, a grad mode, new state of an optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    GuardCause,
+    GuardFailure,
+    Location,
+    Mismatch,
+    NotCompiled,
+    NotCompiledKind,
+    Report,
+)
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import findings
+from tests.support.recompilations import DEF, again, failed
+from tests.support.reports import VERSIONS, at, report
+
+ADAM = Location("/env/lib/python3.11/site-packages/torch/optim/adam.py", 215, function="step")
+
+
+def shown(facts: Report, body: str = "return x + 1", code: str = "FL201") -> Finding:
+    text = [
+        "    def forward(self, x):",
+        "        x = x.sin()",
+        *(f"        {line}" for line in body.split("\n")),
+    ]
+    lines = {DEF.line + number: f"{line}\n" for number, line in enumerate(text)}
+    return next(
+        one for one in findings(facts, read_line=lambda _path, line: lines.get(line)) if one.code == code
+    )
+
+
+def text(was: str = "'left'", now: str = "'right'", source: str = "self.side") -> GuardFailure:
+    return failed(
+        f"{source} was {was}, now {now}",
+        kind="EQUALS_MATCH",
+        source=source,
+        cause=GuardCause.VALUE,
+        was=was,
+        now=now,
+    )
+
+
+def of_each_object(*failures: GuardFailure, **parts: Any) -> Report:
+    return report(recompiles=(again(entries=(Mismatch("0/0", failures, other_object=True),)),), **parts)
+
+
+def test_what_a_string_selects_is_passed_in() -> None:
+    one = shown(of_each_object(text()), "return self.proj(x[self.side])")
+    assert (
+        one.hints[0] == "Pass `x[self.side]` in as an argument: compiled code then does not read the string"
+    )
+    assert "isolate_recompiles=True" in one.hints[1]
+    assert "recompile_limit to the number of strings" in one.hints[2]
+    assert "tensor" not in one.message
+
+
+def test_an_option_is_advised_only_where_torch_has_it() -> None:
+    old = dataclasses.replace(VERSIONS, torch="2.11.0")
+    assert "isolate_recompiles" not in shown(of_each_object(text(), versions=old)).message
+
+
+def test_the_limit_of_strings_names_the_limit_once() -> None:
+    stopped = again(compile_id=None, entries=(Mismatch("0/0", (text(),), other_object=True),))
+    limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
+    one = shown(report(recompiles=(stopped,), not_compiled=(limit,)), code="FL102")
+    assert sum("recompile_limit" in hint for hint in one.hints) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "advised"),
+    [
+        (text(source="mode"), "Expect one compile for each string"),
+        (text("True", "False", source="flag"), "Expect one compile for each value"),
+        (text("False", "True"), "Expect one compile for each value"),
+    ],
+)
+def test_a_string_and_a_switch_are_no_tensors(failure: GuardFailure, advised: str) -> None:
+    one = shown(report(recompiles=(again(failure),)))
+    assert one.hints[0].startswith(advised)
+    assert "tensor" not in one.message.partition("What to do")[2]
+
+
+def counted(was: str = "3", now: str = "4") -> GuardFailure:
+    return failed(f"self.steps was {was}, now {now}", kind="EQUALS_MATCH", source="self.steps")
+
+
+@pytest.mark.parametrize(
+    ("body", "number", "update", "has_setting"),
+    [
+        ("self.steps += 1\nreturn x * min(1.0, self.steps / 9)", counted(), "self.steps.add_(1)", True),
+        ("self.steps -= n\nreturn x * self.steps", counted(), "self.steps.sub_(n)", True),
+        ("self.steps *= 0.5\nreturn x * self.steps", counted("0.5", "0.25"), "self.steps.mul_(0.5)", False),
+        ("self.steps += 1\nreturn x[: self.steps]", counted(), "", True),
+        ("return x * min(1.0, self.steps / 9)", counted(), "", False),
+    ],
+)
+def test_a_counter_becomes_a_buffer_or_stays_symbolic(
+    body: str, number: GuardFailure, update: str, *, has_setting: bool
+) -> None:
+    one = shown(report(recompiles=(again(number),)), body)
+    assert (f"updated in place, {update}" in one.hints[0]) == bool(update)
+    assert any("allow_unspec_int_on_nn_module" in hint for hint in one.hints) == has_setting
+
+
+GRAD = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
+
+
+@pytest.mark.parametrize(
+    "others", [(), (failed("x.size(0) was 8, now 1"),), (failed("x.size(0) was 8, now 16"),)]
+)
+def test_each_grad_mode_is_expected_to_be_compiled(others: tuple[GuardFailure, ...]) -> None:
+    one = shown(report(recompiles=(again(GRAD, *others),)))
+    assert one.severity is Severity.INFORMATION
+    assert (
+        one.hints[0] == "Expect one compile for each grad mode: training and evaluation need different code"
+    )
+
+
+def test_another_setting_of_torch_is_a_warning() -> None:
+    autocast = dataclasses.replace(GRAD, difference="autocast was off, now on")
+    one = shown(report(recompiles=(again(autocast),)))
+    assert (one.severity, "same grad mode" in one.message) == (Severity.WARNING, True)
+
+
+def state(difference: str, cause: GuardCause, source: str = "self.state") -> Report:
+    was, _, now = difference.partition(" was ")[2].partition(", now ")
+    failure = failed(difference, source=source, cause=cause, was=was or None, now=now or None, born=())
+    return report(recompiles=(again(failure, location=ADAM, caller=(at(30),)),))
+
+
+@pytest.mark.parametrize(
+    ("difference", "cause"),
+    [
+        ("len(self.state[list(self.state)[0]]) was 0, now 3", GuardCause.LENGTH),
+        ("self.state was empty, now a dict of 4", GuardCause.LENGTH),
+        ("self.state[list(self.state)[0]]['momentum_buffer'] was None, now a tensor", GuardCause.NONE),
+    ],
+)
+def test_the_state_that_the_first_step_creates_is_expected(difference: str, cause: GuardCause) -> None:
+    one = shown(state(difference, cause))
+    assert one.severity is Severity.INFORMATION
+    assert one.hints == ("Expect one extra compile: the first step creates the optimizer's state",)
+
+
+def test_state_that_changes_later_is_a_warning() -> None:
+    one = shown(state("len(self.state) was 3, now 4", GuardCause.LENGTH))
+    assert one.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [("Layer.scale", "numbers that a class or a module holds"), ("SCALE", "global numbers")],
+)
+def test_an_attribute_of_a_class_is_no_global_number(source: str, what: str) -> None:
+    number = failed(
+        f"{source} was 1.0, now 3.0", kind="EQUALS_MATCH", source=source, code=f"G[{source!r}] == 1.0"
+    )
+    assert f"torch fixes {what}" in shown(report(recompiles=(again(number),))).hints[0]

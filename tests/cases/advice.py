@@ -76,7 +76,7 @@ class Scaled(nn.Module):
         self.steps = 0
 
     def forward(self, x):
-        self.steps += 1  # warning: [FL201] "Make `self.steps` a tensor or a buffer (self.register_buffer)"
+        self.steps += 1  # warning: [FL201] "Make `self.steps` a buffer (self.register_buffer) that is updated in place"
         return x / self.steps
 
 

@@ -117,6 +117,9 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
             made = _expression(context, at, items)
         else:
             waiting = _waiting(context, after, number, at)
+            name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
+            if name:
+                return f"{name}.{read}" if read else name
             made = _of_waiting(waiting, items) if waiting is not None else ""
         if made:
             return f"{read} of {made}" if read else made
@@ -153,22 +156,41 @@ def _waiting(context: Context, after: Resumption, number: int, at: Location) -> 
     return found[number] if found is not None and is_all and number < len(found) else None
 
 
+def _name_of_waiting(context: Context, at: Location, waiting: WaitingValue, items: str) -> str:
+    """What the statement assigns a value to that waits for the one that broke, as `a` in `a, b = x, y.item()`."""
+    line = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
+    same = [
+        place
+        for place in _assignments_of(context, at.path)
+        if place[0] == place[2] == at.line
+        and line[place[1] : place[3]].decode("utf-8", "replace") == waiting.text
+    ]
+    return _with_items(context, at.path, same[0], items) if len(same) == 1 and not waiting.is_method else ""
+
+
 def _assigned_name(context: Context, at: Location, items: str) -> str:
     """What the statement assigns the broken expression to, with its items: `counts[1]`, or the name of one of them."""
     if at.column is None or at.end_column is None:
         return ""
-    lines = []
-    for number in range(1, _MOST_LINES):
-        line = context.read_line(at.path, number)
-        if line is None:
-            break
-        lines.append(line.rstrip("\n"))
-    place = (at.line, at.column, at.end_line or at.line, at.end_column)
-    names = _assignments("\n".join(lines)).get(place, ())
+    return _with_items(context, at.path, (at.line, at.column, at.end_line or at.line, at.end_column), items)
+
+
+def _with_items(context: Context, path: str, place: _Place, items: str) -> str:
+    names = _assignments_of(context, path).get(place, ())
     if len(names) == 1:
         return f"{names[0]}{items}"
     first, rest = (items[1:].split("]", 1)) if items else ("", "")
     return f"{names[int(first)]}{rest}" if first.isdecimal() and int(first) < len(names) else ""
+
+
+def _assignments_of(context: Context, path: str) -> dict[_Place, tuple[str, ...]]:
+    lines = []
+    for number in range(1, _MOST_LINES):
+        line = context.read_line(path, number)
+        if line is None:
+            break
+        lines.append(line.rstrip("\n"))
+    return _assignments("\n".join(lines))
 
 
 @functools.lru_cache(maxsize=8)
@@ -186,11 +208,21 @@ def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
             target = node.targets[0]
         else:
             continue
-        value = node.value
-        if value is not None and value.end_lineno is not None and value.end_col_offset is not None:
-            place = (value.lineno, value.col_offset, value.end_lineno, value.end_col_offset)
-            found[place] = _names(target)
+        found.update(_pairs(target, node.value))
     return found
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[_Place, tuple[str, ...]]]:
+    """The place of a value with the names that it gets; of `a, b = x, y` each on its own."""
+    if value is None or value.end_lineno is None or value.end_col_offset is None:
+        return
+    yield (value.lineno, value.col_offset, value.end_lineno, value.end_col_offset), _names(target)
+    both = (target, value)
+    if all(isinstance(item, ast.Tuple) for item in both):
+        items, values = (item.elts for item in both if isinstance(item, ast.Tuple))
+        if len(items) == len(values) and not any(isinstance(item, ast.Starred) for item in (*items, *values)):
+            for item, part in zip(items, values, strict=True):
+                yield from _pairs(item, part)
 
 
 def _names(target: ast.expr) -> tuple[str, ...]:

@@ -270,6 +270,31 @@ def test_the_name_of_a_carried_value_is_the_target_of_the_assignment(text: str, 
     assert title == f"recompiled: {name} was 5, now 8"
 
 
+def test_each_value_of_a_statement_that_assigns_several_has_its_own_name() -> None:
+    text = "        low, high = x.min().item(), x.max().item()"
+    frames = (WHOLE, PART, dataclasses.replace(PART, carried=2))
+    compiles = tuple(
+        Compile(name, int(name[0]), Outcome.COMPILED) for name in ("0/0", "1/0", "2/0", "1/1", "2/1")
+    )
+    breaks = (broken(at(25, (20, 34))), broken(at(25, (36, 50)), compile_id="1/0"))
+
+    def changed(name: str, compile_id: str) -> Recompile:
+        return again(failed(f"{name} was 2, now 3", source=name, born=()), compile_id=compile_id)
+
+    def titles(*recompiles: Recompile) -> list[str]:
+        lines = {24: "def forward(self, x):", 25: text}
+        found = findings(
+            report(frames=frames, compiles=compiles, breaks=breaks, recompiles=recompiles),
+            read_line=lambda _path, line: lines.get(line, "") if line < 30 else None,
+        )
+        return [one.title for one in found if one.code == "FL201"]
+
+    assert titles(changed("___stack0", "1/1")) == ["recompiled: low was 2, now 3"]
+    assert titles(changed("___stack1", "2/1")) == ["recompiled: high was 2, now 3"]
+    both = titles(changed("___stack0", "1/1"), changed("___stack0", "2/1"))
+    assert both == ["recompiled: low was 2, now 3"], "the part after the second break has the same value"
+
+
 def test_two_recompilations_for_the_numbers_of_one_list_are_one_finding() -> None:
     (one,) = after_two_breaks(number_of(0, 8, 4, "2/1"), number_of(1, 5, 8, "2/2"))
     assert (one.title, one.count) == ("recompiled: sizes[0] was 8, now 4", 2)

@@ -63,6 +63,15 @@ async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world
 
 
 @pytest.mark.asyncio
+async def test_an_entry_with_a_command_of_its_own_keeps_it(world: FixWorld) -> None:
+    command = types.Command(
+        "Use the inputs of train.py", "fuselight.server.useInputs", arguments=[{"target": "f"}]
+    )
+    resolved = await world.resolve(types.CodeAction("Use the inputs of train.py", command=command))
+    assert resolved.command == command
+
+
+@pytest.mark.asyncio
 async def test_a_title_says_if_one_side_of_a_branch_was_not_compared(world: FixWorld) -> None:
     world.verification = dataclasses.replace(EXACT, notes=(f"the condition was always True: {ONE_SIDE}",))
     assert await world.verified() == [f"{VERIFIED}, one side not tried"]

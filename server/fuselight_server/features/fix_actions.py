@@ -173,8 +173,12 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
     data = action.data if isinstance(action.data, dict) else {}
     if data.get("all") is not None:
         return await _resolve_all(server, action, data)
+    if (
+        data.get("fix") is None
+    ):  # an editor asks about each entry without an edit, also about one of a command
+        return action
     fixes = server.analysis.fixes
-    offer = fixes.offer(str(data.get("fix")))
+    offer = fixes.offer(str(data["fix"]))
     if offer is None:
         action.command = types.Command(title="Verify and apply", command=APPLY, arguments=[data])
         return action

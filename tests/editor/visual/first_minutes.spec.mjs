@@ -183,6 +183,7 @@ test("a package without directives, from opening it to a verified fix", async ({
       "tests/test_net.py": tests,
     },
   });
+  const named = pictures.split("\n").findIndex((line) => line.startsWith("class PictureNet")) + 1;
   const branch = layers.split("\n").findIndex((line) => line.includes("> 100")) + 1;
 
   await test.step("a run finds no inputs, and says where they can come from", async () => {
@@ -207,6 +208,22 @@ test("a package without directives, from opening it to a verified fix", async ({
     await expect(view.lens("inputs from line 16")).toBeVisible();
     await view.command("File: Revert File");
     await expect(view.editor.getByText("# fuselight:")).toHaveCount(0);
+  });
+
+  await test.step("of several programs, a menu on the class offers each", async () => {
+    const entry = (name) => view.quickFixes.filter({ hasText: `Use the inputs of ${name}` });
+    await expect(async () => {
+      await view.page.keyboard.press("Escape");
+      await view.goToLine(named);
+      await view.page.keyboard.press("Control+.");
+      await expect(entry("train.py")).toBeVisible({ timeout: 5000 });
+    }).toPass({ timeout: 120_000 });
+    await expect(view.quickFixes.filter({ hasText: "Insert a line with inputs for PictureNet" })).toBeVisible();
+    await view.screenshot("package-choice");
+    await entry("test_net.py").click();
+    await expect(view.dialog("Run test_net.py to get the inputs of PictureNet?")).toBeVisible();
+    await view.screenshot("package-choice-question");
+    await view.allow("Cancel");
   });
 
   await test.step("one click takes the inputs of the package's own program", async () => {

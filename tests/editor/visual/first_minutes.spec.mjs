@@ -218,7 +218,9 @@ test("a package without directives, from opening it to a verified fix", async ({
       await view.page.keyboard.press("Control+.");
       await expect(entry("train.py")).toBeVisible({ timeout: 5000 });
     }).toPass({ timeout: 120_000 });
-    await expect(view.quickFixes.filter({ hasText: "Insert a line with inputs for PictureNet" })).toBeVisible();
+    await expect(
+      view.quickFixes.filter({ hasText: "Insert a line with inputs for PictureNet" }),
+    ).toBeVisible();
     await view.screenshot("package-choice");
     await entry("test_net.py").click();
     await expect(view.dialog("Run test_net.py to get the inputs of PictureNet?")).toBeVisible();

@@ -224,3 +224,23 @@ def test_hooks_of_a_module_that_two_others_hold_are_put_back() -> None:
     counts.stop()
     assert dict(inner._forward_hooks) == hooks
     handle.remove()
+
+
+def test_what_dynamo_keeps_among_the_globals_is_no_change() -> None:
+    """Compiled code finds a cached value, such as that of an `lru_cache`, under a global name that torch invents."""
+
+    def changed(names: dict[str, Any], code: object, name: str) -> dict[str, str]:
+        prepared = Prepared(_double, (), {})
+        state = ReachableState(prepared, names, ())
+        hook = torch._dynamo.utils.CleanupHook.create(names, name, val=(True,))
+        if code is not None:
+            torch._dynamo.utils.CleanupManager.instance[code] = [hook]
+        return state.changes()[1]
+
+    codes = [compile("1", "a.py", "eval"), compile("2", "a.py", "eval")]
+    assert changed({"is_ready": True}, codes[0], "is_ready_1") == {}
+    assert "global is_ready_2" in changed({"is_ready": True}, None, "is_ready_2")
+
+
+def _double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._dynamo import utils
 
 from fuselight.torch_api import artifacts
 
@@ -38,6 +39,20 @@ def target_name(target: Any) -> str:
         if full.startswith(private):
             return public + full[len(private) :]
     return full
+
+
+def globals_of_dynamo(scope: dict[str, Any]) -> frozenset[str]:
+    """Names that Dynamo added to a module's globals for its compiled code, and removes with that code."""
+    manager = getattr(utils, "CleanupManager", None)
+    hooks = getattr(getattr(manager, "instance", None), "values", None)
+    if not isinstance(hooks, dict):
+        return frozenset()
+    return frozenset(
+        hook.name
+        for of_code in list(hooks.values())
+        for hook in of_code
+        if getattr(hook, "scope", None) is scope
+    )
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -25,6 +25,7 @@ from fuselight.report import is_user_file
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import slots_of
 from fuselight.torch_api.measurement import version_of
+from fuselight.torch_api.names import globals_of_dynamo
 
 _MOST = 4000
 """Most values that are read."""
@@ -119,7 +120,7 @@ class _StateWalk:
 class ReachableState:
     """What the plain objects held before a call."""
 
-    def __init__(self, prepared: Prepared, names: Mapping[str, Any], roots: tuple[str, ...]) -> None:
+    def __init__(self, prepared: Prepared, names: dict[str, Any], roots: tuple[str, ...]) -> None:
         """`names`: the globals of the user's file. `roots`: the folders of the user's files."""
         self._prepared, self._names, self._roots = prepared, names, roots
         self._modules = [one for one in _user_modules(roots, len(sys.modules)) if vars(one[1]) is not names]
@@ -171,10 +172,13 @@ def _user_modules(roots: tuple[str, ...], _loaded: int) -> tuple[tuple[str, type
 
 
 def _read_globals(
-    walk: _StateWalk, prefix: str, names: Mapping[str, Any], held_elsewhere: tuple[type, ...]
+    walk: _StateWalk, prefix: str, names: dict[str, Any], held_elsewhere: tuple[type, ...]
 ) -> None:
+    for_torch = globals_of_dynamo(names)
     for name, value in list(names.items()):
-        if not name.startswith("__") and not isinstance(value, (*held_elsewhere, types.ModuleType)):
+        if name.startswith("__") or name in for_torch:
+            continue
+        if not isinstance(value, (*held_elsewhere, types.ModuleType)):
             walk.read(f"{prefix}{name}", value)
 
 

@@ -131,7 +131,7 @@ def test_the_code_is_identified_by_all_its_bytes(tmp_path: Path, monkeypatch: py
     assert version.code_key() == version.code_key()
     (tmp_path / "devices").mkdir()
     place, estimate = tmp_path / "version.py", tmp_path / "devices" / "estimate.py"
-    monkeypatch.setattr(version, "__file__", str(place))
+    monkeypatch.setattr(version, "PACKAGE", str(tmp_path))
     keys = set()
     for names, text in ((place, ""), (estimate, "rate = 0.8\n"), (estimate, "rate = 0.7\n"), (place, "rate")):
         names.write_text(text)

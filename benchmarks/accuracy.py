@@ -4,7 +4,7 @@
 
 For each architecture, in eval and in train mode and with fullgraph=True, one process runs the model under the
 Recorder and under TORCH_TRACE at once: same inputs, grad mode, settings and calls. The Recorder has
-torch write true lines for code after breaks (`fuselight/torch_api/line_numbers.py`), here too. The universes are
+torch write true lines for code after breaks (`torch_api/dynamo/line_numbers.py`), here too. The universes are
 the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
 the frames for which `compilation_metrics` records a failure, and (file, line, id) of the `dynamo_error` records.
 Prints recall and precision per model, of the Report's facts and, where the server is importable, of the findings made
@@ -70,8 +70,8 @@ def compare(recorded: set[Key], found: set[Key]) -> Score:
 
 def recorded(folder: Path) -> dict[str, set[Key]]:
     """The universes: what the logs in the folder say."""
-    from fuselight.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
-    from fuselight.torch_texts import read_reasons  # noqa: PLC0415
+    from fuselight.capture.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
+    from fuselight.shared.torch_texts import read_reasons  # noqa: PLC0415
     from tests.support.torch_trace import Stats, open_log, read_events  # noqa: PLC0415
     from tests.support.torch_trace.events import CompileMetrics, Errored, GraphBroke  # noqa: PLC0415
 
@@ -98,9 +98,9 @@ def run_model(name: str, mode: str) -> dict[str, Any]:
     import torch  # noqa: PLC0415 - after TORCH_TRACE is set
     import transformers  # noqa: PLC0415
 
-    from fuselight.codec import encode  # noqa: PLC0415
-    from fuselight.dynamo import Recorder, capture_only, failure_of  # noqa: PLC0415
-    from fuselight.report import TargetRef  # noqa: PLC0415
+    from fuselight.capture.dynamo import Recorder, capture_only, failure_of  # noqa: PLC0415
+    from fuselight.shared.codec import encode  # noqa: PLC0415
+    from fuselight.shared.report import TargetRef  # noqa: PLC0415
     from tests.support.recording import report_of_parts  # noqa: PLC0415
 
     torch.manual_seed(0)
@@ -154,8 +154,8 @@ def break_keys(report: Any) -> set[Key]:
 
 def refusal_keys(report: Any) -> set[Key]:
     """The frames that the Report says Dynamo began with and did not compile, each as the code object that it is."""
-    from fuselight.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
-    from fuselight.report import NotCompiledKind, Outcome  # noqa: PLC0415
+    from fuselight.capture.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
+    from fuselight.shared.report import NotCompiledKind, Outcome  # noqa: PLC0415
 
     # torch measures a compile from its begin on, and turns a generator away before
     never_begun = (NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED, NotCompiledKind.GENERATOR)
@@ -183,7 +183,7 @@ def error_keys(report: Any) -> set[Key]:
 def finding_keys(report: Any) -> set[Key] | None:
     """What the findings say, None where the server cannot be imported."""
     try:
-        from fuselight_server.findings import findings  # noqa: PLC0415 - not everywhere installed
+        from fuselight_server.explain.findings import findings  # noqa: PLC0415 - not everywhere installed
     except ImportError:
         return None
     reported = [one for one in findings(report) if one.code.startswith("GB")]
@@ -235,7 +235,7 @@ def run_children(folder: Path, cases: Iterable[tuple[str, str]]) -> int:
     import torch._dynamo.backends.debugging  # noqa: F401, PLC0415 - after TORCH_TRACE is set
     import transformers.modeling_utils  # noqa: F401, PLC0415 - what the models share
 
-    import fuselight.dynamo  # noqa: F401, PLC0415
+    import fuselight.capture.dynamo  # noqa: F401, PLC0415
     import tests.support.recording  # noqa: F401, PLC0415
 
     trace = folder / _TRACE
@@ -259,8 +259,8 @@ def _answer(path: Path, name: str, mode: str) -> None:
 
 
 def _scores(folder: Path) -> dict[str, Any]:
-    from fuselight.codec import decode  # noqa: PLC0415 - the path is set above
-    from fuselight.report import Report  # noqa: PLC0415
+    from fuselight.shared.codec import decode  # noqa: PLC0415 - the path is set above
+    from fuselight.shared.report import Report  # noqa: PLC0415
 
     got = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
     report = decode(Report, got["report"])

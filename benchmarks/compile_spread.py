@@ -37,13 +37,19 @@ import torch
 from benchmarks.replay import DEFAULT, ROOT, end_tree, kept_folder, python_path
 from benchmarks.replayed_program import ModelProgram, model_program
 from benchmarks.tuned_models import source
-from fuselight.configurations import MODES, ConfigurationError, parse_configuration
-from fuselight.report import TunedResult, Work
-from fuselight.report.tuned import Numerics
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api.kernel_choices import ALGORITHMS, PADDING, TRITON, ChoiceRecorder, counting_timings
-from fuselight.torch_api.launch_configurations import kernel_key
-from fuselight.torch_api.timing_ahead import timing_ahead
+from fuselight.adapters.torch_api.choices.kernel_choices import (
+    ALGORITHMS,
+    PADDING,
+    TRITON,
+    ChoiceRecorder,
+    counting_timings,
+)
+from fuselight.adapters.torch_api.choices.launch_configurations import kernel_key
+from fuselight.adapters.torch_api.choices.timing_ahead import timing_ahead
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.configurations import MODES, ConfigurationError, parse_configuration
+from fuselight.shared.report import TunedResult, Work
+from fuselight.shared.report.tuned import Numerics
 
 _READY = "ready"
 LATE = "late"

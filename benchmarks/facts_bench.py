@@ -27,8 +27,8 @@ from pathlib import Path
 import torch
 from transformers.models.gpt2 import modeling_gpt2
 
-from fuselight.codec import encode
-from fuselight.dynamo import Recorder, capture_only
+from fuselight.shared.codec import encode
+from fuselight.capture.dynamo import Recorder, capture_only
 
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 text = Path(modeling_gpt2.__file__).read_text(encoding="utf-8")

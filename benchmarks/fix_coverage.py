@@ -28,20 +28,20 @@ for _part in (".", "compiler", "server"):
 from benchmarks.architectures import BART, MODELS  # noqa: E402 - the path is set above
 from benchmarks.small_models import small_model  # noqa: E402
 from benchmarks.table import Row  # noqa: E402
-from fuselight.protocol import Limits  # noqa: E402
+from fuselight.shared.protocol import Limits  # noqa: E402
 from fuselight_server.cli.fix import FixedFiles  # noqa: E402
-from fuselight_server.cli.options import CommandOptions  # noqa: E402
-from fuselight_server.cli.targets import report_each  # noqa: E402
-from fuselight_server.fixes.fixer import FixOptions  # noqa: E402
-from fuselight_server.fixes.remedy import FixClass  # noqa: E402
+from fuselight_server.commands.options import CommandOptions  # noqa: E402
+from fuselight_server.commands.targets import report_each  # noqa: E402
+from fuselight_server.fixes.rewrites.remedy import FixClass  # noqa: E402
+from fuselight_server.fixes.verification.fixer import FixOptions  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.finding import Finding
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
 
 GOAL = 0.5
 _WHY = 240

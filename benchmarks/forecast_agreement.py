@@ -38,9 +38,9 @@ from benchmarks.table import Row  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fuselight.dynamo import Parts
-    from fuselight.report import FrameForecast
-    from fuselight.target.calls import Prepared
+    from fuselight.capture.calls.calls import Prepared
+    from fuselight.capture.dynamo import Parts
+    from fuselight.shared.report import FrameForecast
 
 ARCHITECTURES = {**MODELS, **MORE}
 OWN = ("scheduled", "bucketed", "routed", "broken", "recurrent", "pooled")
@@ -77,10 +77,10 @@ def run_model(name: str, mode: str, *, is_fresh: bool) -> dict[str, Any]:
     """In the child: forecast one model in one mode, and make every change."""
     import torch  # noqa: PLC0415 - the parent needs none
 
-    from fuselight.dynamo import Recorder, capture_only  # noqa: PLC0415
-    from fuselight.report import CallChange  # noqa: PLC0415
-    from fuselight.target.calls import Prepared  # noqa: PLC0415
-    from fuselight.target.changed_calls import changed_call  # noqa: PLC0415
+    from fuselight.capture.calls.calls import Prepared  # noqa: PLC0415
+    from fuselight.capture.calls.changed_calls import changed_call  # noqa: PLC0415
+    from fuselight.capture.dynamo import Recorder, capture_only  # noqa: PLC0415
+    from fuselight.shared.report import CallChange  # noqa: PLC0415
 
     torch.manual_seed(0)
     torch.set_num_threads(1)  # a fork has no other threads
@@ -122,10 +122,10 @@ def _asked(parts: Parts, frames: tuple[FrameForecast, ...]) -> tuple[list[dict[s
 
     Variables of a part after a graph break, or of another function, are not the call's to change.
     """
-    from fuselight.report import TargetRef  # noqa: PLC0415
-    from fuselight_server.findings.context import Context  # noqa: PLC0415
-    from fuselight_server.findings.forecast_parts import is_of_call, linked_changes  # noqa: PLC0415
-    from fuselight_server.findings.forecasts import has_unasked_parts  # noqa: PLC0415
+    from fuselight.shared.report import TargetRef  # noqa: PLC0415
+    from fuselight_server.explain.findings.common.context import Context  # noqa: PLC0415
+    from fuselight_server.explain.findings.forecasts.forecast_parts import is_of_call, linked_changes  # noqa: PLC0415
+    from fuselight_server.explain.findings.forecasts.forecasts import has_unasked_parts  # noqa: PLC0415
     from tests.support.recording import report_of_parts  # noqa: PLC0415
 
     report = report_of_parts(

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from benchmarks.gpt2 import BUILD_AND_CALL, SOURCE, write_model
 from benchmarks.save_to_diagnostics import Baseline
 from benchmarks.table import Row, median, times_faster
-from fuselight.codec import encode
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest
-from fuselight.report import (
+from fuselight.shared.codec import encode
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import (
     FusedOperator,
     GeneratedGraph,
     Kernel,
@@ -32,18 +32,18 @@ from fuselight.report import (
     Tier,
     Versions,
 )
-from fuselight_server.features.lens import line_lenses
-from fuselight_server.kernels.shares import fold
-from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.runs.kernel_cache import KernelCache
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.state import Document, State
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.store import Store
+from fuselight_server.base.store import Store
+from fuselight_server.editor.presenters.lens import line_lenses
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.session.state import Document, State
+from fuselight_server.execution.runs.kernel_cache import KernelCache
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.kernels.shares import fold
+from fuselight_server.source.document import SourceDocument
 from tests.support.live_worker import LiveWorker
 
 if TYPE_CHECKING:
-    from fuselight.protocol import RunRequest
+    from fuselight.shared.protocol import RunRequest
 
 ROUNDS = 3
 DEADLINE = 600.0
@@ -54,9 +54,9 @@ _BARE = f"""{SOURCE}
 import os, sys, tempfile, time
 import torch._dynamo, torch._inductor.compile_fx
 import transformers.models.gpt2.modeling_gpt2
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest
-from fuselight.virtual_gpu.codegen import generate
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.adapters.virtual_gpu.codegen import generate
 torch.set_num_threads(1)
 torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 threads = int(sys.argv[1])

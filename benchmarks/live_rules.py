@@ -25,7 +25,7 @@ from benchmarks.live_corpus.edits import edits_of
 from benchmarks.live_corpus.page import percentile
 from benchmarks.live_corpus.sources import sources
 from benchmarks.table import Row, median
-from fuselight_server.predictions import predict
+from fuselight_server.editor.rules import predict
 from tests.support.live_worker import LiveWorker
 from tests.support.lsp_client import Client
 

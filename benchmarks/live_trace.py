@@ -16,9 +16,17 @@ import time
 from pathlib import Path
 
 from benchmarks.table import Row, median
-from fuselight.protocol import Answer, DirectiveLine, InputsPlan, LiveReady, LiveRequest, Retrace, Target
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.client import Worker
+from fuselight.shared.protocol import (
+    Answer,
+    DirectiveLine,
+    InputsPlan,
+    LiveReady,
+    LiveRequest,
+    Retrace,
+    Target,
+)
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client.client import Worker
 
 ROUNDS = 9
 SOURCE = """\

@@ -36,11 +36,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuselight import tuned_file
-from fuselight.configurations import AUTOTUNING_MODES, MODES
-from fuselight.report import TunedResult
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import AUTOTUNING_MODES, MODES
+from fuselight.shared.report import TunedResult
 from fuselight.tune.turns import Turns, shared_folder
-from fuselight.worker import process
+from fuselight.worker.processes import process
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT, SAME, REPLAY, LOADED = "default", "same options", "replay", "replay with artifacts"

@@ -27,15 +27,15 @@ import torch
 
 from benchmarks.cores import allowed_cores
 from benchmarks.replay import ADDED, DEFAULT, LOADED, PIN, ROUND, SAME, name_of, results_of
-from fuselight import tuned_file
-from fuselight.configurations import MODES, parse_configuration
+from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
+from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.measure import timing
-from fuselight.report import Clock, TunedResult, Work
-from fuselight.runtime.backend import replay
-from fuselight.runtime.machine_key import machine_key
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.target.tensors import tensors_in, with_tensors
-from fuselight.torch_api.kernel_choices import counting_timings
+from fuselight.replay.backend import replay
+from fuselight.replay.machine_key import machine_key
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import MODES, parse_configuration
+from fuselight.shared.report import Clock, TunedResult, Work
 
 _FIRST_CALL, _WARM = "first call made", "ready"
 _ROUND_SECONDS = 0.06

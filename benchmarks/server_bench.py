@@ -40,7 +40,7 @@ LanguageServer("bare", "0").start_io()
 
 WATCHED = """
 import asyncio, time
-from fuselight_server import app
+from fuselight_server.editor import app
 
 make = app.make_server
 longest = 0.0
@@ -89,9 +89,9 @@ def rows() -> list[tuple[str, float, float, str]]:
     """Name, measured, limit and unit of each row."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     starts, bare, memory = [], [], 0.0
-    _start([sys.executable, "-X", "utf8", "-m", "fuselight_server.app"])  # writes the byte code
+    _start([sys.executable, "-X", "utf8", "-m", "fuselight_server.editor.app"])  # writes the byte code
     for _ in range(ROUNDS):
-        seconds, memory = _start([sys.executable, "-X", "utf8", "-m", "fuselight_server.app"])
+        seconds, memory = _start([sys.executable, "-X", "utf8", "-m", "fuselight_server.editor.app"])
         starts.append(seconds)
         bare.append(_start([sys.executable, "-X", "utf8", "-c", BARE])[0])
     stalls = [_longest_stall() for _ in range(3)]

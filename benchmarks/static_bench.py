@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.print_table import print_table
 from benchmarks.table import Row, median
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.source.document import SourceDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -47,16 +47,16 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
     refusal_keys,
 )
 from benchmarks.suite_page import suite_page  # noqa: E402
-from fuselight.devices import find  # noqa: E402
-from fuselight.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
-from fuselight.report import Culprit, Outcome, Report, Work  # noqa: E402
-from fuselight.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
-from fuselight_server.cli.options import CommandOptions  # noqa: E402
-from fuselight_server.cli.outcome import CheckOutcome  # noqa: E402
-from fuselight_server.cli.targets import TargetRun, report_each  # noqa: E402
-from fuselight_server.findings.counts import counts  # noqa: E402
-from fuselight_server.kernels.summary import one_call  # noqa: E402
-from fuselight_server.tuned.planning import tune_request  # noqa: E402
+from fuselight.shared.devices import find  # noqa: E402
+from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
+from fuselight.shared.report import Culprit, Outcome, Report, Work  # noqa: E402
+from fuselight.shared.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
+from fuselight_server.commands.options import CommandOptions  # noqa: E402
+from fuselight_server.commands.outcome import CheckOutcome  # noqa: E402
+from fuselight_server.commands.targets import TargetRun, report_each  # noqa: E402
+from fuselight_server.explain.findings.common.counts import counts  # noqa: E402
+from fuselight_server.explain.kernels.summary import one_call  # noqa: E402
+from fuselight_server.explain.searches.planning import tune_request  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +80,7 @@ _WHY = 300
 
 def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
     """Graphs and recompilations of the logs in the folder by compile ID, and the functions at a recompile limit."""
-    from fuselight.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
+    from fuselight.capture.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
     from tests.support.torch_trace import read_log  # noqa: PLC0415 - as in benchmarks/accuracy.py
 
     found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}

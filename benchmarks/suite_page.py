@@ -10,7 +10,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.formatting import format_count
+from fuselight_server.base.formatting import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

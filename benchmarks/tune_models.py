@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tuned_table
-from fuselight import tuned_file
-from fuselight.codec import encode
-from fuselight.configurations import MODES
-from fuselight.protocol import (
+from fuselight.shared import tuned_file, wire
+from fuselight.shared.codec import encode
+from fuselight.shared.configurations import MODES
+from fuselight.shared.protocol import (
     Answer,
     Hello,
     InputsPlan,
@@ -45,8 +45,7 @@ from fuselight.protocol import (
     from_json,
     to_json,
 )
-from fuselight.report import Numerics, Report
-from fuselight.worker import wire
+from fuselight.shared.report import Numerics, Report
 
 ROOT = Path(__file__).resolve().parents[1]
 _PROVIDER = "example_inputs"

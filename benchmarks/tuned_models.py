@@ -16,7 +16,7 @@ from torch import nn
 
 from benchmarks.gpu.models import Made
 from benchmarks.gpu.own_models import UNet
-from fuselight.report import Work
+from fuselight.shared.report import Work
 
 _WORK = {"inference": Work.INFERENCE, "training": Work.FORWARD_BACKWARD, "step": Work.TRAINING_STEP}
 _VOCABULARY = 8192

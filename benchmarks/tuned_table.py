@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.replay import LATER_FAILURES, REPLAY, SAME
-from fuselight.codec import decode
-from fuselight.configurations import EAGER, MODES
-from fuselight.report import MeasuredConfiguration, Tuned
+from fuselight.shared.codec import decode
+from fuselight.shared.configurations import EAGER, MODES
+from fuselight.shared.report import MeasuredConfiguration, Tuned
 
 GAIN, OVER_MODES = 1.20, 1.05
 """What the geometric means are to reach: over `default`, and over the fastest of torch's modes."""

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.tuning_on_gpus import ALONE, REPLAYS, Lane, collect, lanes_of, rows_of, run_lane, usable_gpus
-from fuselight import tuned_file
+from fuselight.shared import tuned_file
 
 _BUDGET_PART = 0.95
 """Of the seconds of the compile: a search ends within its budget, but for what is under way."""

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cores import allowed_cores
-from fuselight import tuned_file
+from fuselight.shared import tuned_file
 
 _ROWS, REPLAYS, ALONE, _PAGE_ROWS = "models.jsonl", "replays.jsonl", "alone.jsonl", "tuning.jsonl"
 _OF_ALONE = "device", "torch", "us", "first", "seconds", "late"

@@ -24,7 +24,7 @@ def main() -> None:
         os.path.join(extension, "compiler"),  # noqa: PTH118 - as above
         os.path.join(extension, "bundled", "libs"),  # noqa: PTH118 - as above
     ]
-    from fuselight_server.app import main as serve  # noqa: PLC0415 - importable only from here on
+    from fuselight_server.editor.app import main as serve  # noqa: PLC0415 - importable only from here on
 
     serve()
 

@@ -12,22 +12,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "compiler"))
 
-from fuselight.devices import (  # noqa: E402 - found through the line above
-    BANDWIDTH_REACHED,
-    DEVICES,
-    FALLBACK,
-    LAUNCH_US,
-    RATE_REACHED,
-)
-from fuselight.devices.choose import DTYPES, KEYS  # noqa: E402
-from fuselight.report import Device  # noqa: E402
+from fuselight.shared.devices import BANDWIDTH_REACHED, DEVICES, FALLBACK, LAUNCH_US, RATE_REACHED  # noqa: E402 - found through the line above
+from fuselight.shared.devices.choose import DTYPES, KEYS  # noqa: E402
+from fuselight.shared.report import Device  # noqa: E402
 
 PAGE = ROOT / "docs" / "devices.md"
 
 TEXT = """\
 # Devices
 
-<!-- Written by scripts/devices_page.py from compiler/fuselight/devices/: change that, then run the script. -->
+<!-- Written by scripts/devices_page.py from compiler/fuselight/shared/devices/: change that, then run the script. -->
 
 Fuselight generates and estimates kernels for a target device, present on this machine or not. Set `fuselight.device`
 to a key of this table, a product name or a driver's name; case and spaces do not matter. **Fuselight: Choose Target

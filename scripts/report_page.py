@@ -1,4 +1,4 @@
-"""Write docs/report.md from the docstrings of `fuselight.report`, so that the schema is stated once.
+"""Write docs/report.md from the docstrings of `fuselight.shared.report`, so that the schema is stated once.
 
 `tests/test_docs.py` fails while the page is older than the module.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "compiler" / "fuselight" / "report"
+SOURCE = ROOT / "compiler" / "fuselight" / "shared" / "report"
 PARTS = (
     "place",
     "failure",
@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "report.md"
 INTRODUCTION = """\
 # The Report
 
-<!-- Written by scripts/report_page.py from compiler/fuselight/report/: change that, then run the script. -->
+<!-- Written by scripts/report_page.py from compiler/fuselight/shared/report/: change that, then run the script. -->
 
 {module}
 

@@ -13,13 +13,13 @@ from types import ModuleType
 
 import pytest
 
-from fuselight import configurations, report
 from fuselight.measure import steady_state
 from fuselight.measure.machine import nvidia_smi
-from fuselight.protocol import MeasurePlan
+from fuselight.shared import configurations, report
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.version import TESTED_TORCH, list_tested_torch
 from fuselight.tune.knobs import KNOBS
-from fuselight.version import TESTED_TORCH, list_tested_torch
-from fuselight_server.tuned.words import bound_words, knob_label
+from fuselight_server.explain.searches.words import bound_words, knob_label
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -39,7 +39,7 @@ def test_the_tested_torch_releases_are_stated_everywhere_and_recorded() -> None:
     for page in (
         ROOT / "README.md",
         ROOT / "docs" / "doctor.md",
-        ROOT / "compiler/fuselight/torch_api/__init__.py",
+        ROOT / "compiler/fuselight/adapters/torch_api/__init__.py",
     ):
         text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
         assert list_tested_torch() in text, page

@@ -11,11 +11,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from fuselight.devices import AUTO, DEVICES
-from fuselight.devices.choose import BACKENDS, DTYPES, KEYS
-from fuselight.version import version
-from fuselight_server.findings import Thresholds
-from fuselight_server.settings import Settings, key_of, parse_settings
+from fuselight.shared.devices import AUTO, DEVICES
+from fuselight.shared.devices.choose import BACKENDS, DTYPES, KEYS
+from fuselight.shared.version import version
+from fuselight_server.base.settings import Settings, key_of, parse_settings
+from fuselight_server.explain.findings import Thresholds
 
 ROOT = Path(__file__).parent.parent
 MANIFEST = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))

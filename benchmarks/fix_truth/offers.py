@@ -11,20 +11,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.protocol import Limits
+from fuselight.shared.protocol import Limits
 from fuselight_server.cli.fix import FixedFiles
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.targets import report_each
-from fuselight_server.fixes.case_policy import RAISES
-from fuselight_server.fixes.fixer import FixOptions
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.targets import report_each
+from fuselight_server.fixes.verification.case_policy import RAISES
+from fuselight_server.fixes.verification.fixer import FixOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.fixes.fixer import Attempt
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.fixes.verification.fixer import Attempt
 
 _SECONDS = 180.0
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.kernel_text import Comparison, GraphText, compare
-from fuselight.worker import process
+from fuselight.worker.processes import process
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 420

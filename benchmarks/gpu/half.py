@@ -87,8 +87,8 @@ def _case(
         with _real_texts() as texts:
             _call(torch.compile(made, dynamic=dynamic), args, named, train=train)
         return texts, None
-    from fuselight.devices import find  # noqa: PLC0415 - not in the real half
-    from fuselight.inductor import Generation  # noqa: PLC0415
+    from fuselight.capture.inductor import Generation  # noqa: PLC0415
+    from fuselight.shared.devices import find  # noqa: PLC0415 - not in the real half
 
     generation = Generation(find(device))
     failure = None

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fuselight.codec import decode, encode
 from fuselight.measure.profile.recording import Recording
-from fuselight.report import Break, GeneratedGraph, Kernel, NotCompiled
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.report import Break, GeneratedGraph, Kernel, NotCompiled
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "recordings" / "profiles"
 

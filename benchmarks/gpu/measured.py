@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import measured_table
-from fuselight.codec import decode, encode
-from fuselight.protocol import (
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.protocol import (
     Answer,
     CaptureRequest,
     InputsPlan,
@@ -44,9 +44,9 @@ from fuselight.protocol import (
     Progress,
     Target,
 )
-from fuselight.report import Measured
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.client import Worker
+from fuselight.shared.report import Measured
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client.client import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600

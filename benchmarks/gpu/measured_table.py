@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.report import Clock, Kernel, LaunchKind, Measured, MeasuredConfiguration, Timing
+from fuselight.shared.report import (
+    Clock,
+    Kernel,
+    LaunchKind,
+    Measured,
+    MeasuredConfiguration,
+    Timing,
+)
 
 TIME, KERNEL, JOINED, WHOLE, ESTIMATE, OVERHEAD, COSINE = 0.02, 0.05, 0.99, 0.03, 0.30, 0.20, 0.9999
 """The promises, in the order of the issue's table."""

@@ -27,14 +27,14 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, bare, short, write
-from fuselight.devices import find
-from fuselight.dynamo.recorder import Recorder
-from fuselight.inductor.compilation import Compilation
+from fuselight.capture.calls.present_device import present_device
+from fuselight.capture.dynamo.recorder import Recorder
+from fuselight.capture.inductor.compilation import Compilation
 from fuselight.measure.machine import processor
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.profiler import read_calls, record_lines, trace_calls
-from fuselight.report import Device, Profile
-from fuselight.target.present_device import present_device
+from fuselight.shared.devices import find
+from fuselight.shared.report import Device, Profile
 
 CASES = (
     "broken/eager/train",

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.live_corpus.edits import edits_of
-from fuselight.protocol import Answer, RunRequest
-from fuselight.report import Report
-from fuselight_server.findings import findings
-from fuselight_server.predictions import predict
-from fuselight_server.predictions.edited import EditedText
+from fuselight.shared.protocol import Answer, RunRequest
+from fuselight.shared.report import Report
+from fuselight_server.editor.rules import predict
+from fuselight_server.editor.rules.edited import EditedText
+from fuselight_server.explain.findings import findings
 from tests.support.live_run import LiveRunClient
 from tests.support.live_worker import LiveWorker
 

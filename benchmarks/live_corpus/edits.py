@@ -15,7 +15,7 @@ from benchmarks.live_corpus.causes import CAUSES, CLEAN, IN_METHODS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight.report import Fact, Report
+    from fuselight.shared.report import Fact, Report
 
 
 @dataclass(frozen=True)

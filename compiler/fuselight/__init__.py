@@ -15,7 +15,7 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 def __getattr__(name: str) -> Any:
     """Import `tuned_options`, which needs torch, when it is first used."""
     if name == "tuned_options":
-        from fuselight.runtime.arguments import tuned_options  # noqa: PLC0415 - torch is imported with it
+        from fuselight.replay.arguments import tuned_options  # noqa: PLC0415 - torch is imported with it
 
         return tuned_options
     raise AttributeError(f"module 'fuselight' has no attribute {name!r}")

@@ -130,7 +130,7 @@ describe("Where the wall time goes", () => {
 
   it("has a color for each of the server's kinds", () => {
     const where = readFileSync(
-      new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
+      new URL("../../compiler/fuselight/shared/report/measured.py", import.meta.url),
       "utf8",
     );
     const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(where)?.[0] ?? "";

@@ -90,7 +90,7 @@ describe("Texts", () => {
 describe("Explanations", () => {
   it("exist for each named configuration", () => {
     const named = readFileSync(
-      new URL("../../compiler/fuselight/configurations.py", import.meta.url),
+      new URL("../../compiler/fuselight/shared/configurations.py", import.meta.url),
       "utf8",
     );
     const modes = [...(/^MODES = \((.*)\)$/m.exec(named)?.[1]?.matchAll(/"([\w-]+)"/g) ?? [])];
@@ -106,7 +106,7 @@ describe("Explanations", () => {
 
   it("exist for each kind of time", () => {
     const report = readFileSync(
-      new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
+      new URL("../../compiler/fuselight/shared/report/measured.py", import.meta.url),
       "utf8",
     );
     const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(report)?.[0] ?? "";
@@ -119,7 +119,7 @@ describe("Explanations", () => {
 
   it("exist for each kind of kernel", () => {
     const read = (name: string) =>
-      readFileSync(new URL(`../../compiler/fuselight/report/${name}.py`, import.meta.url), "utf8");
+      readFileSync(new URL(`../../compiler/fuselight/shared/report/${name}.py`, import.meta.url), "utf8");
     const members = (text: string, name: string) =>
       [
         ...(new RegExp(`class ${name}[\\s\\S]*?\\n\\n\\n`).exec(text)?.[0] ?? "").matchAll(

@@ -26,7 +26,7 @@ test("menus, keys, views and the walkthrough name commands that exist", () => {
     manifest.contributes.walkthroughs,
   ]);
   for (const [, name] of text.matchAll(/(?:"command":"|command:|onCommand:)(fuselight\.[a-zA-Z.]+)/g)) {
-    assert.ok(commands.has(name ?? "") || name === "fuselight.report.focus", `${name} is no command`);
+    assert.ok(commands.has(name ?? "") || name === "fuselight.shared.report.focus", `${name} is no command`);
   }
 });
 

@@ -7,7 +7,7 @@ def main() -> int:
     """Entry point of the `fuselight` command; returns its exit code."""
     _open_standard_streams()
     try:
-        from fuselight_server import interrupts  # noqa: PLC0415 - so that Ctrl-C is caught from here on
+        from fuselight_server.base import interrupts  # noqa: PLC0415 - so that Ctrl-C is caught from here on
     except KeyboardInterrupt:
         import sys  # noqa: PLC0415 - only here
 
@@ -38,7 +38,7 @@ def _open_standard_streams() -> None:
 
 
 def _run() -> int:
-    from fuselight_server import interrupts  # noqa: PLC0415 - imported by now
+    from fuselight_server.base import interrupts  # noqa: PLC0415 - imported by now
 
     interrupts.exit_at_interrupts()
     from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - the server needs no command line

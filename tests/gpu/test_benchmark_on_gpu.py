@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan, MeasureRequest
-from fuselight.report import (
+from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest
+from fuselight.shared.report import (
     Clock,
     Culprit,
     GapKind,

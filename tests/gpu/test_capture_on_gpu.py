@@ -15,8 +15,8 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 import torch
 from torch import nn
 
-from fuselight.dynamo import Parts, Recorder, capture_backend
-from fuselight.report import Outcome
+from fuselight.capture.dynamo import Parts, Recorder, capture_backend
+from fuselight.shared.report import Outcome
 
 HERE = str(Path(__file__).parent)
 

@@ -9,11 +9,11 @@ from unittest import mock
 import pytest
 import torch
 
-from fuselight.configurations import parse_configuration
+from fuselight.capture.calls.present_device import present_device
 from fuselight.measure.compile_configuration import configured
-from fuselight.report import Preparation
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.target.present_device import present_device
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.report import Preparation
 
 pytestmark = [pytest.mark.torch, pytest.mark.gpu]
 LAYERS = 12

@@ -13,8 +13,8 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 
 import torch
 
-from fuselight.devices import DEVICES
-from fuselight.target.present_device import present_device
+from fuselight.capture.calls.present_device import present_device
+from fuselight.shared.devices import DEVICES
 
 
 def test_the_driver_is_asked() -> None:

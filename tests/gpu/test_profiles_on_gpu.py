@@ -17,12 +17,12 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 import torch
 import torch._inductor.config
 
-from fuselight.devices import find
-from fuselight.dynamo.recorder import Recorder
-from fuselight.inductor.compilation import Compilation
+from fuselight.capture.dynamo.recorder import Recorder
+from fuselight.capture.inductor.compilation import Compilation
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.profiler import read_calls, record_lines, trace_calls
-from fuselight.report import GapKind, LaunchKind, Profile
+from fuselight.shared.devices import find
+from fuselight.shared.report import GapKind, LaunchKind, Profile
 
 DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "cuda")
 WIDTH = 2048 if DEVICE.type == "cuda" else 256

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuselight import tuned_file
-from fuselight.configurations import parse_configuration
+from fuselight.capture.calls.present_device import present_device
 from fuselight.measure.compile_configuration import configured
-from fuselight.report import Numerics, TunedResult, Work
-from fuselight.runtime.machine_key import machine_key
-from fuselight.target.present_device import present_device
+from fuselight.replay.machine_key import machine_key
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.report import Numerics, TunedResult, Work
 
 pytestmark = [pytest.mark.torch, pytest.mark.gpu]
 ROOT = Path(__file__).parents[2]
@@ -76,8 +76,8 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
         import json
         from model import model, x
         import torch
-        from fuselight.runtime.backend import replay
-        from fuselight.torch_api.kernel_choices import counting_timings
+        from fuselight.replay.backend import replay
+        from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
         with torch.no_grad(), counting_timings() as timed:
             expected = model(x)
             compiled = torch.compile(model, backend=replay)
@@ -109,10 +109,10 @@ def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tm
         import sys
         from model import model, x
         import torch
-        from fuselight.configurations import parse_configuration
+        from fuselight.shared.configurations import parse_configuration
         from fuselight.measure.compile_configuration import configured
-        from fuselight.target.present_device import present_device
-        from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings
+        from fuselight.capture.calls.present_device import present_device
+        from fuselight.adapters.torch_api.choices.kernel_choices import ChoiceRecorder, counting_timings
         choices = ChoiceRecorder(sys.argv[1])
         configuration = parse_configuration("default+coordinate_descent_tuning=True")
         with configured(configuration, present_device(0), choices), torch.no_grad(), counting_timings() as timed:

@@ -15,11 +15,11 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 
 import torch
 
-from fuselight.report import Device
-from fuselight.target.present_device import present_device
-from fuselight.triton_api import assemble, names
-from fuselight.triton_api.driver import virtual_driver
-from fuselight.triton_api.source import KernelSource
+from fuselight.adapters.triton_api import assemble, names
+from fuselight.adapters.triton_api.driver import virtual_driver
+from fuselight.adapters.triton_api.source import KernelSource
+from fuselight.capture.calls.present_device import present_device
+from fuselight.shared.report import Device
 
 KERNELS = Path(__file__).parent.parent / "recordings" / "kernels"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.torch_api.timing_ahead import timing_ahead
+from fuselight.adapters.torch_api.choices.timing_ahead import timing_ahead
 
 pytestmark = [pytest.mark.torch, pytest.mark.gpu]
 LAUNCH_US = 2500.0

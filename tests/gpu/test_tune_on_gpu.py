@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.protocol import Answer, TunePlan, TuneRequest
-from fuselight.report import Skip, TuneOutcome
+from fuselight.shared.protocol import Answer, TunePlan, TuneRequest
+from fuselight.shared.report import Skip, TuneOutcome
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.timeout(600)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight_server.features.lens import shorten
-from fuselight_server.store import Store
+from fuselight_server.base.store import Store
+from fuselight_server.editor.presenters.lens import shorten
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
 from tests.support.reports import at, broken, report

@@ -9,15 +9,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fuselight.protocol import Answer, Progress, Refused, RunRequest
-from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server.features import bench, convert
-from fuselight_server.features.protocol import MeasuredParams
-from fuselight_server.runs.keys import Key, WorkerKey
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import Interpreter, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
+from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server.base.settings import Interpreter, Settings
+from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.handlers.protocol import MeasuredParams
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.execution.runs.keys import Key, WorkerKey
+from fuselight_server.source.document import SourceDocument
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report

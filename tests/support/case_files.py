@@ -6,7 +6,7 @@ import importlib.metadata
 import shutil
 from typing import TYPE_CHECKING
 
-from fuselight.version import TESTED_TORCH
+from fuselight.shared.version import TESTED_TORCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,13 +19,13 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.finding import Severity
+from fuselight_server.base.finding import Severity
 from tests.support.case_files import MAIN_RELEASE, RELEASES, RELEASES_NAMED, named, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fuselight_server.finding import Finding
+    from fuselight_server.base.finding import Finding
 
 WORDS = {
     "error": Severity.ERROR,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, RunRequest
-from fuselight.report import Report
+from fuselight.shared.protocol import Answer, RunRequest
+from fuselight.shared.report import Report
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli.command_line import run_command
-from fuselight_server.cli.targets import StartedWorker
-from fuselight_server.settings import Interpreter
+from fuselight_server.commands.targets import StartedWorker
 
 
 @dataclass(frozen=True)

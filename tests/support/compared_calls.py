@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from fuselight.inputs import Options
+from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy import reference, rules
 from fuselight.measure.accuracy.results import CallResults, of_call
-from fuselight.report import Accuracy, Work
-from fuselight.target.calls import Prepared
+from fuselight.shared.inputs import Options
+from fuselight.shared.report import Accuracy, Work
 
 Build = Callable[[], Prepared]
 

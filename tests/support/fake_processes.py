@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.codec import encode
 from fuselight.measure.coordinator import EndedError, Measuring
-from fuselight.protocol import MeasurePlan
-from fuselight.report import (
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import (
     Accuracy,
     Clock,
     Culprit,

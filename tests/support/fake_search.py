@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.codec import encode
 from fuselight.measure.coordinator import FLOAT64, EndedError
-from fuselight.protocol import TunePlan
-from fuselight.report import (
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import (
     Accuracy,
     Clock,
     Culprit,

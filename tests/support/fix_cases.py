@@ -28,18 +28,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight_server.cli.fix import FixedFiles
-from fuselight_server.cli.targets import report_each
-from fuselight_server.fixes.fixer import FixOptions, FixStatus
+from fuselight_server.commands.targets import report_each
+from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
 from tests.support.cases import CaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fuselight.report import Report
-    from fuselight_server.cli.options import CommandOptions
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.fixes.fixer import Attempt
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.fixes.verification.fixer import Attempt
 
 _HEADER = re.compile(r'\s*# ((?:fix|refused):(?: \[\w+\] \w+ "[^"]+")?)')
 _LOOKS_LIKE_ONE = re.compile(r"#\s*(?:fix|refused)\s*:")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight.protocol import Progress, RunRequest, VerifyRequest
-from fuselight.report import (
+from fuselight.shared.protocol import Progress, RunRequest, VerifyRequest
+from fuselight.shared.report import (
     Aspect,
     CallComparison,
     Difference,
@@ -29,19 +29,21 @@ from fuselight.report import (
     Verification,
     data_key,
 )
-from fuselight_server.features import convert, fix_actions
-from fuselight_server.features.code_action import code_action
-from fuselight_server.finding import Finding
-from fuselight_server.findings import findings
-from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, Rewrites, fixer
-from fuselight_server.results.captures import capture_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.runs.planning import RunOptions, named_runs
-from fuselight_server.session.fix_session import FixSession, PreparedRun
-from fuselight_server.session.intake import ResultIntake
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import FixSettings, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.settings import FixSettings, Settings
+from fuselight_server.editor.handlers import fix_actions
+from fuselight_server.editor.handlers.code_action import code_action
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.session.fix_session import FixSession, PreparedRun
+from fuselight_server.editor.session.intake import ResultIntake
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.planning import RunOptions, named_runs
+from fuselight_server.explain.findings import findings
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy, Rewrites
+from fuselight_server.fixes.verification import fixer
+from fuselight_server.source.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import broken, report
 

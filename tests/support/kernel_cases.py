@@ -26,15 +26,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.report import KernelKind, Phase
-from fuselight_server.kernels.fusion import plain
-from fuselight_server.kernels.shares import place_of, shares
+from fuselight.shared.report import KernelKind, Phase
+from fuselight_server.explain.kernels.fusion import plain
+from fuselight_server.explain.kernels.shares import place_of, shares
 from tests.support.case_files import MAIN_RELEASE, RELEASES, RELEASES_NAMED, named, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight.report import Kernel, Report, Stack
+    from fuselight.shared.report import Kernel, Report, Stack
 
 KINDS = ("kernel", "backward", "fallback", "saves", "cudagraph", "unfused")
 _COMMENT = re.compile(

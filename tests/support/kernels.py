@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fuselight.report import Assembled, Device
+from fuselight.shared.report import Assembled, Device
 
 KERNELS = Path(__file__).parent.parent / "recordings" / "kernels"
 DEVICES = {

@@ -7,8 +7,8 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from fuselight.protocol import Answer, LiveReady, LiveRequest, Refused, Retrace, RunRequest
-from fuselight.report import Report, Tier
+from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Refused, Retrace, RunRequest
+from fuselight.shared.report import Report, Tier
 from tests.support.live_worker import LiveWorker
 
 _IDS = itertools.count(100)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fuselight.protocol import (
+from fuselight.shared.protocol import (
     Answer,
     LiveFunction,
     LiveReady,
@@ -21,7 +21,7 @@ from fuselight.protocol import (
     Refused,
     Retrace,
 )
-from fuselight.report import (
+from fuselight.shared.report import (
     Frame,
     Location,
     NotCompiled,
@@ -31,9 +31,9 @@ from fuselight.report import (
     TargetRef,
     Tier,
 )
-from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.session import live
-from fuselight_server.settings import Settings
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.session import live
 from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 from tests.support.simulation import Program, SimulatedWorker, Workspace
 

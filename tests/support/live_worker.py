@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fuselight.protocol import (
+from fuselight.shared.protocol import (
     Answer,
     CaptureRequest,
     DirectiveLine,
@@ -26,9 +26,9 @@ from fuselight.protocol import (
     RunRequest,
     Target,
 )
-from fuselight.report import Failure, Report
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.client import Worker
+from fuselight.shared.report import Failure, Report
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client.client import Worker
 
 T = TypeVar("T")
 DEADLINE = 120.0

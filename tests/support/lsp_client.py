@@ -56,7 +56,7 @@ class Client:
         if not write_bytecode:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
         self.process = subprocess.Popen(
-            command or [sys.executable, "-X", "utf8", "-m", "fuselight_server.app"],
+            command or [sys.executable, "-X", "utf8", "-m", "fuselight_server.editor.app"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

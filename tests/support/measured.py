@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Accuracy,
     Clock,
     Device,

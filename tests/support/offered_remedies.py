@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     Call,
     Fact,
@@ -22,8 +22,8 @@ from fuselight.report import (
     TracedValue,
     Versions,
 )
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.fixes import RefusedRewrite, Remedy, refusals, remedies
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy, refusals, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from fuselight.dynamo import Recorder, capture_only, environment, failure_of
-from fuselight.report import Report, TargetRef
-from fuselight_server.findings import findings
-from fuselight_server.predictions import predict
+from fuselight.capture.dynamo import Recorder, capture_only, environment, failure_of
+from fuselight.shared.report import Report, TargetRef
+from fuselight_server.editor.rules import predict
+from fuselight_server.explain.findings import findings
 from tests.support.recording import report_of_parts
 
 Place = tuple[int, str]

@@ -15,7 +15,15 @@ from fuselight.measure.profile.recording import (
     Recording,
     read_windows,
 )
-from fuselight.report import Break, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
+from fuselight.shared.report import (
+    Break,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Stack,
+)
 
 MAIN, ENGINE = 1, 2
 """The calling thread, and autograd's thread."""

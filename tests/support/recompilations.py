@@ -6,7 +6,15 @@ import dataclasses
 import re
 from typing import Any
 
-from fuselight.report import Frame, GuardCause, GuardFailure, Mismatch, Recompile, SizeChange, Symbol
+from fuselight.shared.report import (
+    Frame,
+    GuardCause,
+    GuardFailure,
+    Mismatch,
+    Recompile,
+    SizeChange,
+    Symbol,
+)
 from tests.support.reports import at
 
 DEF = at(20, function="forward")

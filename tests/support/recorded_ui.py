@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fuselight_server.session.ui import Question
+from fuselight_server.editor.session.ui import Question
 
 
 class RecordedUi:

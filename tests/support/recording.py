@@ -17,8 +17,15 @@ from typing import Any
 
 import torch
 
-from fuselight.dynamo import CompileCalls, Parts, Recorder, capture_only, failure_of, versions
-from fuselight.report import Failure, Report, TargetRef, Tier
+from fuselight.capture.dynamo import (
+    CompileCalls,
+    Parts,
+    Recorder,
+    capture_only,
+    failure_of,
+    versions,
+)
+from fuselight.shared.report import Failure, Report, TargetRef, Tier
 
 PRELUDE = "import torch\nfrom torch import nn\n"
 

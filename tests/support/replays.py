@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight import tuned_file
-from fuselight.configurations import parse_configuration
-from fuselight.devices import find
 from fuselight.measure.compile_configuration import configured
-from fuselight.report import Numerics, Preparation, TunedResult, Work
-from fuselight.runtime import backend
-from fuselight.runtime.machine_key import machine_key
+from fuselight.replay import backend
+from fuselight.replay.machine_key import machine_key
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.devices import find
+from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
 
 MODEL = """
 import torch

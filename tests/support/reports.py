@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     Call,
     Compile,

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fuselight.protocol import Answer, RunRequest
-from fuselight.report import (
+from fuselight.shared.protocol import Answer, RunRequest
+from fuselight.shared.report import (
     Break,
     Compile,
     Culprit,
@@ -28,13 +28,13 @@ from fuselight.report import (
     Tier,
     data_key,
 )
-from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.session.ui import Question
-from fuselight_server.settings import Interpreter, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.base.settings import Interpreter, Settings
+from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.ui import Question
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 

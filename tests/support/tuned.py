@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Confirmation,
     Culprit,
     Failure,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight_server.features import bench, files
-from fuselight_server.features.bench import forget as forget_bench
-from fuselight_server.features.protocol import MeasuredParams
-from fuselight_server.measured.history import run_of
-from fuselight_server.measured.planning import history_of
+from fuselight_server.editor.handlers import bench, files
+from fuselight_server.editor.handlers.bench import forget as forget_bench
+from fuselight_server.editor.handlers.protocol import MeasuredParams
+from fuselight_server.explain.benchmarks.history import run_of
+from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession, found, measured
 
 FIRST, SECOND = "20260101T120000Z", "20260102T120000Z"

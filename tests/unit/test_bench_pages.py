@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import CompileStep, GapKind, data_key
-from fuselight_server.features import bench
-from fuselight_server.features.commands import clear_caches
-from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
-from fuselight_server.features.status import TimedRunNotifications
-from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import View, body, places_of
-from fuselight_server.measured.planning import history_of
-from fuselight_server.session.state import Folder
+from fuselight.shared.report import CompileStep, GapKind, data_key
+from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.handlers.commands import clear_caches
+from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, written
+from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.explain.benchmarks.history import run_of
+from fuselight_server.explain.benchmarks.page import View, body, places_of
+from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, at
@@ -66,7 +66,7 @@ async def test_a_run_that_was_not_saved_is_not_the_saved_run(
 ) -> None:
     await measured(session, found(session))
     folder = history_of(session.path, "f").folder
-    monkeypatch.setattr("fuselight_server.measured.history.write_whole", _full)
+    monkeypatch.setattr("fuselight_server.explain.benchmarks.history.write_whole", _full)
     await measured(session, found(session, 50.0, day=2))
     page = await session.page()
     assert (page["run"], page["configurations"][1]["us"]) == (None, 50.0)

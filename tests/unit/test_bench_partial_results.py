@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Culprit, Failure, MeasuredConfiguration, Report
-from fuselight_server.features import bench
-from fuselight_server.features.lens import benchmark_summary
-from fuselight_server.features.status import TimedRunNotifications
-from fuselight_server.measured.planning import history_of
-from fuselight_server.results.target_result import ENDED_EARLY, STILL_RUNNING
+from fuselight.shared.report import Culprit, Failure, MeasuredConfiguration, Report
+from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.results.target_result import ENDED_EARLY, STILL_RUNNING
+from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import BenchmarkSession, found, measured
 from tests.support.measured import row
 

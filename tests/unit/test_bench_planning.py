@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fuselight.configurations import ConfigurationError
-from fuselight.protocol import Limits, MeasurePlan, Progress
-from fuselight.report import Tier, Work
-from fuselight_server.features.status import describe
-from fuselight_server.measured.planning import configurations, scaled
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.benchmarks import plan_of
-from fuselight_server.settings import BenchSettings, parse_settings
+from fuselight.shared.configurations import ConfigurationError
+from fuselight.shared.protocol import Limits, MeasurePlan, Progress
+from fuselight.shared.report import Tier, Work
+from fuselight_server.base.settings import BenchSettings, parse_settings
+from fuselight_server.editor.handlers.status import describe
+from fuselight_server.editor.session.benchmarks import plan_of
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.benchmarks.planning import configurations, scaled
 
 
 def test_bounds_grow_with_the_processes() -> None:

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import MeasureRequest
-from fuselight.report import Tier
-from fuselight_server.features import bench
-from fuselight_server.features.code_lens import TargetLenses
-from fuselight_server.features.lens import benchmark_summary
-from fuselight_server.features.status import TimedRunNotifications
-from fuselight_server.measured.planning import history_of
-from fuselight_server.results.target_result import ENDED_EARLY
-from fuselight_server.runs.keys import Key, WorkerKey
-from fuselight_server.runs.queue import Job
-from fuselight_server.session.state import Document, Folder
-from fuselight_server.session.throttle import PendingUntilConfigured
-from fuselight_server.settings import BenchSettings, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.protocol import MeasureRequest
+from fuselight.shared.report import Tier
+from fuselight_server.base.settings import BenchSettings, Settings
+from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.handlers.code_lens import TargetLenses
+from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.editor.results.target_result import ENDED_EARLY
+from fuselight_server.editor.session.state import Document, Folder
+from fuselight_server.editor.session.throttle import PendingUntilConfigured
+from fuselight_server.execution.runs.keys import Key, WorkerKey
+from fuselight_server.execution.runs.queue import Job
+from fuselight_server.explain.benchmarks.planning import history_of
+from fuselight_server.source.document import SourceDocument
 from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 
 PLACE: Any = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 1}}

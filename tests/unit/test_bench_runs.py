@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Culprit, Failure, Tier
-from fuselight_server.app import _worker as real_worker
-from fuselight_server.features import bench
-from fuselight_server.features.lens import benchmark_summary
-from fuselight_server.features.protocol import MeasuredExportParams
-from fuselight_server.features.status import TimedRunNotifications
-from fuselight_server.measured.planning import history_of
-from fuselight_server.runs.keys import WorkerKey
-from fuselight_server.settings import Settings
+from fuselight.shared.report import Culprit, Failure, Tier
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.app import _worker as real_worker
+from fuselight_server.editor.handlers import bench
+from fuselight_server.editor.handlers.protocol import MeasuredExportParams
+from fuselight_server.editor.handlers.status import TimedRunNotifications
+from fuselight_server.editor.presenters.lens import benchmark_summary
+from fuselight_server.execution.runs.keys import WorkerKey
+from fuselight_server.explain.benchmarks.planning import history_of
 from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
 
 

@@ -17,26 +17,26 @@ from pathlib import Path
 
 import pytest
 
-from fuselight import program
-from fuselight.incremental_json import GrowingJson
-from fuselight.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
-from fuselight.report import Culprit, Failure, Note, Problem, Report, Tier
-from fuselight.worker import preload
-from fuselight.worker.children import HostFolder, Tail
-from fuselight_server import files
-from fuselight_server.findings import catalogue
-from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.results.target_result import TargetResult
-from fuselight_server.runs.keys import Key, WorkerKey
-from fuselight_server.session import state
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.session.ui import Question
-from fuselight_server.settings import Interpreter, Settings
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.store import Store
+from fuselight.shared.incremental_json import GrowingJson
+from fuselight.shared.protocol import Answer, CaptureRequest, Progress, Refused, RunRequest
+from fuselight.shared.report import Culprit, Failure, Note, Problem, Report, Tier
+from fuselight.worker.child import program
+from fuselight.worker.host import preload
+from fuselight.worker.processes.children import HostFolder, Tail
+from fuselight_server.base import files
+from fuselight_server.base.settings import Interpreter, Settings
+from fuselight_server.base.store import Store
+from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.target_result import TargetResult
+from fuselight_server.editor.session import state
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.ui import Question
+from fuselight_server.execution.runs.keys import Key, WorkerKey
+from fuselight_server.explain.findings.common import catalogue
+from fuselight_server.source.document import SourceDocument
 from tests.support.measured import benchmark
 from tests.support.reports import at, broken, report
 
@@ -44,27 +44,33 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
 
 FINITE = {
-    ("fuselight/codec.py", "_fields_of"): "the types of the shared data",
-    ("fuselight/codec.py", "_reader"): "the types of the shared data",
-    ("fuselight/codec.py", "plan"): "it takes nothing, and there is one for each type of the shared data",
-    ("fuselight/environment.py", "_installed"): "the packages that we ask for by name",
-    ("fuselight/torch_api/errors.py", "gb_ids"): "it takes nothing",
-    ("fuselight/torch_api/operator_sets.py", "core_table"): "it takes nothing",
-    ("fuselight/version.py", "code_key"): "it takes nothing",
-    ("fuselight/version.py", "version"): "it takes nothing",
-    ("fuselight_server/findings/catalogue.py", "_pages"): "it takes nothing",
-    ("fuselight_server/runs/kept_answers.py", "_rules_key"): "it takes nothing",
+    ("fuselight/shared/codec.py", "_fields_of"): "the types of the shared data",
+    ("fuselight/shared/codec.py", "_reader"): "the types of the shared data",
+    (
+        "fuselight/shared/codec.py",
+        "plan",
+    ): "it takes nothing, and there is one for each type of the shared data",
+    ("fuselight/adapters/environment.py", "_installed"): "the packages that we ask for by name",
+    ("fuselight/adapters/torch_api/dynamo/errors.py", "gb_ids"): "it takes nothing",
+    ("fuselight/adapters/torch_api/dynamo/operator_sets.py", "core_table"): "it takes nothing",
+    ("fuselight/shared/version.py", "code_key"): "it takes nothing",
+    ("fuselight/shared/version.py", "version"): "it takes nothing",
+    ("fuselight_server/explain/findings/common/catalogue.py", "_pages"): "it takes nothing",
+    ("fuselight_server/execution/runs/kept_answers.py", "_rules_key"): "it takes nothing",
 }
 """Caches without a size: where, and what bounds them."""
 
 GROWING = {
-    ("fuselight/torch_api/hooks.py", "_HEARING"): "the recordings that are active",
-    ("fuselight/torch_api/job_store.py", "_last"): "one store",
-    ("fuselight/torch_api/targets.py", "_heard"): "one for each run, which removes it",
-    ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
-    ("fuselight/worker/remote_run.py", "_kept"): "one worker",
-    ("fuselight_server/files.py", "_DISK"): "the last files that were read",
-    ("fuselight_server/fixes/attribute_uses.py", "_has_word"): "the last files and words that were searched",
+    ("fuselight/adapters/torch_api/dynamo/hooks.py", "_HEARING"): "the recordings that are active",
+    ("fuselight/adapters/torch_api/inductor/job_store.py", "_last"): "one store",
+    ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
+    ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",
+    ("fuselight/worker/timed/remote_run.py", "_kept"): "one worker",
+    ("fuselight_server/base/files.py", "_DISK"): "the last files that were read",
+    (
+        "fuselight_server/fixes/syntax/attribute_uses.py",
+        "_has_word",
+    ): "the last files and words that were searched",
 }
 """Containers of a module that begin empty: what bounds them."""
 
@@ -130,7 +136,7 @@ def test_module_state_is_bounded() -> None:
     found = {
         (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))
     }
-    assert ("fuselight_server/files.py", "_DISK") in found
+    assert ("fuselight_server/base/files.py", "_DISK") in found
     assert found <= GROWING.keys()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Tier
-from fuselight_server.finding import Finding, Severity, Span
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, Severity, Span
 from tests.support.cases import CaseError, disagreements, expectations, rewritten
 
 PATH = "/case.py"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.devices import find
-from fuselight.report import (
+from fuselight.shared.devices import find
+from fuselight.shared.report import (
     Break,
     Culprit,
     Failure,
@@ -19,13 +19,13 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.findings import findings
-from fuselight_server.formatting import format_count
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.changes import capture_changes, first_of, kernel_changes, noun
-from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.base.formatting import format_count
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.changes import capture_changes, first_of, kernel_changes, noun
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import findings
+from fuselight_server.source.document import SourceDocument
 from tests.support.reports import FILE, ROOT, at, broken, report
 
 KEY = Key(FILE, "Net", Tier.KERNELS)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight.report import Recorded
-from fuselight_server.features import convert
-from fuselight_server.features.code_action import OPEN, code_action
-from fuselight_server.results.captures import capture_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.fix_session import FixSession
-from fuselight_server.session.intake import ResultIntake
-from fuselight_server.session.state import Document, State
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.report import Recorded
+from fuselight_server.editor.handlers.code_action import OPEN, code_action
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.session.fix_session import FixSession
+from fuselight_server.editor.session.intake import ResultIntake
+from fuselight_server.editor.session.state import Document, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
 from tests.support.reports import FILE, report
 
 _NO_UI: Any = None

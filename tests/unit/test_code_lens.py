@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     Call,
     ChangeKind,
@@ -34,23 +34,23 @@ from fuselight.report import (
     Rung,
     Tier,
 )
-from fuselight_server.features import convert
-from fuselight_server.features.code_lens import code_lens, inputs_words
-from fuselight_server.features.commands import show_first
-from fuselight_server.features.hover import forecasts, targets
-from fuselight_server.features.report_tree import target_node
-from fuselight_server.findings import findings
-from fuselight_server.results.benchmarks import measured_result_of
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.kernels import kernel_result_of
-from fuselight_server.results.predictions import Prediction
-from fuselight_server.results.target_result import STILL_RUNNING, TargetResult
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.live import STARTING, TOO_LARGE
-from fuselight_server.session.state import Document, State
-from fuselight_server.settings import parse_settings
-from fuselight_server.static.code_changes import DeferredChange
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.base.settings import parse_settings
+from fuselight_server.editor.handlers.code_lens import code_lens, inputs_words
+from fuselight_server.editor.handlers.commands import show_first
+from fuselight_server.editor.handlers.hover import forecasts, targets
+from fuselight_server.editor.handlers.report_tree import target_node
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.benchmarks import measured_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import kernel_result_of
+from fuselight_server.editor.results.predictions import Prediction
+from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
+from fuselight_server.editor.session.live import STARTING, TOO_LARGE
+from fuselight_server.editor.session.state import Document, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import findings
+from fuselight_server.source.code_changes import DeferredChange
+from fuselight_server.source.document import SourceDocument
 from tests.support.measured import benchmark, row
 from tests.support.reports import FILE, at, broken, report
 

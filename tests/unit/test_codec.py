@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuselight.codec import DecodeError, decode, encode
-from fuselight.protocol import (
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.protocol import (
     Answer,
     Cancel,
     Hello,
@@ -25,7 +25,7 @@ from fuselight.protocol import (
     from_json,
     to_json,
 )
-from fuselight.report import Location, Report, TargetRef, Tier, TunedResult, Versions
+from fuselight.shared.report import Location, Report, TargetRef, Tier, TunedResult, Versions
 
 st.register_type_strategy(float, st.floats(allow_nan=False))  # equal to nothing, itself included
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.configurations import (
+from fuselight.shared.configurations import (
     EAGER,
     MODES,
     WRITTEN,
@@ -18,7 +18,7 @@ from fuselight.configurations import (
     names_in,
     parse_configuration,
 )
-from fuselight.report import Preparation
+from fuselight.shared.report import Preparation
 
 names = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True)
 values: st.SearchStrategy[Any] = st.one_of(

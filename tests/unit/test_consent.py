@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan, RunRequest
-from fuselight.report import Tier
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.consent import program_question
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.session.ui import Question
-from fuselight_server.settings import Interpreter, LimitSettings, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.protocol import Answer, MeasurePlan, RunRequest
+from fuselight.shared.report import Tier
+from fuselight_server.base.settings import Interpreter, LimitSettings, Settings
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.consent import program_question
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.ui import Question
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from fuselight.report import Tier
-from fuselight_server.features import convert
-from fuselight_server.features.finding_hover import ShownFinding, explain, explanations
-from fuselight_server.finding import Finding, Related, Severity, Span
-from fuselight_server.findings.text import compose
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.editor.handlers.finding_hover import ShownFinding, explain, explanations
+from fuselight_server.editor.presenters import convert
+from fuselight_server.explain.findings.common.text import compose
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30)
 ENCODINGS = st.sampled_from(list(types.PositionEncodingKind))

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.codec import decode, encode
-from fuselight.devices import DEVICES, FALLBACK, UnfitDevice, UnknownDevice, find, from_settings, nearest
-from fuselight.devices.choose import DTYPES, KEYS
-from fuselight.report import Device
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.devices import (
+    DEVICES,
+    FALLBACK,
+    UnfitDevice,
+    UnknownDevice,
+    find,
+    from_settings,
+    nearest,
+)
+from fuselight.shared.devices.choose import DTYPES, KEYS
+from fuselight.shared.report import Device
 
 GPUS = [device for device in DEVICES if device.backend != "cpu"]
 OWN = from_settings("lab card", {"like": "h100", "multiprocessors": 66, "memoryGb": 94})

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.devices import BANDWIDTH_REACHED, DEVICES, LAUNCH_US, RATE_REACHED, estimate, find, lacks, rate
-from fuselight.report import Device
+from fuselight.shared.devices import (
+    BANDWIDTH_REACHED,
+    DEVICES,
+    LAUNCH_US,
+    RATE_REACHED,
+    estimate,
+    find,
+    lacks,
+    rate,
+)
+from fuselight.shared.report import Device
 
 H100, T4, A100 = find("h100"), find("t4"), find("a100")
 GPUS = st.sampled_from([device for device in DEVICES if device.backend != "cpu"])

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from fuselight.target.devices import redirect_devices
+from fuselight.capture.calls.devices import redirect_devices
 
 
 def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:

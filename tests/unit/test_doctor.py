@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight import torch_api
+from fuselight.adapters import torch_api
 from fuselight.doctor import Check, Status, checks, tools, versions
 from fuselight.doctor.check import CheckResult
-from fuselight_server import doctor
-from fuselight_server.settings import Interpreter
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution import doctor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         driver_version=lambda: None,
         matching_triton=lambda: "3.7.1",
     )
-    monkeypatch.setitem(sys.modules, "fuselight.torch_api.toolchain", said)
+    monkeypatch.setitem(sys.modules, "fuselight.adapters.torch_api.inductor.toolchain", said)
     monkeypatch.setattr(torch_api, "toolchain", said, raising=False)
     return said
 
@@ -195,8 +195,8 @@ def test_two_assemblers_are_reported_with_the_variable_that_makes_them_one(
         path.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {version}, V{version}.1\n")
         path.chmod(0o755)
     triton_api = types.SimpleNamespace(ptxas=lambda: str(ours))
-    monkeypatch.setitem(sys.modules, "fuselight.triton_api", triton_api)
-    monkeypatch.setattr("fuselight.triton_api", triton_api, raising=False)
+    monkeypatch.setitem(sys.modules, "fuselight.adapters.triton_api", triton_api)
+    monkeypatch.setattr("fuselight.adapters.triton_api", triton_api, raising=False)
     _gpu(monkeypatch, (9, 0))
     toolchain.workers_assembler = lambda: str(theirs)
     check = tools.one_assembler()

@@ -7,15 +7,15 @@ import dataclasses
 
 import pytest
 
-from fuselight.protocol import Answer, Refused
-from fuselight.report import Culprit, Failure
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.fix_session import InterruptedVerificationError
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.session.ui import Question
-from fuselight_server.settings import Interpreter
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.protocol import Answer, Refused
+from fuselight.shared.report import Culprit, Failure
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.fix_session import InterruptedVerificationError
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.editor.session.ui import Question
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
 from tests.support.fix_world import TEXT
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from fuselight_server.features import convert, fix_actions
+from fuselight_server.editor.handlers import fix_actions
+from fuselight_server.editor.presenters import convert
 
 ENDS = st.sampled_from(["\n", "\r\n"])
 LINES = st.lists(st.sampled_from(["", "x = 1", "    y = 'caf\xe9'", "\tz", "\U0001f600"]), max_size=8)

@@ -14,23 +14,31 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from fuselight.protocol import Progress, RunRequest, VerifyRequest
-from fuselight.report import Aspect, CallComparison, CaseFamily, Difference, Report, Verification, data_key
-from fuselight.report.verification import ONE_SIDE
-from fuselight_server.features import fix_actions
-from fuselight_server.features.finding_hover import explanations, shown_findings
-from fuselight_server.features.protocol import ReportTreeParams
-from fuselight_server.features.report_tree import report_tree
-from fuselight_server.features.status import verifying
-from fuselight_server.finding import Finding
-from fuselight_server.findings import priority
-from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy
-from fuselight_server.runs.keys import Key
-from fuselight_server.session import fix_session, verified_results
-from fuselight_server.session.fix_session import InterruptedVerificationError
-from fuselight_server.session.state import Document, Folder
-from fuselight_server.settings import FixSettings, Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.protocol import Progress, RunRequest, VerifyRequest
+from fuselight.shared.report import (
+    Aspect,
+    CallComparison,
+    CaseFamily,
+    Difference,
+    Report,
+    Verification,
+    data_key,
+)
+from fuselight.shared.report.verification import ONE_SIDE
+from fuselight_server.base.finding import Finding
+from fuselight_server.base.settings import FixSettings, Settings
+from fuselight_server.editor.handlers import fix_actions
+from fuselight_server.editor.handlers.finding_hover import explanations, shown_findings
+from fuselight_server.editor.handlers.protocol import ReportTreeParams
+from fuselight_server.editor.handlers.report_tree import report_tree
+from fuselight_server.editor.handlers.status import verifying
+from fuselight_server.editor.session import fix_session, verified_results
+from fuselight_server.editor.session.fix_session import InterruptedVerificationError
+from fuselight_server.editor.session.state import Document, Folder
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import priority
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
+from fuselight_server.source.document import SourceDocument
 from tests.support.fix_world import EXACT, FIRST, TEXT, FixWorld, differing, replaced
 
 

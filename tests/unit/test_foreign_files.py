@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.foreign_files import (
+from fuselight.shared.foreign_files import (
     check_folder,
     folders_to_root,
     make_folders,
@@ -20,7 +20,7 @@ from fuselight.foreign_files import (
     signature,
     write_whole,
 )
-from fuselight.worker.children import read_file
+from fuselight.worker.processes.children import read_file
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and links of Unix")
 NOBODY = 65534

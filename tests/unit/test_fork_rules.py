@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 START = """\
 import os, sys, threading, warnings
-from fuselight.worker import fork_rules
+from fuselight.worker.processes import fork_rules
 
 stop = threading.Event()
 thread = threading.Thread(target=stop.wait, daemon=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fuselight_server.formatting import (
+from fuselight_server.base.formatting import (
     fit_encoding,
     format_change,
     format_count,

@@ -12,14 +12,23 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight.report import Frame, FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Tier
-from fuselight_server.features import files, sync
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.results.benchmarks import MeasuredResult
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.results.target_result import TargetResult, keys_of, keys_on_disk
-from fuselight_server.runs.keys import Key
+from fuselight.shared.report import (
+    Frame,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Tier,
+)
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.editor.handlers import files, sync
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.target_result import TargetResult, keys_of, keys_on_disk
+from fuselight_server.execution.runs.keys import Key
 from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 from tests.support.measured import GPU
 from tests.support.reports import report

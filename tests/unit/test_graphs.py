@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Frame,
     GeneratedGraph,
@@ -20,12 +20,12 @@ from fuselight.report import (
     Phase,
     Recompile,
 )
-from fuselight_server.finding import Span
-from fuselight_server.graphs import MOST, ArrowKind, BoxKind, Picture, fold, picture
+from fuselight_server.base.finding import Span
+from fuselight_server.explain.graphs import MOST, ArrowKind, BoxKind, Picture, fold, picture
 from tests.support.reports import FILE, at, broken, report
 
 if TYPE_CHECKING:
-    from fuselight.report import Location, Report
+    from fuselight.shared.report import Location, Report
 
 NET = at(20, function="forward")
 

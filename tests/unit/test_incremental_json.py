@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from fuselight.codec import decode, encode
-from fuselight.incremental_json import GrowingJson
-from fuselight.report import (
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.incremental_json import GrowingJson
+from fuselight.shared.report import (
     Call,
     Frame,
     Inputs,

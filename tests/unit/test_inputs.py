@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.inputs import (
+from fuselight.shared.inputs import (
     DTYPES,
     DirectiveError,
     Evaluator,

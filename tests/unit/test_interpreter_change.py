@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.protocol import Answer, Hello, Refused, RunRequest
-from fuselight.report import Culprit, Failure, Report, Tier
-from fuselight.version import untested_torch
-from fuselight_server.features.configuration import look_again
-from fuselight_server.features.protocol import FolderParams
-from fuselight_server.runs.keys import Key
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.client import Worker
+from fuselight.shared.protocol import Answer, Hello, Refused, RunRequest
+from fuselight.shared.report import Culprit, Failure, Report, Tier
+from fuselight.shared.version import untested_torch
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.editor.handlers.configuration import look_again
+from fuselight_server.editor.handlers.protocol import FolderParams
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.worker_client.client import Worker
 from tests.support.reports import VERSIONS, report
 from tests.unit.test_consent import DIRECTIVE, PATH, ConsentSession
 from tests.unit.test_kernel_results import generated

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.interpreters import NoInterpreterError, choose, first
+from fuselight_server.execution.interpreters import NoInterpreterError, choose, first
 
 
 def environment_at(folder: Path) -> str:

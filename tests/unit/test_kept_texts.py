@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.target.kept_texts import kept_text
+from fuselight.capture.calls.kept_texts import kept_text
 
 
 def test_the_first_text_is_that_of_all(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fuselight import version
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest, InputsPlan, Limits, RunRequest, Target
-from fuselight.report import (
+from fuselight.shared import version
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest, InputsPlan, Limits, RunRequest, Target
+from fuselight.shared.report import (
     Culprit,
     Failure,
     Frame,
@@ -27,9 +27,9 @@ from fuselight.report import (
     Tier,
     data_key,
 )
-from fuselight_server.runs import kernel_cache
-from fuselight_server.runs.kernel_cache import KernelCache
-from fuselight_server.store import Store
+from fuselight_server.base.store import Store
+from fuselight_server.execution.runs import kernel_cache
+from fuselight_server.execution.runs.kernel_cache import KernelCache
 from tests.support.reports import VERSIONS, report
 
 TEXT = "import torch\n"

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     CudagraphSkip,
     FusedOperator,
     GeneratedGraph,

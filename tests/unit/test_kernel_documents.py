@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.devices import find as device
-from fuselight.report import (
+from fuselight.shared.devices import find as device
+from fuselight.shared.report import (
     Assembled,
     FusedOperator,
     GeneratedGraph,
@@ -21,9 +21,9 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.features.kernel_documents import counted_launches
-from fuselight_server.finding import SourceLine
-from fuselight_server.kernels.documents import (
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.editor.handlers.kernel_documents import counted_launches
+from fuselight_server.explain.kernels.documents import (
     ATEN,
     JOINT,
     SCRIPT,
@@ -36,7 +36,7 @@ from fuselight_server.kernels.documents import (
     find,
     key_of,
 )
-from fuselight_server.kernels.script import standalone
+from fuselight_server.explain.kernels.script import standalone
 from tests.support.reports import FILE, LIBRARY, ROOT, at, report
 
 SOURCE_TEXT = "import triton\n\n@triton.jit\ndef triton_poi_fused_gelu_0(x):\n    pass\n"

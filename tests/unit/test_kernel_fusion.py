@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuselight.report import (
+from fuselight.shared.report import (
     FusedOperator,
     GeneratedGraph,
     Kernel,
@@ -12,8 +12,8 @@ from fuselight.report import (
     Refusal,
     Report,
 )
-from fuselight_server.finding import SourceLine
-from fuselight_server.kernels.fusion import plain, sentence, why
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.explain.kernels.fusion import plain, sentence, why
 from tests.support.reports import FILE, ROOT, report
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.devices import find
-from fuselight.report import (
+from fuselight.shared.devices import find
+from fuselight.shared.report import (
     Assembled,
     Culprit,
     Failure,
@@ -20,16 +20,21 @@ from fuselight.report import (
     SavedTensor,
     Tier,
 )
-from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.hover import kernel_tables as hovered
-from fuselight_server.features.lens import kernel_summary, line_lenses
-from fuselight_server.finding import SourceLine
-from fuselight_server.findings import Thresholds
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.kernels import ASSEMBLED, KernelResult, differences, kernel_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.state import Document, State
-from fuselight_server.static.document import SourceDocument, read_source
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.editor.handlers.diagnostics import _after_ignores
+from fuselight_server.editor.handlers.hover import kernel_tables as hovered
+from fuselight_server.editor.presenters.lens import kernel_summary, line_lenses
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import (
+    ASSEMBLED,
+    KernelResult,
+    differences,
+    kernel_result_of,
+)
+from fuselight_server.editor.session.state import Document, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import Thresholds
+from fuselight_server.source.document import SourceDocument, read_source
 from tests.support.reports import FILE, ROOT, at, report
 
 KEY = Key(FILE, "Net", Tier.KERNELS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import (
+from fuselight.shared.protocol import (
     Answer,
     AssembleRequest,
     CaptureRequest,
@@ -22,7 +22,7 @@ from fuselight.protocol import (
     RunRequest,
     Target,
 )
-from fuselight.report import (
+from fuselight.shared.report import (
     Assembled,
     Culprit,
     Device,
@@ -37,14 +37,14 @@ from fuselight.report import (
     data_key,
     text_key,
 )
-from fuselight_server.features.lens import kernel_summary
-from fuselight_server.runs.kernel_cache import forget, run_cached
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.analysis import Analysis
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import Interpreter, parse_settings
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.store import Store
+from fuselight_server.base.settings import Interpreter, parse_settings
+from fuselight_server.base.store import Store
+from fuselight_server.editor.presenters.lens import kernel_summary
+from fuselight_server.editor.session.analysis import Analysis
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.execution.runs.kernel_cache import forget, run_cached
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import VERSIONS, report
 

@@ -7,9 +7,17 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Report
-from fuselight_server.finding import SourceLine
-from fuselight_server.kernels.shares import costs_by_line, fold, place_of, shares
+from fuselight.shared.report import (
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Report,
+)
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.explain.kernels.shares import costs_by_line, fold, place_of, shares
 from tests.support.reports import report
 
 ROOT = "/w"

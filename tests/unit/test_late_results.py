@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import CudagraphSkip, Refusal, Tier
-from fuselight_server.features import convert
-from fuselight_server.features.kernel_nodes import kernel_node
-from fuselight_server.features.report_tree import shown_results
-from fuselight_server.results.positions import span
-from fuselight_server.session.state import State
-from fuselight_server.session.ui import Question
-from fuselight_server.store import Store
+from fuselight.shared.report import CudagraphSkip, Refusal, Tier
+from fuselight_server.base.store import Store
+from fuselight_server.editor.handlers.report_tree import shown_results
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.kernel_nodes import kernel_node
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.ui import Question
+from fuselight_server.source.positions import span
 from tests.support.reports import FILE, at, report
 from tests.unit.test_kernel_results import KEY, edit, generated, kernel, opened, result
 from tests.unit.test_kernel_runs import KERNELS, PATH, KernelSession, part_shown

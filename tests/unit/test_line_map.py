@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.static.line_map import LineMap
+from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.line_map import LineMap
 
 TEXT = "one\ntwo\nthree\nfour\nfive\n"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Refused
-from fuselight_server.static.document import LARGE
+from fuselight.shared.protocol import Refused
+from fuselight_server.source.document import LARGE
 from tests.support.live_simulation import (
     BROKEN,
     CURED,

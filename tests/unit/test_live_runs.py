@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Refused
-from fuselight_server.results.captures import CaptureResult
-from fuselight_server.session import live_runs
-from fuselight_server.settings import Settings
+from fuselight.shared.protocol import Refused
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.editor.session import live_runs
 from tests.support.live_simulation import (
     BROKEN,
     CURED,

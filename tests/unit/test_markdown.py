@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight_server.features.markdown import code_block, code_span, link, name_cell, plain
+from fuselight_server.editor.presenters.markdown import (
+    code_block,
+    code_span,
+    link,
+    name_cell,
+    plain,
+)
 
 ACTIVE = "\\`*_{}[]()<>#+-!|~&"
 

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.measure.accuracy.narrowing import SpentError, kernel_of, narrow
-from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
+from fuselight.shared.report import (
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Stack,
+)
 
 
 @given(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.measure.profile.alignment import Element, KnownBy, align
-from fuselight.report import Kernel, KernelKind
+from fuselight.shared.report import Kernel, KernelKind
 
 
 def _kernels(*names: str) -> list[Kernel]:

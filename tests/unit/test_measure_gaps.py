@@ -6,7 +6,7 @@ import pytest
 
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.recording import EventKind
-from fuselight.report import Gap, GapKind, LaunchKind, Profile
+from fuselight.shared.report import Gap, GapKind, LaunchKind, Profile
 from tests.support.profiles import Stream, broken, generated, graph_call, line, region
 
 

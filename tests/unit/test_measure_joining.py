@@ -6,7 +6,7 @@ import pytest
 
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.recording import EventKind, PlacedOperator
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     GapKind,
     LaunchKind,

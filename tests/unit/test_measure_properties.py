@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.codec import decode, encode
 from fuselight.measure.profile.calls import read_calls
 from fuselight.measure.profile.idle_time import split
 from fuselight.measure.profile.intervals import Stretch, flatten, length, merged, trees, union, without
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.recording import EventKind, Recording
-from fuselight.report import LaunchKind
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.report import LaunchKind
 from tests.support.profiles import ENGINE, MAIN, Stream, broken, generated, graph_call, line, region
 
 GRAPHS = [

@@ -12,7 +12,7 @@ from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, read
 from fuselight.measure import steady_state
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.recording import EventKind
-from fuselight.report import GapKind, LaunchKind, Profile
+from fuselight.shared.report import GapKind, LaunchKind, Profile
 
 KEPT = sorted(FOLDER.glob("*.json.gz"))
 CASES = [path.name.removesuffix(".json.gz") for path in KEPT]

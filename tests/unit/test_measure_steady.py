@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuselight.measure import steady_state
-from fuselight.report import Clock, Profile
+from fuselight.shared.report import Clock, Profile
 
 
 def test_compiles_are_no_part_of_the_warm_up() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from fuselight.measure import coordinator
 from fuselight.measure.coordinator import FLOAT64, Measuring
-from fuselight.protocol import MeasurePlan
-from fuselight.report import Accuracy, Measured
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import Accuracy, Measured
 from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Culprit,
     Failure,
     FusedOperator,
@@ -20,12 +20,14 @@ from fuselight.report import (
     Phase,
     Tier,
 )
-from fuselight_server.features.code_lens import TargetLenses
-from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.hover import kernel_tables as hovered_estimates
-from fuselight_server.features.hover import measured_tables as hovered
-from fuselight_server.features.kernel_documents import kernel_lines
-from fuselight_server.features.lens import (
+from fuselight_server.base.settings import KernelSettings
+from fuselight_server.editor.handlers.code_lens import TargetLenses
+from fuselight_server.editor.handlers.diagnostics import _after_ignores
+from fuselight_server.editor.handlers.hover import kernel_tables as hovered_estimates
+from fuselight_server.editor.handlers.hover import measured_tables as hovered
+from fuselight_server.editor.handlers.kernel_documents import kernel_lines
+from fuselight_server.editor.handlers.protocol import KernelLinesParams
+from fuselight_server.editor.presenters.lens import (
     BENCH,
     CANCEL_BENCHMARK,
     SHOW_BENCHMARK,
@@ -33,17 +35,15 @@ from fuselight_server.features.lens import (
     benchmark_summary,
     line_lenses,
 )
-from fuselight_server.features.protocol import KernelLinesParams
-from fuselight_server.findings import findings_of_measured
-from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.results.target_result import CANCELED, STILL_RUNNING
-from fuselight_server.runs.keys import Key
-from fuselight_server.session import state
-from fuselight_server.session.state import Document, State
-from fuselight_server.settings import KernelSettings
-from fuselight_server.static.document import SourceDocument, read_source
+from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.editor.results.target_result import CANCELED, STILL_RUNNING
+from fuselight_server.editor.session import state
+from fuselight_server.editor.session.state import Document, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import findings_of_measured
+from fuselight_server.source.document import SourceDocument, read_source
 from tests.support.measured import GPU, benchmark, graph, kernel, profile, ran, row, timing, wrong
 from tests.support.reports import FILE, at, report
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.gpu import measured, measured_table
 from benchmarks.gpu.measured_table import ModelRow, Seed, page, row_of, seed_rows
-from fuselight.report import (
+from fuselight.shared.report import (
     Accuracy,
     Clock,
     Culprit,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fuselight.inputs.notebooks import code_of_notebook
+from fuselight.shared.inputs.notebooks import code_of_notebook
 
 
 def code(*cells: str) -> str:

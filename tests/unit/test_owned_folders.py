@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight import owned_folders
+from fuselight.shared import owned_folders
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import contextlib
 import types
 from collections.abc import Callable
 
-from fuselight.torch_api.patching import patched, wrapped
+from fuselight.adapters.torch_api.patching import patched, wrapped
 
 
 def test_an_attribute_is_restored_or_removed_when_the_block_raises() -> None:

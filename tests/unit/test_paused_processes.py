@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.measure.machine import processor
-from fuselight.worker import process
+from fuselight.worker.processes import process
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 PARENT = (

@@ -9,13 +9,22 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, CaptureRequest, InputsPlan, Partial, Refused, Retrace, Target, to_json
-from fuselight.report import Report
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client import pending
-from fuselight_server.worker_client.client import Worker
-from fuselight_server.worker_client.failures import read_message
-from fuselight_server.worker_client.pending import PendingRetrace, PendingRun, Watch
+from fuselight.shared.protocol import (
+    Answer,
+    CaptureRequest,
+    InputsPlan,
+    Partial,
+    Refused,
+    Retrace,
+    Target,
+    to_json,
+)
+from fuselight.shared.report import Report
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client import pending
+from fuselight_server.execution.worker_client.client import Worker
+from fuselight_server.execution.worker_client.failures import read_message
+from fuselight_server.execution.worker_client.pending import PendingRetrace, PendingRun, Watch
 from tests.support.reports import report
 
 

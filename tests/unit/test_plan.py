@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs, sizes
-from fuselight_server.static.document import read_source
+from fuselight_server.execution.runs.planning import (
+    MAIN,
+    RunOptions,
+    default_runs,
+    named_runs,
+    sizes,
+)
+from fuselight_server.source.document import read_source
 
 OPTIONS = RunOptions(roots=("/project",))
 COMPILED = "import torch\n@torch.compile\ndef f(x):\n    return x\n@torch.compile\ndef g(x):\n    return x\n"

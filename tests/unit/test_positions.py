@@ -7,13 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.report import Culprit, Failure, Frame, Location, Report, TargetRef, Tier, Versions
-from fuselight_server.finding import Finding, Related, Severity, Span
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.positions import Places, tracked
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.state import State
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    Frame,
+    Location,
+    Report,
+    TargetRef,
+    Tier,
+    Versions,
+)
+from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.session.state import State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.positions import Places, tracked
 
 KEY = Key("/a.py", "f")
 TEXT = "import torch\n\ndef f(x):\n    print(x)\n    return x\n"

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fuselight.protocol import CaptureRequest, GenerateRequest
-from fuselight.worker import preload as ahead
-from fuselight.worker.children import HostFolder
-from fuselight.worker.preload import Preload
+from fuselight.shared.protocol import CaptureRequest, GenerateRequest
+from fuselight.worker.host import preload as ahead
+from fuselight.worker.host.preload import Preload
+from fuselight.worker.processes.children import HostFolder
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.worker import process
+from fuselight.worker.processes import process
 from tests.support.live_worker import wait_gone
 
 OWNER = """
 import asyncio, sys
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.process import begin
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client.process import begin
 async def own():
     await begin(Interpreter(sys.executable), cwd=".", env={env!r})
     await asyncio.sleep(1000)
@@ -26,7 +26,7 @@ asyncio.run(own())
 """Starts a worker and waits."""
 WATCHED = """
 import os, signal
-from fuselight.worker import process
+from fuselight.worker.processes import process
 process.watch_owner(os.getppid())
 print(os.getpid(), flush=True)
 while True:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from fuselight.report import (
+from fuselight.shared.report import (
     ChangeKind,
     Culprit,
     Failure,
@@ -23,14 +23,14 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.features import convert
-from fuselight_server.features.report_tree import target_node
-from fuselight_server.findings import Thresholds, findings
-from fuselight_server.findings.counts import counts
-from fuselight_server.results.captures import capture_result_of, read_capture
-from fuselight_server.results.kernels import kernel_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.editor.handlers.report_tree import target_node
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.captures import capture_result_of, read_capture
+from fuselight_server.editor.results.kernels import kernel_result_of
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.source.document import SourceDocument
 from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.worker.run_failures import timeout_failure
+from fuselight.worker.child.run_failures import timeout_failure
 
 
 @pytest.mark.parametrize(

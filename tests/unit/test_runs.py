@@ -8,11 +8,19 @@ from collections.abc import Awaitable, Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.protocol import Answer, CaptureRequest, InputsPlan, Progress, Refused, RunRequest, Target
-from fuselight.report import Location, Report
-from fuselight_server.features.status import describe
-from fuselight_server.runs.keys import Key, WorkerKey
-from fuselight_server.runs.queue import Job, Queue, Run, Running, Runs
+from fuselight.shared.protocol import (
+    Answer,
+    CaptureRequest,
+    InputsPlan,
+    Progress,
+    Refused,
+    RunRequest,
+    Target,
+)
+from fuselight.shared.report import Location, Report
+from fuselight_server.editor.handlers.status import describe
+from fuselight_server.execution.runs.keys import Key, WorkerKey
+from fuselight_server.execution.runs.queue import Job, Queue, Run, Running, Runs
 from tests.support.reports import report
 
 LANE = WorkerKey("/python", (), "/folder")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.settings import parse_settings
+from fuselight_server.base.settings import parse_settings
 from tests.support.simulation import Workspace
 
 TRAIN = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import innermost_user_frame
-from fuselight_server.worker_client import sampling
+from fuselight.shared.report import innermost_user_frame
+from fuselight_server.execution.worker_client import sampling
 
 PROGRAM = """\
 import sys

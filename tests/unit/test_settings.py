@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight_server.settings import Interpreter, Settings, parse_settings
+from fuselight_server.base.settings import Interpreter, Settings, parse_settings
 
 
 def test_empty_settings_give_the_defaults() -> None:

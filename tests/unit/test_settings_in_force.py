@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pygls.exceptions import JsonRpcInternalError
 
-from fuselight_server.features import configuration
-from fuselight_server.features.lsp_ui import LspUi
-from fuselight_server.features.server import Server
-from fuselight_server.session.state import Folder, State
+from fuselight_server.editor.handlers import configuration
+from fuselight_server.editor.handlers.lsp_ui import LspUi
+from fuselight_server.editor.handlers.server import Server
+from fuselight_server.editor.session.state import Folder, State
 
 
 class SettingsSession:

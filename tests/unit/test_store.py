@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.foreign_files import project_root
-from fuselight.report import Compile, Outcome, Problem, Recorded
-from fuselight_server import store as store_module
-from fuselight_server.cli import sources
-from fuselight_server.files import disk_lines, disk_text
-from fuselight_server.measured import history
-from fuselight_server.results.target_result import keys_on_disk
-from fuselight_server.runs import kernel_cache
-from fuselight_server.store import Store, recorded_calls
+from fuselight.shared.foreign_files import project_root
+from fuselight.shared.report import Compile, Outcome, Problem, Recorded
+from fuselight_server.base import store as store_module
+from fuselight_server.base.files import disk_lines, disk_text
+from fuselight_server.base.store import Store, recorded_calls
+from fuselight_server.commands import sources
+from fuselight_server.editor.results.target_result import keys_on_disk
+from fuselight_server.execution.runs import kernel_cache
+from fuselight_server.explain.benchmarks import history
 from tests.support.reports import FILE, report
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight_server.features import commands, sync
-from fuselight_server.features.code_lens import result_info, summary
-from fuselight_server.features.lens import benchmark_info
-from fuselight_server.runs import stored_reports
-from fuselight_server.store import Store
+from fuselight_server.base.store import Store
+from fuselight_server.editor.handlers import commands, sync
+from fuselight_server.editor.handlers.code_lens import result_info, summary
+from fuselight_server.editor.presenters.lens import benchmark_info
+from fuselight_server.execution.runs import stored_reports
 from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
 from tests.support.simulation import Workspace
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.inputs import parse_directive
-from fuselight.suites import SIZES, SuiteRow, UnknownSuiteError, suite_rows, write_rows
-from fuselight_server.static.document import read_source
+from fuselight.shared.inputs import parse_directive
+from fuselight.shared.suites import SIZES, SuiteRow, UnknownSuiteError, suite_rows, write_rows
+from fuselight_server.source.document import read_source
 
 NAME = "pytorch-163"
 HUGGING_FACE = """
@@ -151,7 +151,7 @@ def test_what_does_not_exist_is_named() -> None:
 
 def test_the_module_writes_a_suite_and_lists_what_is_absent(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fuselight.suites", *arguments]
+        command = [sys.executable, "-m", "fuselight.shared.suites", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     done = run(NAME, "--out", str(tmp_path / "rows"))

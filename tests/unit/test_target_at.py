@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.features.protocol import TargetAtParams
-from fuselight_server.features.target_at import answer, target_at
-from fuselight_server.static.document import read_source
+from fuselight_server.editor.handlers.protocol import TargetAtParams
+from fuselight_server.editor.handlers.target_at import answer, target_at
+from fuselight_server.source.document import read_source
 from tests.support.benchmark_session import TEXT
 
 SOURCE = """\

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fuselight.devices import DEVICES, find
-from fuselight_server.session.target_device import choose, figures, offered
-from fuselight_server.settings import Settings, parse_settings
+from fuselight.shared.devices import DEVICES, find
+from fuselight_server.base.settings import Settings, parse_settings
+from fuselight_server.editor.session.target_device import choose, figures, offered
 
 OWN = {"lab": {"like": "h100", "multiprocessors": 66}, "t4": {"like": "t4", "bandwidthGbs": 300}}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.torch_texts import in_user_words, read_reasons
+from fuselight.shared.torch_texts import in_user_words, read_reasons
 
 CHAIN = """\
 Failed to trace builtin operator

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.report import NotCompiledKind, Outcome
+from fuselight.shared.report import NotCompiledKind, Outcome
 from tests.support.torch_trace import Stats, open_log, read_events, read_log, read_parts
 from tests.support.torch_trace.events import GraphBroke
 

@@ -9,19 +9,27 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight.report import Branch, Fact, FactKind, FileFacts, TracedFacts, TracedValue, data_key
-from fuselight_server.features import convert
-from fuselight_server.features.diagnostics import diagnostics_of
-from fuselight_server.features.hover import hover
-from fuselight_server.features.inlay_hints import inlay_hints
-from fuselight_server.features.traced_values import values_at
-from fuselight_server.findings.fact_words import FactWords
-from fuselight_server.results import captures
-from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.runs.keys import Key
-from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import Settings
-from fuselight_server.static.document import SourceDocument
+from fuselight.shared.report import (
+    Branch,
+    Fact,
+    FactKind,
+    FileFacts,
+    TracedFacts,
+    TracedValue,
+    data_key,
+)
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.handlers.diagnostics import diagnostics_of
+from fuselight_server.editor.handlers.hover import hover
+from fuselight_server.editor.handlers.inlay_hints import inlay_hints
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.traced_values import values_at
+from fuselight_server.editor.results import captures
+from fuselight_server.editor.results.captures import CaptureResult, capture_result_of
+from fuselight_server.editor.session.state import Document, Folder, State
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings.common.fact_words import FactWords
+from fuselight_server.source.document import SourceDocument
 from tests.support.reports import FILE, ROOT, report
 
 TEXT = """\

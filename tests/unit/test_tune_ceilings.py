@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.gpu.kept_profiles import FOLDER, read
 from fuselight.measure.profile.join import read_profile
-from fuselight.report import (
+from fuselight.shared.report import (
     Clock,
     FusedOperator,
     Gap,
@@ -28,7 +28,7 @@ from fuselight.report import (
     Profile,
     Timing,
 )
-from fuselight.report.tuned import Knob, KnobBound, Skip
+from fuselight.shared.report.tuned import Knob, KnobBound, Skip
 from fuselight.tune.ceilings import call_parts, ceilings, promise, traits
 from fuselight.tune.knobs import BY_NAME, KNOBS, Trait, Unsuitable
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.configurations import MODES, parse_configuration
-from fuselight.report import Work
-from fuselight.report.tuned import Numerics, Preparation, Skip
+from fuselight.shared.configurations import MODES, parse_configuration
+from fuselight.shared.report import Work
+from fuselight.shared.report.tuned import Numerics, Preparation, Skip
 from fuselight.tune.knobs import (
     BY_NAME,
     KNOBS,

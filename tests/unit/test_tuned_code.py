@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Numerics, Preparation, TunedResult, Work
-from fuselight.tuned_code import (
+from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
+from fuselight.shared.tuned_code import (
     GUARD_OPTION,
     STATIC_LAUNCHER,
     compile_arguments,

@@ -13,10 +13,18 @@ from typing import Any
 
 import pytest
 
-from fuselight import tuned_file
-from fuselight.codec import encode
-from fuselight.report import Numerics, Preparation, TunedGraph, TunedResult, Work
-from fuselight.tuned_file import FORMAT, TunedFile, TunedFileError, keep, parse, read, render
+from fuselight.shared import tuned_file
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Numerics, Preparation, TunedGraph, TunedResult, Work
+from fuselight.shared.tuned_file import (
+    FORMAT,
+    TunedFile,
+    TunedFileError,
+    keep,
+    parse,
+    read,
+    render,
+)
 
 RESULT = TunedResult(
     file="models/net.py",
@@ -61,9 +69,9 @@ def test_processes_that_keep_results_at_once_lose_none(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import json, sys
         from dataclasses import replace
-        from fuselight import tuned_file
-        from fuselight.codec import decode
-        from fuselight.report import TunedResult
+        from fuselight.shared import tuned_file
+        from fuselight.shared.codec import decode
+        from fuselight.shared.report import TunedResult
         result = decode(TunedResult, json.load(open("result.json")))
         for number in range(40):
             one = replace(result, target=f"{sys.argv[1]}{number}")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fuselight import tuned_file
-from fuselight.configurations import parse_configuration
-from fuselight.report import Numerics, Preparation, TunedResult, Work
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
+from fuselight.shared.tuned_code import compile_code, restartable
+from fuselight.shared.tuned_file import TunedFile, TunedFileError, parse, render
+from fuselight.shared.tuned_rules import refused_option, refused_values
 from fuselight.tune.knobs import KNOBS, configuration_of
-from fuselight.tuned_code import compile_code, restartable
-from fuselight.tuned_file import TunedFile, TunedFileError, parse, render
-from fuselight.tuned_rules import refused_option, refused_values
 from tests.support.lsp_client import ROOT
 
 RESULT = TunedResult("net.py", "Net", Work.INFERENCE, Numerics.EXACT, "cpu")

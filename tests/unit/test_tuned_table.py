@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks import tuned_table
-from fuselight.codec import encode
-from fuselight.report import (
+from fuselight.shared.codec import encode
+from fuselight.shared.report import (
     Accuracy,
     Clock,
     Confirmation,

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks import replay, tuning_on_gpus
 from benchmarks.tuning_on_gpus import Lane, collect, lanes_of, merged, replays, run_lane, searches
-from fuselight import tuned_file
-from fuselight.report import Numerics, TunedGraph, TunedResult, Work
+from fuselight.shared import tuned_file
+from fuselight.shared.report import Numerics, TunedGraph, TunedResult, Work
 
 
 def test_searches_of_one_budget_are_one_command(tmp_path: Path) -> None:

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from fuselight import tuned_file
-from fuselight.configurations import MODES
-from fuselight.protocol import TuneRequest
-from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server.features import tune
-from fuselight_server.features.code_lens import TargetLenses
-from fuselight_server.features.hover import targets
-from fuselight_server.features.protocol import TunedParams
-from fuselight_server.features.status import TimedRunNotifications, describe
-from fuselight_server.session.stored_results import StoredResults
-from fuselight_server.session.tunings import tune_plan_of
-from fuselight_server.settings import TuneSettings
-from fuselight_server.store import Store
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import MODES
+from fuselight.shared.protocol import TuneRequest
+from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server.base.settings import TuneSettings
+from fuselight_server.base.store import Store
+from fuselight_server.editor.handlers import tune
+from fuselight_server.editor.handlers.code_lens import TargetLenses
+from fuselight_server.editor.handlers.hover import targets
+from fuselight_server.editor.handlers.protocol import TunedParams
+from fuselight_server.editor.handlers.status import TimedRunNotifications, describe
+from fuselight_server.editor.session.stored_results import StoredResults
+from fuselight_server.editor.session.tunings import tune_plan_of
 from tests.support.benchmark_session import TEXT, BenchmarkSession
 from tests.support.tuned import search, undecided
 
@@ -179,7 +179,7 @@ async def test_a_cancel_without_a_decision_restores_the_search_before(session: S
 
 @pytest.mark.asyncio
 async def test_a_search_waits_for_a_benchmark_and_uses_its_worker(session: Session) -> None:
-    from fuselight_server.features import bench  # noqa: PLC0415
+    from fuselight_server.editor.handlers import bench  # noqa: PLC0415
 
     bench.start(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
     await session.began()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Location, innermost_user_frame, is_user_file
+from fuselight.shared.report import Location, innermost_user_frame, is_user_file
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.version import untested_torch
+from fuselight.shared.version import untested_torch
 
 
 @pytest.mark.parametrize(

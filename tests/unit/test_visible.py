@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight.report.failure import LONGEST, first_line, safe_text, traceback_text
-from fuselight.report.visible import visible
-from fuselight_server.features import graphs
-from fuselight_server.features.markdown import code_block, code_span, plain
-from fuselight_server.features.protocol import GraphsParams, without_links, written
-from fuselight_server.measured.exports import standalone_page
+from fuselight.shared.report.failure import LONGEST, first_line, safe_text, traceback_text
+from fuselight.shared.report.visible import visible
+from fuselight_server.editor.handlers import graphs
+from fuselight_server.editor.handlers.protocol import GraphsParams, without_links, written
+from fuselight_server.editor.presenters.markdown import code_block, code_span, plain
+from fuselight_server.explain.benchmarks.exports import standalone_page
 from fuselight_server.sweep.page import as_page
 from fuselight_server.sweep.rows import RowStatus, SweepJob, SweepRow
 

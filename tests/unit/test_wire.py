@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.worker.wire import HEADER, MAGIC, MAX_FRAME, FrameReader, WireError, dump, frame, load
+from fuselight.shared.wire import (
+    HEADER,
+    MAGIC,
+    MAX_FRAME,
+    FrameReader,
+    WireError,
+    dump,
+    frame,
+    load,
+)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

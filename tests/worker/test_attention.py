@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest
-from fuselight.report import Phase, Report
-from fuselight.virtual_gpu.attention import SDPA, attending, choose
+from fuselight.adapters.virtual_gpu.attention import SDPA, attending, choose
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Phase, Report
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fuselight.report import Report
+    from fuselight.shared.report import Report
     from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan, MeasureRequest, Progress
-from fuselight.report import (
+from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Progress
+from fuselight.shared.report import (
     Clock,
     Culprit,
     GapKind,

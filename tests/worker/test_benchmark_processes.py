@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import encode
 from fuselight.measure.coordinator import Measuring
-from fuselight.protocol import InputsPlan, Limits, MeasurePlan, MeasureRequest, Target
-from fuselight.report import Machine, MeasuredConfiguration
-from fuselight.worker import benchmark, configuration, wire
-from fuselight.worker.state import ChildJob
+from fuselight.shared import wire
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import InputsPlan, Limits, MeasurePlan, MeasureRequest, Target
+from fuselight.shared.report import Machine, MeasuredConfiguration
+from fuselight.worker.child.state import ChildJob
+from fuselight.worker.timed import benchmark, configuration
 from tests.support.live_worker import wait_gone
 
 pytestmark = [

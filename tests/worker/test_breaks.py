@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.dynamo import stacks
-from fuselight.torch_api import frames, hooks
+from fuselight.adapters.torch_api.dynamo import frames, hooks
+from fuselight.capture.dynamo import stacks
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -128,7 +128,7 @@ def test_resume_functions_fold_into_the_function_they_resume(tmp_path: Path) -> 
 def test_facts_belong_to_their_call(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 
-    from fuselight.dynamo import Recorder, capture_only  # noqa: PLC0415 - only here by hand
+    from fuselight.capture.dynamo import Recorder, capture_only  # noqa: PLC0415 - only here by hand
 
     def step(x: torch.Tensor) -> torch.Tensor:
         torch._dynamo.graph_break()

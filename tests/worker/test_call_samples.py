@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.measure.profile.compile_steps import CallSample, sampling_calls
-from fuselight.report import Location
+from fuselight.shared.report import Location
 
 pytestmark = pytest.mark.torch
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.cli.check import analyze
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.findings import expand
-from fuselight_server.results.positions import Places, tracked
-from fuselight_server.static.text_changes import Change
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings import expand
+from fuselight_server.source.positions import Places, tracked
+from fuselight_server.source.text_changes import Change
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.protocol import VerifyRequest
-from fuselight.report import CallChange, ChangeKind
-from fuselight.target.calls import Prepared
-from fuselight.target.changed_calls import ChangeError, changed_call
+from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.changed_calls import ChangeError, changed_call
+from fuselight.shared.protocol import VerifyRequest
+from fuselight.shared.report import CallChange, ChangeKind
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import decode
-from fuselight.protocol import RunRequest
-from fuselight.report import Report
+from fuselight.shared.codec import decode
+from fuselight.shared.protocol import RunRequest
+from fuselight.shared.report import Report
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.lsp_client import ROOT
 

@@ -122,7 +122,7 @@ def test_an_eager_frame_says_why(tmp_path: Path, kind: str, source: str, gb_id: 
 
 
 def test_a_suppressed_compiler_error_is_reported(tmp_path: Path) -> None:
-    from fuselight.dynamo import Recorder  # noqa: PLC0415 - here with a backend of its own
+    from fuselight.capture.dynamo import Recorder  # noqa: PLC0415 - here with a backend of its own
 
     def broken(*_graph: object) -> object:
         raise ZeroDivisionError("in the backend")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.compile_spread import _can_compile, _is_ready, generated, table
-from fuselight.torch_api.launch_configurations import kernel_key
+from fuselight.adapters.torch_api.choices.launch_configurations import kernel_key
 
 pytestmark = pytest.mark.torch
 

@@ -14,10 +14,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuselight.adapters.torch_api.dynamo.compile_events import (
+    CompileEvents,
+    CompilePhase,
+    hear_compile_events,
+)
 from fuselight.measure.profile import compile_steps
 from fuselight.measure.profile.compile_steps import CallSample, Watched, lacks, steps, watching_compiles
-from fuselight.report import Compile, CompileStep, Frame, Location, Outcome
-from fuselight.torch_api.compile_events import CompileEvents, CompilePhase, hear_compile_events
+from fuselight.shared.report import Compile, CompileStep, Frame, Location, Outcome
 
 pytestmark = pytest.mark.torch
 HERE = str(Path(__file__).parent)
@@ -301,7 +305,7 @@ def test_samples_fill_only_long_stretches_without_events(
 
 
 def test_the_shortest_of_too_many_phases_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuselight.torch_api.compile_events._MOST", 8)
+    monkeypatch.setattr("fuselight.adapters.torch_api.dynamo.compile_events._MOST", 8)
     compiled = _compiled()
     with hear_compile_events() as events:
         compiled(torch.ones(3))

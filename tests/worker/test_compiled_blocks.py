@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch._dynamo import register_backend
 
-from fuselight.configurations import ConfigurationError, parse_configuration
-from fuselight.devices import find
-from fuselight.inputs.grammar import Options
+from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
 from fuselight.measure.compile_configuration import configured
 from fuselight.measure.measured_call import Unit
-from fuselight.protocol import Answer, MeasurePlan, MeasureRequest
-from fuselight.report import Culprit, Work
-from fuselight.target.calls import Prepared
-from fuselight.worker.compiled_blocks import compile_blocks, find_blocks
+from fuselight.shared.configurations import ConfigurationError, parse_configuration
+from fuselight.shared.devices import find
+from fuselight.shared.inputs.grammar import Options
+from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest
+from fuselight.shared.report import Culprit, Work
+from fuselight.worker.child.compiled_blocks import compile_blocks, find_blocks
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -14,10 +14,10 @@ import torch._inductor
 import torch._inductor.cudagraph_trees
 import torch._inductor.output_code
 
-from fuselight import dynamo
-from fuselight.report import Culprit, Failure
-from fuselight.torch_api import errors
-from fuselight.worker.benchmark import in_their_kind
+from fuselight.adapters.torch_api.dynamo import errors
+from fuselight.capture import dynamo
+from fuselight.shared.report import Culprit, Failure
+from fuselight.worker.timed.benchmark import in_their_kind
 
 TREES = torch._inductor.cudagraph_trees
 OUTPUT_CODE = torch._inductor.output_code.__file__

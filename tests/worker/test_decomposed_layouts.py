@@ -12,9 +12,9 @@ import torch.fx
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental import proxy_tensor
 
-from fuselight.devices import find
-from fuselight.inductor import Generation
-from fuselight.virtual_gpu.decomposed_layouts import laid_out_as_decomposed
+from fuselight.adapters.virtual_gpu.decomposed_layouts import laid_out_as_decomposed
+from fuselight.capture.inductor import Generation
+from fuselight.shared.devices import find
 
 pytestmark = pytest.mark.torch
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.devices import find
-from fuselight.inductor import Generation
+from fuselight.capture.inductor import Generation
+from fuselight.shared.devices import find
 
 pytestmark = [
     pytest.mark.torch,

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.worker.edited_text import (
+from fuselight.worker.child.recorded_arguments import ArgumentRecorder, fresh_values, function_key
+from fuselight.worker.live.edited_text import (
     NotApplicableError,
     ParsedFile,
     check_code,
     check_replaceable,
     moved,
 )
-from fuselight.worker.recorded_arguments import ArgumentRecorder, fresh_values, function_key
 
 pytestmark = pytest.mark.torch
 
@@ -166,7 +166,7 @@ def test_a_tensor_above_the_limit_is_kept_without_its_values(monkeypatch: pytest
     def use(small: torch.Tensor, large: torch.Tensor) -> None:
         del small, large
 
-    monkeypatch.setattr("fuselight.worker.recorded_arguments.KEPT_BYTES", 100)
+    monkeypatch.setattr("fuselight.worker.child.recorded_arguments.KEPT_BYTES", 100)
     (values,) = _record(use, torch.ones(4), torch.ones(8, 4).T)
     assert torch.equal(values["small"], torch.ones(4))
     large = values["large"]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuselight.dynamo import Recorder, capture_only
-from fuselight.report import Fact, FactKind, FileFacts, TracedFacts, TracedValue
-from fuselight.report.facts import MOST_VALUES
+from fuselight.capture.dynamo import Recorder, capture_only
+from fuselight.shared.report import Fact, FactKind, FileFacts, TracedFacts, TracedValue
+from fuselight.shared.report.facts import MOST_VALUES
 from tests.support.recording import PRELUDE
 
 pytestmark = [

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.fixes.fixer import Attempt
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.fixes.verification.fixer import Attempt
 from tests.support.case_files import MAIN_RELEASE, selected, torch_release
 from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuselight.configurations import parse_configuration
-from fuselight.devices import find
 from fuselight.measure.compile_configuration import configured
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.devices import find
 
 pytestmark = pytest.mark.torch
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.dynamo import Recorder, capture_only
-from fuselight.report import CallChange, ChangeKind, Forecast, FrameForecast
-from fuselight.target.calls import Prepared
-from fuselight.target.changed_calls import changed_call
+from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.changed_calls import changed_call
+from fuselight.capture.dynamo import Recorder, capture_only
+from fuselight.shared.report import CallChange, ChangeKind, Forecast, FrameForecast
 from tests.support.recording import PRELUDE
 
 pytestmark = pytest.mark.torch

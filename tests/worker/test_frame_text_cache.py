@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight import dynamo
-from fuselight.torch_api import frame_text_cache
+from fuselight.adapters.torch_api.dynamo import frame_text_cache
+from fuselight.capture import dynamo
 
 pytestmark = pytest.mark.torch
 

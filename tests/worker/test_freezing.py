@@ -14,17 +14,17 @@ import torch._dynamo.testing
 from torch._inductor.utils import run_and_get_code
 
 import fuselight
-from fuselight import tuned_file
-from fuselight.configurations import parse_configuration
-from fuselight.devices import find
+from fuselight.adapters.torch_api.dynamo import module_tensors
 from fuselight.measure.compile_configuration import Compiled, configured
-from fuselight.report import Numerics, Preparation, TunedResult, Work
-from fuselight.runtime import backend, preparation
-from fuselight.runtime.arguments import TunedOptionsError
-from fuselight.runtime.machine_key import machine_key
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import module_tensors
-from fuselight.tuned_code import compile_code
+from fuselight.replay import backend, preparation
+from fuselight.replay.arguments import TunedOptionsError
+from fuselight.replay.machine_key import machine_key
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.devices import find
+from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
+from fuselight.shared.tuned_code import compile_code
 
 pytestmark = pytest.mark.torch
 NAME = "default+freezing=True"

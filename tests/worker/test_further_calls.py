@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.protocol import VerifyRequest
-from fuselight.report import Aspect, CaseFamily, Verification
-from fuselight.target.calls import Prepared
-from fuselight.worker import verification_cases
-from fuselight.worker.further_calls import FurtherCalls, ModuleModes
-from fuselight.worker.verification_cases import Case
+from fuselight.capture.calls.calls import Prepared
+from fuselight.shared.protocol import VerifyRequest
+from fuselight.shared.report import Aspect, CaseFamily, Verification
+from fuselight.worker.verify import verification_cases
+from fuselight.worker.verify.further_calls import FurtherCalls, ModuleModes
+from fuselight.worker.verify.verification_cases import Case
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

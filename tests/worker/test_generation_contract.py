@@ -21,11 +21,11 @@ import torch
 import torch._dispatch.python as python_dispatch
 from torch.fx.experimental import proxy_tensor
 
-from fuselight import devices
-from fuselight.torch_api.toolchain import matching_triton
-from fuselight.virtual_gpu.cuda_operators import CUDA_WAY, cuda_operators
-from fuselight.virtual_gpu.retarget import CALLERS, numbers_later
-from fuselight.virtual_gpu.triton_stand_in import triton_standing_in
+from fuselight.adapters.torch_api.inductor.toolchain import matching_triton
+from fuselight.adapters.virtual_gpu.cuda_operators import CUDA_WAY, cuda_operators
+from fuselight.adapters.virtual_gpu.retarget import CALLERS, numbers_later
+from fuselight.adapters.virtual_gpu.triton_stand_in import triton_standing_in
+from fuselight.shared import devices
 
 pytestmark = pytest.mark.torch
 

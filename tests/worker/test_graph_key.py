@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.runtime.graph_key import tuned_graph
+from fuselight.replay.graph_key import tuned_graph
 
 pytestmark = pytest.mark.torch
 

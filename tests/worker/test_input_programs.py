@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from fuselight.report import Report, Rung
+from fuselight.shared.report import Report, Rung
 from tests.support.live_worker import LiveWorker
 
 MODEL = """

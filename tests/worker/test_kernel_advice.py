@@ -6,10 +6,10 @@ import importlib.util
 
 import pytest
 
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest
-from fuselight.report import Report
-from fuselight_server.findings import findings_of_kernels
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Report
+from fuselight_server.explain.findings import findings_of_kernels
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.devices import find
-from fuselight.report import Report
+from fuselight.shared.devices import find
+from fuselight.shared.report import Report
 from fuselight_server.cli.kernels import generate
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.kernel_cases import KINDS, disagreements, expectations, facts, rewritten
 

@@ -19,12 +19,16 @@ from torch._inductor.codegen.multi_kernel import MultiKernelCall
 from torch._inductor.runtime import autotune_cache
 from torch._inductor.scheduler import FusionResult, Scheduler
 
-from fuselight.report.tuned import Preparation
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import kernel_choices, launch_configurations
-from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
-from fuselight.torch_api.launch_configurations import kernel_key
-from fuselight.torch_api.patching import wrapped
+from fuselight.adapters.torch_api.choices import kernel_choices, launch_configurations
+from fuselight.adapters.torch_api.choices.kernel_choices import (
+    ChoiceRecorder,
+    counting_timings,
+    replaying,
+)
+from fuselight.adapters.torch_api.choices.launch_configurations import kernel_key
+from fuselight.adapters.torch_api.patching import wrapped
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.report.tuned import Preparation
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it
 OPTIONS = {"max_autotune_gemm": True}

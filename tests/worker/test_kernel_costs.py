@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.devices import find
-from fuselight.protocol import GenerateRequest
-from fuselight.report import Kernel, KernelKind, Report
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Kernel, KernelKind, Report
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [
@@ -183,8 +183,8 @@ def test_nothing_generated_goes_into_the_programs_cache(live: LiveWorker, tmp_pa
 
 
 def test_a_kernels_text_is_decoded_as_python_does() -> None:
-    from fuselight.inductor import launches  # noqa: PLC0415 - Inductor is not for the collection of tests
-    from fuselight.report import Kernel as One  # noqa: PLC0415
+    from fuselight.capture.inductor import launches  # noqa: PLC0415 - Inductor is not for the collection of tests
+    from fuselight.shared.report import Kernel as One  # noqa: PLC0415
 
     text = "def own(x):\n    '''Adds.'''\n    print(\"\\n\")\n"
     held = text.replace("'''", "\\'\\'\\'").replace("\\n", "\\\\n")

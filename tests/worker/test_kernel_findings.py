@@ -6,9 +6,9 @@ import importlib.util
 
 import pytest
 
-from fuselight.protocol import GenerateRequest
-from fuselight.report import Device, Phase, Report
-from fuselight_server.findings import findings
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Device, Phase, Report
+from fuselight_server.explain.findings import findings
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [

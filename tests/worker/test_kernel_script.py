@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.protocol import GenerateRequest
-from fuselight.report import Device, Phase, Report
-from fuselight_server.kernels.documents import SCRIPT, document, key_of
-from fuselight_server.kernels.script import checks, standalone
+from fuselight.shared.protocol import GenerateRequest
+from fuselight.shared.report import Device, Phase, Report
+from fuselight_server.explain.kernels.documents import SCRIPT, document, key_of
+from fuselight_server.explain.kernels.script import checks, standalone
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

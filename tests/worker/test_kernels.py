@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuselight.devices import FALLBACK, find
-from fuselight.protocol import Answer, AssembleRequest, GenerateRequest
-from fuselight.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
+from fuselight.shared.devices import FALLBACK, find
+from fuselight.shared.protocol import Answer, AssembleRequest, GenerateRequest
+from fuselight.shared.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [
@@ -230,7 +230,7 @@ passes = sys.modules.get("torch._inductor.fx_passes.joint_graph")
 hashed = getattr(sys.modules.get("triton.runtime.cache"), "triton_key", None)
 def used(function):
     return function is not None and function.cache_info().currsize > 0
-print("fuselight.inductor" in sys.modules, passes is not None and used(passes.lazy_init), used(hashed))
+print("fuselight.capture.inductor" in sys.modules, passes is not None and used(passes.lazy_init), used(hashed))
 # fuselight: f(f32[4])
 def f(x):
     return x.sin()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import Answer, Refused, Retrace
-from fuselight.worker import process
+from fuselight.shared.protocol import Answer, Refused, Retrace
+from fuselight.worker.processes import process
 from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import LiveWorker
 

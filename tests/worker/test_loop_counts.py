@@ -7,7 +7,7 @@ from types import CodeType
 
 import pytest
 
-from fuselight.dynamo.loop_counts import loop_counts
+from fuselight.capture.dynamo.loop_counts import loop_counts
 
 pytestmark = pytest.mark.torch
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from fuselight.adapters.torch_api.inductor import toolchain
 from fuselight.measure.machine import nvidia_smi, processor
 from fuselight.measure.machine.conditions import DeviceError, Look, choose, look, machine_of, others
 from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
-from fuselight.report import Culprit, Failure
-from fuselight.torch_api import toolchain
+from fuselight.shared.report import Culprit, Failure
 
 pytestmark = pytest.mark.torch
 UUID = "fcf41002-68b6-5900-d7d1-74026173bb44"

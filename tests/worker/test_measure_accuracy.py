@@ -14,12 +14,12 @@ import torch
 import torch._inductor.compile_fx
 from torch.nn import functional
 
-from fuselight.inputs import Options
+from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy import RANDOM, STATE, reference, results, rules
 from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.report import Work
-from fuselight.target.calls import Prepared
+from fuselight.shared.inputs import Options
+from fuselight.shared.report import Work
 from tests.support.compared_calls import TRAINING, builder, eager, judged, returned, verdict
 
 pytestmark = [

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.devices import find
-from fuselight.inductor import Compilation
+from fuselight.capture.inductor import Compilation
 from fuselight.measure.accuracy import bisection, partial_compile, reference, rules
 from fuselight.measure.accuracy.results import CallResults, of_call
-from fuselight.report import Accuracy
+from fuselight.shared.devices import find
+from fuselight.shared.report import Accuracy
 from tests.support import compared_calls
 from tests.support.compared_calls import INFERENCE, TRAINING, Build, X, builder, compiled, eager, judged
 

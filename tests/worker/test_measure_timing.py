@@ -10,8 +10,8 @@ import torch
 
 from fuselight.measure import timing
 from fuselight.measure.machine import conditions
-from fuselight.protocol import MeasurePlan
-from fuselight.worker.configuration import MeasureCalls
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.worker.timed.configuration import MeasureCalls
 
 pytestmark = pytest.mark.torch
 
@@ -25,7 +25,7 @@ def test_the_timer_is_imported_for_the_device_that_was_chosen(
     monkeypatch.setattr(conditions, "choose", lambda _: torch.device(device))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
-    monkeypatch.setattr("fuselight.worker.configuration.present_device", lambda _: None)
+    monkeypatch.setattr("fuselight.worker.timed.configuration.present_device", lambda _: None)
     monkeypatch.setattr(timing, "importlib", SimpleNamespace(import_module=imported.append))
     state: Any = SimpleNamespace(job=SimpleNamespace(plan=MeasurePlan(device=device)))
     channel: Any = None

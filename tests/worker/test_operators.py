@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.protocol import DecomposeRequest
-from fuselight.report import OperatorPath, Phase, Report
+from fuselight.shared.protocol import DecomposeRequest
+from fuselight.shared.report import OperatorPath, Phase, Report
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuselight.report import Culprit
+from fuselight.shared.report import Culprit
 from tests.support.live_worker import LiveWorker
 
 NET = """\

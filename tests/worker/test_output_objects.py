@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import torch
 
-from fuselight.report import Difference
-from fuselight.target.calls import Prepared
-from fuselight.worker.call_records import (
+from fuselight.capture.calls.calls import Prepared
+from fuselight.shared.report import Difference
+from fuselight.worker.live.call_records import (
     CallRecord,
     RecordingStream,
     compare_records,

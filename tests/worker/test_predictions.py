@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Report
+from fuselight.shared.report import Report
 from tests.support.predicted import Place, breaks_in, predicted, run
 
 pytestmark = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.settings import Interpreter
+from fuselight_server.base.settings import Interpreter
 from tests.support.live_worker import LiveWorker
 
 ENDS_ITS_THREAD = """\

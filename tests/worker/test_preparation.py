@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.report.tuned import Preparation
-from fuselight.runtime import layouts
-from fuselight.runtime.graph_key import tuned_graph
-from fuselight.runtime.preparation import PreparedBackend, prepared_inductor, tf32_multiplications
+from fuselight.replay import layouts
+from fuselight.replay.graph_key import tuned_graph
+from fuselight.replay.preparation import PreparedBackend, prepared_inductor, tf32_multiplications
+from fuselight.shared.report.tuned import Preparation
 
 pytestmark = pytest.mark.torch
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.codec import decode, encode
-from fuselight.devices import estimate, find
-from fuselight.report import Device
-from fuselight.target.present_device import merged, present_device
-from fuselight.torch_api.devices import leave_driver_alone, use_driver
+from fuselight.adapters.torch_api.devices import leave_driver_alone, use_driver
+from fuselight.capture.calls.present_device import merged, present_device
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.devices import estimate, find
+from fuselight.shared.report import Device
 
 H200 = {
     "name": "NVIDIA H200",

@@ -12,17 +12,17 @@ import pytest
 import torch
 import torch._inductor.config
 
-from fuselight.codec import decode, encode
-from fuselight.devices import find
-from fuselight.dynamo.recorder import Recorder
-from fuselight.inductor.compilation import Compilation
+from fuselight.adapters.torch_api.inductor.measurement import MarkedOperators
+from fuselight.capture.dynamo.recorder import Recorder
+from fuselight.capture.inductor.compilation import Compilation
 from fuselight.measure import timing
 from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.profiler import NotProfiledError, read_calls, record_lines, trace_calls
 from fuselight.measure.profile.recording import RECORD_FUNCTIONS, Recording
-from fuselight.report import GapKind, LaunchKind, Phase, Profile
-from fuselight.torch_api.measurement import MarkedOperators
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.devices import find
+from fuselight.shared.report import GapKind, LaunchKind, Phase, Profile
 from tests.worker import profiled_model
 
 pytestmark = pytest.mark.torch

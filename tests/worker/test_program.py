@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.codec import decode
-from fuselight.inputs import parse_directive
-from fuselight.report import Report, Rung
-from fuselight_server.worker_client.process import launch_path
+from fuselight.shared.codec import decode
+from fuselight.shared.inputs import parse_directive
+from fuselight.shared.report import Report, Rung
+from fuselight_server.execution.worker_client.process import launch_path
 
 TELLS = """\
 import os, signal, sys, threading
@@ -180,7 +180,7 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
 
 TIMED = """\
 import os, time
-import fuselight.program as program
+import fuselight.worker.child.program as program
 spent = []
 real = program._Session._write
 def write(self):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.report import Report, Rung
+from fuselight.shared.report import Report, Rung
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuselight.target.random_fill import LARGE, Filled, quick_random
+from fuselight.capture.calls.random_fill import LARGE, Filled, quick_random
 
 pytestmark = pytest.mark.torch
 ROWS, COLUMNS = 2500, 2048

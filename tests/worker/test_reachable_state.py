@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from fuselight.target.calls import Prepared
-from fuselight.target.tensors import tensors_in, with_tensors
-from fuselight.worker import reachable
-from fuselight.worker.call_traits import ChangedAttributes, HookCounts
-from fuselight.worker.reachable import ReachableState
+from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensors import tensors_in, with_tensors
+from fuselight.worker.live import reachable
+from fuselight.worker.live.call_traits import ChangedAttributes, HookCounts
+from fuselight.worker.live.reachable import ReachableState
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight.report import Reads
+from fuselight.shared.report import Reads
 
 if TYPE_CHECKING:
     from tests.support.live_worker import LiveWorker
@@ -98,7 +98,7 @@ INCOMPARABLE = (
 )
 RECORD_EACH = """\
 import json, os, torch
-from fuselight.worker.reads import ReadRecorder
+from fuselight.worker.child.reads import ReadRecorder
 for more in {cases!r}:
     recorder = ReadRecorder()
     recorder.start()

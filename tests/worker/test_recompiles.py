@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import GuardCause
+from fuselight.shared.report import GuardCause
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -186,7 +186,7 @@ def test_a_relation_between_dynamic_sizes_is_reported_with_both_values_and_its_l
 def test_another_backend_is_reported_as_such(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 
-    from fuselight.dynamo import Recorder  # noqa: PLC0415 - here without capture_only
+    from fuselight.capture.dynamo import Recorder  # noqa: PLC0415 - here without capture_only
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return x + 1

@@ -24,18 +24,18 @@ import torch
 from torch._dynamo.utils import counters
 
 import fuselight
-from fuselight import tuned_file
-from fuselight.configurations import parse_configuration
-from fuselight.devices import find
-from fuselight.foreign_files import signature
 from fuselight.measure.artifacts import save_artifacts
 from fuselight.measure.compile_configuration import configured
-from fuselight.report import Numerics, Preparation, TunedResult, Work
-from fuselight.runtime import backend
-from fuselight.runtime.arguments import TunedOptionsError
-from fuselight.runtime.graph_key import tuned_graph
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.tuned_file import artifacts_name
+from fuselight.replay import backend
+from fuselight.replay.arguments import TunedOptionsError
+from fuselight.replay.graph_key import tuned_graph
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.devices import find
+from fuselight.shared.foreign_files import signature
+from fuselight.shared.report import Numerics, Preparation, TunedResult, Work
+from fuselight.shared.tuned_file import artifacts_name
 from tests.support.replays import (
     MODEL,
     NAME,
@@ -146,7 +146,7 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
             expected = model(x)
             compiled = torch.compile(model, backend="fuselight")
             import fuselight
-            from fuselight.torch_api.kernel_choices import counting_timings
+            from fuselight.adapters.torch_api.choices.kernel_choices import counting_timings
             with counting_timings() as timed:
                 found = compiled(x)
             options = list(seen)
@@ -160,7 +160,7 @@ def test_the_runtimes_wheel_replays_in_a_fresh_process(
             close.append(torch.allclose(run(y), other(y), atol=1e-5))
         (inputs,) = (line for line in code.splitlines() if line.strip().endswith("= args"))
         of_us = [name for name in sys.modules if name.partition(".")[0].startswith("fuselight")]
-        heavy = ("fuselight.measure", "fuselight.worker", "fuselight.dynamo", "fuselight.inductor", "fuselight_server")
+        heavy = ("fuselight.measure", "fuselight.worker", "fuselight.capture", "fuselight_server")
         print(json.dumps({"seen": options, "timed": timed, "equal": torch.allclose(found, expected), "close": close,
                           "inputs": inputs.strip(),
                           "measuring": [name for name in of_us if name.startswith(heavy)],
@@ -210,7 +210,7 @@ def test_saved_artifacts_are_of_the_compile_that_a_replay_makes(
 
 
 def test_both_wheels_register_the_backend() -> None:
-    entry = 'fuselight = "fuselight.runtime.backend:replay"'
+    entry = 'fuselight = "fuselight.replay.backend:replay"'
     for file in ("pyproject.toml", "compiler/pyproject.toml"):
         section = (ROOT / file).read_text(encoding="utf-8").partition("torch_dynamo_backends]")[2]
         assert entry in section.partition("\n[")[0]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.report import Numerics, Preparation, TunedResult
-from fuselight.runtime import backend
+from fuselight.replay import backend
+from fuselight.shared.report import Numerics, Preparation, TunedResult
 from tests.support.replays import MODEL, Chosen, choosing, kept, model_and_input, tuned_result
 
 pytestmark = pytest.mark.torch

@@ -15,11 +15,11 @@ import pytest
 import torch
 import torch.distributed
 
-from fuselight import tuned_file
-from fuselight.report import Numerics, TunedResult, Work
-from fuselight.runtime import tuned_files
-from fuselight.runtime.machine_key import MachineKey, machine_key
-from fuselight.torch_api.job_store import JobStore
+from fuselight.adapters.torch_api.inductor.job_store import JobStore
+from fuselight.replay import tuned_files
+from fuselight.replay.machine_key import MachineKey, machine_key
+from fuselight.shared import tuned_file
+from fuselight.shared.report import Numerics, TunedResult, Work
 
 pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
@@ -81,8 +81,8 @@ def test_two_processes_use_the_file_of_rank_0(tmp_path: Path) -> None:
         tuned_file.keep(tmp_path / str(rank) / tuned_file.NAME, [result(machine), result(HERE)][: rank + 1])
     program = textwrap.dedent("""
         import sys, torch, torch.distributed
-        from fuselight.runtime.machine_key import machine_key
-        from fuselight.runtime.tuned_files import TunedSources
+        from fuselight.replay.machine_key import machine_key
+        from fuselight.replay.tuned_files import TunedSources
         torch.distributed.init_process_group("gloo", rank=int(sys.argv[1]), world_size=2)
         source = TunedSources().source(None, machine_key(torch.device("cpu")))
         print(source.path, len(source.results), source.problem)

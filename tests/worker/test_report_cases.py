@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.cli.check import analyze
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.findings import expand
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings import expand
 from tests.support.case_files import MAIN_RELEASE, torch_release
 from tests.support.cases import disagreements, rewritten
 

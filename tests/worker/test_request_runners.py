@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fuselight import protocol
-from fuselight.devices import find
-from fuselight.protocol import AssembleRequest, InputsPlan, RunRequest, Target
-from fuselight.report import Assembled, text_key
-from fuselight.target.importing import Sources
-from fuselight.worker import jobs
-from fuselight.worker.state import ChildJob, RunState
+from fuselight.capture.calls.importing import Sources
+from fuselight.shared import protocol
+from fuselight.shared.devices import find
+from fuselight.shared.protocol import AssembleRequest, InputsPlan, RunRequest, Target
+from fuselight.shared.report import Assembled, text_key
+from fuselight.worker.child.state import ChildJob, RunState
+from fuselight.worker.host import jobs
 
 pytestmark = pytest.mark.torch
 
@@ -37,7 +37,7 @@ def test_a_killed_compile_leaves_its_files_in_the_folder_of_its_run(
         folders.append(tempfile.mkdtemp())
         return Assembled(registers=7)
 
-    monkeypatch.setitem(sys.modules, "fuselight.triton_api", SimpleNamespace(assemble=assemble))
+    monkeypatch.setitem(sys.modules, "fuselight.adapters.triton_api", SimpleNamespace(assemble=assemble))
     monkeypatch.setattr(tempfile, "tempdir", tempfile.gettempdir())
     target = Target(str(tmp_path / "m.py"), "f", "function", 1, compiled=False)
     request = AssembleRequest(

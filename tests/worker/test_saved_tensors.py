@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everybody names it
 from torch.utils.checkpoint import checkpoint
 
-from fuselight.report import Device, GeneratedGraph, Phase, SavedTensor
+from fuselight.shared.report import Device, GeneratedGraph, Phase, SavedTensor
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 CPU = Device("cpu", "CPU", "cpu", "", 2)
@@ -162,7 +162,7 @@ def _forgetting() -> Iterator[None]:
 
 
 def generated(model: nn.Module, *calls: tuple[torch.Tensor, ...]) -> list[GeneratedGraph]:
-    from fuselight.inductor import Generation  # noqa: PLC0415 - Inductor is not for the collection of tests
+    from fuselight.capture.inductor import Generation  # noqa: PLC0415 - Inductor is not for the collection of tests
 
     generation = Generation(CPU)
     compiled = torch.compile(model, backend=generation)
@@ -238,7 +238,7 @@ def test_tensors_between_graphs_are_counted_once() -> None:
 def test_a_view_of_an_input_is_an_input() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415 - as above
 
-    from fuselight.inductor import shared_tensors  # noqa: PLC0415
+    from fuselight.capture.inductor import shared_tensors  # noqa: PLC0415
 
     def forward(weight: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         transposed = weight.t()

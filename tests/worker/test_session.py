@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.configurations import parse_configuration
 from fuselight.measure import session as session_module
 from fuselight.measure.session import ConfigurationSession
-from fuselight.protocol import MeasurePlan
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.protocol import MeasurePlan
 
 pytestmark = pytest.mark.torch
 

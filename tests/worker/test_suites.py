@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.suites import suite_rows
+from fuselight.shared.suites import suite_rows
 
 ROOT = Path(__file__).parents[2]
 TRANSFORMERS = ("DistilBertForMaskedLM", "T5Small", "hf_Reformer")

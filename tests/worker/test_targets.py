@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Culprit, Report, Rung
+from fuselight.shared.report import Culprit, Report, Rung
 from tests.support.live_worker import LiveWorker, replace
 
 NET = """\

@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight import dynamo
-from fuselight.torch_api import devices, errors, frames, hooks, settings, targets, toolchain
+from fuselight.adapters.torch_api import devices, settings
+from fuselight.adapters.torch_api.dynamo import errors, frames, hooks, targets
+from fuselight.adapters.torch_api.inductor import toolchain
+from fuselight.capture import dynamo
 
 pytestmark = pytest.mark.torch
 

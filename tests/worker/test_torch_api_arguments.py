@@ -8,11 +8,11 @@ import types
 import pytest
 import torch
 
-from fuselight.configurations import parse_configuration
-from fuselight.devices import find
+from fuselight.adapters.torch_api.dynamo import targets
 from fuselight.measure.compile_configuration import Compiled, _as_configured
-from fuselight.report import Culprit
-from fuselight.torch_api import targets
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.devices import find
+from fuselight.shared.report import Culprit
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -8,7 +8,7 @@ import inspect
 import pytest
 import torch
 
-from fuselight.torch_api import measurement
+from fuselight.adapters.torch_api.inductor import measurement
 
 pytestmark = pytest.mark.torch
 

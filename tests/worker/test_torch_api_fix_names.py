@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from fuselight.version import release
-from fuselight_server.fixes.torch_names import NAMES
+from fuselight.shared.version import release
+from fuselight_server.fixes.rewrites.torch_names import NAMES
 from tests.support.offered_remedies import offered
 
 pytestmark = pytest.mark.torch

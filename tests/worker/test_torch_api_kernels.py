@@ -48,7 +48,7 @@ def test_a_name_accepts_its_arguments(module: str, name: str, parameters: Sequen
 
 
 def test_every_table_is_a_mapping_that_get_reads() -> None:
-    from fuselight.torch_api import operator_sets  # noqa: PLC0415 - Inductor is not for the collection of tests
+    from fuselight.adapters.torch_api.dynamo import operator_sets  # noqa: PLC0415 - Inductor is not for the collection of tests
 
     for table in (operator_sets.core_table(), operator_sets.prims_table(), operator_sets.inductor_table()):
         assert table.get(aten.t.default) is not None
@@ -57,7 +57,7 @@ def test_every_table_is_a_mapping_that_get_reads() -> None:
 
 
 def test_operators_belong_to_the_sets_that_torch_says() -> None:
-    from fuselight.torch_api import operator_sets  # noqa: PLC0415 - as above
+    from fuselight.adapters.torch_api.dynamo import operator_sets  # noqa: PLC0415 - as above
 
     prims: Any = torch.ops.prims
     assert [operator_sets.is_core(one) for one in (aten.mm.default, aten.t.default)] == [True, False]
@@ -85,7 +85,7 @@ def _owned() -> list[object]:
 
 
 def test_watched_functions_are_restored_when_the_block_raises() -> None:
-    from fuselight.virtual_gpu import cudagraphs, partitioner  # noqa: PLC0415 - as above
+    from fuselight.adapters.virtual_gpu import cudagraphs, partitioner  # noqa: PLC0415 - as above
 
     def ignore(*_args: object) -> None: ...
 
@@ -107,7 +107,7 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
     from torch._functorch._aot_autograd.utils import make_boxed_func  # noqa: PLC0415 - as above
     from torch._inductor import compile_fx  # noqa: PLC0415
 
-    from fuselight.virtual_gpu import partitioner  # noqa: PLC0415
+    from fuselight.adapters.virtual_gpu import partitioner  # noqa: PLC0415
 
     calls: list[str] = []
 
@@ -134,7 +134,7 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
 
 
 def test_a_size_is_known_by_its_hint_and_not_fixed() -> None:
-    from fuselight.virtual_gpu import partitioner  # noqa: PLC0415 - as above
+    from fuselight.adapters.virtual_gpu import partitioner  # noqa: PLC0415 - as above
 
     shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
     source: Any = importlib.import_module("torch._dynamo.source").ConstantSource("x")

@@ -15,9 +15,14 @@ from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.runtime import compile_tasks
 
-from fuselight.devices import find
-from fuselight.torch_api import launch_tuning
-from fuselight.torch_api.launch_tuning import LaunchTuning, compile_neighbors, is_small, neighbors
+from fuselight.adapters.torch_api.choices import launch_tuning
+from fuselight.adapters.torch_api.choices.launch_tuning import (
+    LaunchTuning,
+    compile_neighbors,
+    is_small,
+    neighbors,
+)
+from fuselight.shared.devices import find
 
 pytestmark = [
     pytest.mark.torch,
@@ -58,7 +63,7 @@ REDUCTION = (
 
 def autotuner(text: str) -> Any:
     """Inductor's own object for a kernel, on a GPU that is not there."""
-    from fuselight.triton_api.source import KernelSource  # noqa: PLC0415 - needs Triton
+    from fuselight.adapters.triton_api.source import KernelSource  # noqa: PLC0415 - needs Triton
 
     device = find("h100-sxm")
     assert device is not None

@@ -15,14 +15,19 @@ from torch._inductor.codecache import CacheBase
 from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fuselight.configurations import parse_configuration
-from fuselight.report import KnobBound
-from fuselight.report.tuned import Preparation
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import longest_multiplications, settings
-from fuselight.torch_api.kernel_choices import ChoiceRecorder, counting_timings, replaying
-from fuselight.torch_api.longest_multiplications import autotuning_longest
-from fuselight.torch_api.patching import forget
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.choices import longest_multiplications
+from fuselight.adapters.torch_api.choices.kernel_choices import (
+    ChoiceRecorder,
+    counting_timings,
+    replaying,
+)
+from fuselight.adapters.torch_api.choices.longest_multiplications import autotuning_longest
+from fuselight.adapters.torch_api.patching import forget
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.report import KnobBound
+from fuselight.shared.report.tuned import Preparation
 from fuselight.tune.knobs import KNOBS, KnobSetting, configuration_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:TypedStorage")]  # torch times with it

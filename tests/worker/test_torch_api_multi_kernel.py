@@ -15,9 +15,9 @@ from torch._inductor.codegen.multi_kernel import MultiKernelCall
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner, StaticTritonCompileResult
 from torch._inductor.triton_bundler import TritonBundle, TritonBundler
 
-from fuselight.report.tuned import Preparation
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.tuned_code import STATIC_LAUNCHER
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.report.tuned import Preparation
+from fuselight.shared.tuned_code import STATIC_LAUNCHER
 
 pytestmark = pytest.mark.torch
 REDUCTION = Path(__file__).parents[1] / "recordings" / "kernels" / "reduction.txt"

@@ -14,10 +14,15 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.devices import find
-from fuselight.inductor import Generation
-from fuselight.torch_api.promising_kernels import Gpu, Multiplication, expected_us, promising
-from fuselight.virtual_gpu import autotune_choices
+from fuselight.adapters.torch_api.choices.promising_kernels import (
+    Gpu,
+    Multiplication,
+    expected_us,
+    promising,
+)
+from fuselight.adapters.virtual_gpu import autotune_choices
+from fuselight.capture.inductor import Generation
+from fuselight.shared.devices import find
 
 pytestmark = pytest.mark.torch
 needs_triton = pytest.mark.skipif(
@@ -194,8 +199,8 @@ TILE = "BLOCK_M=64, BLOCK_N=64, BLOCK_K=64, num_stages=3, num_warps=4"
 
 @pytest.fixture
 def on_an_h100(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuselight.torch_api.promising_kernels._gpu", lambda _: H100)
-    monkeypatch.setattr("fuselight.torch_api.promising_kernels.lowered_hint", math.prod)
+    monkeypatch.setattr("fuselight.adapters.torch_api.choices.promising_kernels._gpu", lambda _: H100)
+    monkeypatch.setattr("fuselight.adapters.torch_api.choices.promising_kernels.lowered_hint", math.prod)
 
 
 def result(*size: int) -> Any:

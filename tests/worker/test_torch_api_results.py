@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from fuselight.torch_api import compiled_results
+from fuselight.adapters.torch_api.dynamo import compiled_results
 
 pytestmark = pytest.mark.torch
 

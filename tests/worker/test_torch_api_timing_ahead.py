@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.torch_api.timing_ahead import timing_ahead
+from fuselight.adapters.torch_api.choices.timing_ahead import timing_ahead
 
 pytestmark = pytest.mark.torch
 LAUNCH_US = 90.0

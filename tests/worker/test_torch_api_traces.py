@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fuselight.torch_api import traces
+from fuselight.adapters.torch_api.dynamo import traces
 
 pytestmark = pytest.mark.torch
 

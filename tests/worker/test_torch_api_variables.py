@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._dynamo.variables import lists
 
-from fuselight.torch_api import variables
+from fuselight.adapters.torch_api.dynamo import variables
 
 pytestmark = pytest.mark.torch
 

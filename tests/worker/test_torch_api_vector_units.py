@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from torch._inductor.cpu_vec_isa import VecAVX2, VecISA
 
-from fuselight.torch_api import vector_units
+from fuselight.adapters.torch_api.inductor import vector_units
 
 pytestmark = pytest.mark.torch
 CACHES = "TORCHINDUCTOR_CACHE_DIR"

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuselight.codec import decode, encode
-from fuselight.report import Assembled, Device, LaunchConfig
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.report import Assembled, Device, LaunchConfig
 from tests.support.kernels import A100, DEVICES, H100, MI300X, NO_TRITON, STAGES, line_of, lines_with, source
 
 pytest.importorskip("triton", reason=NO_TRITON)
 
 from torch._inductor.runtime import hints, triton_heuristics
 
-from fuselight import triton_api
-from fuselight.triton_api import assemble, compiler, names, store
+from fuselight.adapters import triton_api
+from fuselight.adapters.triton_api import assemble, compiler, names, store
 
 pytestmark = pytest.mark.torch
 newer = pytest.mark.skipif(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from fuselight.report import Assembled, Device
+from fuselight.shared.report import Assembled, Device
 from tests.support.kernels import DEVICES, H100, MI300X, NO_TRITON, source, with_line
 
 pytest.importorskip("triton", reason=NO_TRITON)
 
-from fuselight.triton_api import assemble, forked_query, names, store
-from fuselight.triton_api.driver import virtual_driver
+from fuselight.adapters.triton_api import assemble, forked_query, names, store
+from fuselight.adapters.triton_api.driver import virtual_driver
 
 pytestmark = pytest.mark.torch
 

@@ -19,7 +19,7 @@ from tests.support.kernels import A100, H100, MI300X, NO_TRITON, STAGES, line_of
 pytest.importorskip("triton", reason=NO_TRITON)
 
 
-from fuselight.triton_api import assemble, forked_query, names, store, tools
+from fuselight.adapters.triton_api import assemble, forked_query, names, store, tools
 
 pytestmark = pytest.mark.torch
 forking = pytest.mark.skipif(

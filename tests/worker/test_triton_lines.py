@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.report import Device, Occupancy
-from fuselight.triton_api import compiler
-from fuselight.triton_api.lines import call_site, line_map
-from fuselight.triton_api.occupancy import occupancy
+from fuselight.adapters.triton_api import compiler
+from fuselight.adapters.triton_api.lines import call_site, line_map
+from fuselight.adapters.triton_api.occupancy import occupancy
+from fuselight.shared.report import Device, Occupancy
 from tests.support.kernels import A100, H100, MI300X
 
 pytestmark = pytest.mark.torch

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Assembled
+from fuselight.shared.report import Assembled
 from tests.support.kernels import A100, H100, NO_TRITON, source
 
 pytest.importorskip("triton", reason=NO_TRITON)
 
-from fuselight.triton_api import assemble, compiler, names, store
+from fuselight.adapters.triton_api import assemble, compiler, names, store
 
 pytestmark = pytest.mark.torch
 
@@ -45,7 +45,7 @@ def test_the_same_question_is_answered_from_the_folder(
     text, folder = source("pointwise"), str(tmp_path / "kept")
     first = assemble(text, H100, cache=folder)
     forgetting()
-    monkeypatch.setattr("fuselight.triton_api.assembler.compile_request", refuse)
+    monkeypatch.setattr("fuselight.adapters.triton_api.assembler.compile_request", refuse)
     assert assemble(text, H100, cache=folder) == first
     assert assemble(text, H100) == first  # and now from memory
     for other, device, config in ((text + "\n", H100, None), (text, A100, None), (text, H100, 1)):
@@ -67,7 +67,7 @@ def test_sass_is_a_separate_request_with_all_other_listings(
     assert set(whole.listings) == {*plain.listings, "sass"}
     forgetting()
     assert assemble(text, H100, disassemble=True) == whole
-    monkeypatch.setattr("fuselight.triton_api.assembler.compile_request", refuse)
+    monkeypatch.setattr("fuselight.adapters.triton_api.assembler.compile_request", refuse)
     assert assemble(text, H100) == whole
 
 
@@ -100,7 +100,7 @@ def test_an_unavailable_folder_is_a_sentence_in_the_result(
     assert first.failure is None
     assert f"the cache in {folder} cannot be" in first.problems[0]
     assert (tmp_path / "file").read_text() == "in the way"
-    monkeypatch.setattr("fuselight.triton_api.assembler.compile_request", refuse)
+    monkeypatch.setattr("fuselight.adapters.triton_api.assembler.compile_request", refuse)
     assert assemble(source("pointwise"), H100, cache=folder).failure is None
 
 

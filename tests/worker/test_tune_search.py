@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.configurations import MODES
 from fuselight.measure.accuracy import RANDOM
-from fuselight.protocol import TunePlan
-from fuselight.report import MeasuredConfiguration, Skip, TuneCandidate, Tuned, TuneOutcome, Work
+from fuselight.shared.configurations import MODES
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import (
+    MeasuredConfiguration,
+    Skip,
+    TuneCandidate,
+    Tuned,
+    TuneOutcome,
+    Work,
+)
 from fuselight.tune.candidates import _finds_timings
 from fuselight.tune.schedule import Budget, Knobs
 from fuselight.tune.timed_rounds import TimedRounds

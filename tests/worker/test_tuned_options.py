@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import fuselight
-from fuselight.report import Numerics, Preparation, TunedResult
-from fuselight.runtime.arguments import TunedOptionsError
+from fuselight.replay.arguments import TunedOptionsError
+from fuselight.shared.report import Numerics, Preparation, TunedResult
 from tests.support.replays import OPTIONS, kept, model_and_input, tuned_result
 
 pytestmark = pytest.mark.torch

@@ -9,15 +9,23 @@ from typing import Any
 
 import pytest
 
-from fuselight.configurations import MODES, ConfigurationError
-from fuselight.protocol import Answer, InputsPlan, MeasurePlan, MeasureRequest, Target, TunePlan, TuneRequest
-from fuselight.report import Culprit, Failure, Report, Tier, TuneOutcome, Work
-from fuselight.target.importing import Sources
-from fuselight.torch_api import settings
-from fuselight.worker import tuning
-from fuselight.worker.configuration import MeasureCalls
-from fuselight.worker.state import ChildJob, RunState
-from fuselight_server.measured.words import failed
+from fuselight.adapters.torch_api import settings
+from fuselight.capture.calls.importing import Sources
+from fuselight.shared.configurations import MODES, ConfigurationError
+from fuselight.shared.protocol import (
+    Answer,
+    InputsPlan,
+    MeasurePlan,
+    MeasureRequest,
+    Target,
+    TunePlan,
+    TuneRequest,
+)
+from fuselight.shared.report import Culprit, Failure, Report, Tier, TuneOutcome, Work
+from fuselight.worker.child.state import ChildJob, RunState
+from fuselight.worker.timed import tuning
+from fuselight.worker.timed.configuration import MeasureCalls
+from fuselight_server.explain.benchmarks.words import failed
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight.report import UnseenKind
+from fuselight.shared.report import UnseenKind
 from tests.support.recording import record
 
 if TYPE_CHECKING:

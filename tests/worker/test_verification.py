@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import VerifyRequest
-from fuselight.report import Aspect, Report, Verification
+from fuselight.shared.protocol import VerifyRequest
+from fuselight.shared.report import Aspect, Report, Verification
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

@@ -8,9 +8,9 @@ import asyncio
 
 import pytest
 
-from fuselight.protocol import Answer, Refused
-from fuselight.report import Culprit
-from fuselight_server.worker_client import pending, sampling
+from fuselight.shared.protocol import Answer, Refused
+from fuselight.shared.report import Culprit
+from fuselight_server.execution.worker_client import pending, sampling
 from tests.support.live_worker import GOOD, LiveWorker, body
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")

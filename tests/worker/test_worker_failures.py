@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.codec import encode
-from fuselight.report import Culprit
-from fuselight_server.worker_client import process
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Culprit
+from fuselight_server.execution.worker_client import process
 from tests.support.live_worker import GOOD, LiveWorker, body, replace
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")

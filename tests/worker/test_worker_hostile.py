@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import encode
-from fuselight.report import Culprit, Failure
-from fuselight.worker import wire
+from fuselight.shared import wire
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Culprit, Failure
 from tests.support.live_worker import GOOD, LiveWorker, body, wait_gone
 
 hostile = pytest.mark.usefixtures("the_next_run_works")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Culprit
+from fuselight.shared.report import Culprit
 from tests.support.live_worker import GOOD, LiveWorker, body, wait_gone
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
-from fuselight.report import Culprit
-from fuselight.worker import wire
-from fuselight_server.worker_client.client import WorkerState
-from fuselight_server.worker_client.process import launch_path
+from fuselight.shared import wire
+from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
+from fuselight.shared.report import Culprit
+from fuselight_server.execution.worker_client.client import WorkerState
+from fuselight_server.execution.worker_client.process import launch_path
 from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, wait_gone
 

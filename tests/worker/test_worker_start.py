@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import Answer, Refused
-from fuselight.report import Culprit
-from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client import pending
-from fuselight_server.worker_client.client import WorkerState
-from fuselight_server.worker_client.failures import platform_problem
-from fuselight_server.worker_client.process import WorkerFailed, launch_path
+from fuselight.shared.protocol import Answer, Refused
+from fuselight.shared.report import Culprit
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.execution.worker_client import pending
+from fuselight_server.execution.worker_client.client import WorkerState
+from fuselight_server.execution.worker_client.failures import platform_problem
+from fuselight_server.execution.worker_client.process import WorkerFailed, launch_path
 from tests.support.live_worker import GOOD, LiveWorker
 
 
@@ -105,9 +105,9 @@ def test_a_worker_that_never_says_hello(folder: Path, tmp_path: Path, script: st
 HELLO = """\
 import os, sys, time
 sys.path.insert(0, {compiler!r})
-from fuselight.protocol import PROTOCOL, Hello, to_json
-from fuselight.report import Versions
-from fuselight.worker import wire
+from fuselight.shared.protocol import PROTOCOL, Hello, to_json
+from fuselight.shared.report import Versions
+from fuselight.shared import wire
 versions = Versions("3.11.7", "2.13.0", None, "0.1.0", "linux", sys.executable)
 hello = to_json(Hello(PROTOCOL, versions, os.getpid(), True))
 hello["from_the_future"] = {{"a": 1}}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.dynamo import wrappers
+from fuselight.capture.dynamo import wrappers
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch

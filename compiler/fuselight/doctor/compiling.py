@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from fuselight.doctor.check import CheckResult, Status
-from fuselight.owned_folders import owned_folder
+from fuselight.shared.owned_folders import owned_folder
 
 _ROWS, _COLUMNS = 64, 128
 _TOLERANCE = 1e-4

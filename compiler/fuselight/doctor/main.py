@@ -10,9 +10,9 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 
-from fuselight.codec import encode
 from fuselight.doctor import checks, compiling
 from fuselight.doctor.check import Check, Status
+from fuselight.shared.codec import encode
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,8 +17,8 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 
-from fuselight.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
 from fuselight.doctor.check import Check, CheckResult, Status
+from fuselight.shared.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
 
 _SPACE = 2**30
 """Free bytes below which the check warns: a day of compiling may fill them."""
@@ -35,7 +35,7 @@ MEANING = (
 
 def cpp_compiler() -> CheckResult:
     """Check that the C++ compiler that Inductor would call starts."""
-    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
+    from fuselight.adapters.torch_api.inductor import toolchain  # noqa: PLC0415 - needs torch
 
     compiler = toolchain.cpp_compiler()
     path = shutil.which(compiler) if compiler else None
@@ -69,7 +69,7 @@ def headers() -> CheckResult:
 
 def cache() -> CheckResult:
     """Check that Inductor's folder can be written, has room and may hold programs."""
-    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
+    from fuselight.adapters.torch_api.inductor import toolchain  # noqa: PLC0415 - needs torch
 
     try:
         folder = toolchain.cache_folder()
@@ -104,7 +104,7 @@ def driver() -> CheckResult:
     """Check that the driver supports the CUDA version that torch was built with."""
     import torch  # noqa: PLC0415 - checked before
 
-    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
+    from fuselight.adapters.torch_api.inductor import toolchain  # noqa: PLC0415 - needs torch
 
     if getattr(torch.version, "hip", None):
         return CheckResult(Status.SKIPPED, "torch was built for ROCm")
@@ -152,8 +152,8 @@ def one_assembler() -> CheckResult:
     """Check that both would call an assembler of the same version, on a GPU that is there."""
     import torch  # noqa: PLC0415 - checked before
 
-    from fuselight import triton_api  # noqa: PLC0415 - need torch
-    from fuselight.torch_api import toolchain  # noqa: PLC0415 - need torch
+    from fuselight.adapters import triton_api  # noqa: PLC0415 - need torch
+    from fuselight.adapters.torch_api.inductor import toolchain  # noqa: PLC0415 - need torch
 
     if torch.version.cuda is None or not torch.cuda.is_available():
         return CheckResult(Status.SKIPPED, "there is no NVIDIA GPU to assemble for")

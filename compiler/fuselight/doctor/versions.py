@@ -9,9 +9,9 @@ import platform
 import sys
 from typing import Any
 
+from fuselight.adapters.environment import versions
 from fuselight.doctor.check import CheckResult, Status
-from fuselight.environment import versions
-from fuselight.version import OLDEST_TORCH, release, untested_torch
+from fuselight.shared.version import OLDEST_TORCH, release, untested_torch
 
 TESTED_PYTHON = ((3, 10), (3, 13))
 
@@ -79,7 +79,7 @@ def _broken_torch(error: BaseException) -> CheckResult:
 
 def triton() -> CheckResult:
     """Check that Triton is installed, in the release that belongs to this torch."""
-    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
+    from fuselight.adapters.torch_api.inductor import toolchain  # noqa: PLC0415 - needs torch
 
     wanted = toolchain.matching_triton()
     version = versions().triton

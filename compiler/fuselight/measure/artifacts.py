@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from fuselight.foreign_files import signature, write_whole
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.choices.kernel_choices import replaying
 from fuselight.measure.compile_configuration import Compiled
-from fuselight.runtime.preparation import prepared_inductor
-from fuselight.torch_api import settings
-from fuselight.torch_api.kernel_choices import replaying
-from fuselight.tuned_file import artifacts_name
+from fuselight.replay.preparation import prepared_inductor
+from fuselight.shared.foreign_files import signature, write_whole
+from fuselight.shared.tuned_file import artifacts_name
 
 
 def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) -> str:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fuselight.configurations import MODES, Configuration
-from fuselight.report import Device, GeneratedGraph, Problem
-from fuselight.report.tuned import TunedGraph
-from fuselight.runtime.freezing import FREEZING
-from fuselight.runtime.graph_key import tuned_graph
-from fuselight.runtime.preparation import prepared, prepared_inductor
-from fuselight.torch_api import module_tensors, targets
-from fuselight.torch_api.kernel_choices import ChoiceRecorder
+from fuselight.adapters.torch_api.choices.kernel_choices import ChoiceRecorder
+from fuselight.adapters.torch_api.dynamo import module_tensors, targets
+from fuselight.replay.freezing import FREEZING
+from fuselight.replay.graph_key import tuned_graph
+from fuselight.replay.preparation import prepared, prepared_inductor
+from fuselight.shared.configurations import MODES, Configuration
+from fuselight.shared.report import Device, GeneratedGraph, Problem
+from fuselight.shared.report.tuned import TunedGraph
 
 if TYPE_CHECKING:
-    from fuselight.inductor import Compilation
+    from fuselight.capture.inductor import Compilation
 
 _NOT_FROZEN = (
     "options={'freezing': True} of torch.compile freezes nothing: set torch._inductor.config.freezing = True before "
@@ -55,7 +55,7 @@ class Switched:
     @property
     def compilation(self) -> Compilation | None:
         """The backend's compilation record, if it is Inductor."""
-        inductor = sys.modules.get("fuselight.inductor")
+        inductor = sys.modules.get("fuselight.capture.inductor")
         found: Any = self.backend
         return found if inductor is not None and isinstance(found, inductor.Compilation) else None
 
@@ -209,7 +209,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> 
         if configuration.written and options.get(FREEZING) and not module_tensors.is_freezing_set():
             made.notes.setdefault(_NOT_FROZEN)
         if key not in made.backends:
-            from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
+            from fuselight.capture.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
 
             inductor = prepared_inductor(
                 configuration.preparation,

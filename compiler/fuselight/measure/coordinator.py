@@ -14,13 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from fuselight.codec import decode
-from fuselight.configurations import EAGER
 from fuselight.measure import steady_state
 from fuselight.measure.accuracy import RANDOM
 from fuselight.measure.accuracy.narrowing import SECONDS
-from fuselight.protocol import MeasurePlan
-from fuselight.report import Accuracy, Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
+from fuselight.shared.codec import decode
+from fuselight.shared.configurations import EAGER
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import (
+    Accuracy,
+    Culprit,
+    Failure,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    Work,
+)
 
 now = time.perf_counter
 _LEAST_SECONDS = 1.0

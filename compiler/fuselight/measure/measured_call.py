@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from fuselight.report import Work
-from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
-from fuselight.target.tensors import tensors_in, with_tensors
-from fuselight.torch_api.measurement import version_of
+from fuselight.adapters.torch_api.inductor.measurement import version_of
+from fuselight.capture.calls.calls import Prepared, call_mode, call_outputs, module_of
+from fuselight.capture.calls.tensors import tensors_in, with_tensors
+from fuselight.shared.report import Work
 
 _RATE = 0.0
 """Learning rate of the optimizer: zero keeps the weights while the step does the same work. The loss is a plain sum,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from fuselight.capture.calls.tensors import SEED, set_seeds
 from fuselight.measure import steady_state, timing
 from fuselight.measure.accuracy.results import CHANGED, CallResults, ResultCollector
 from fuselight.measure.compile_configuration import Compiled
@@ -26,8 +27,8 @@ from fuselight.measure.profile.profiler import (
     record_lines,
     trace_calls,
 )
-from fuselight.protocol import MeasurePlan
-from fuselight.report import (
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import (
     Accuracy,
     Break,
     Clock,
@@ -39,7 +40,6 @@ from fuselight.report import (
     Timing,
     Work,
 )
-from fuselight.target.tensors import SEED, set_seeds
 
 _SETTLING = 8
 """Calls after the first one in which a target may go on to compile: as often as Dynamo compiles one frame again."""

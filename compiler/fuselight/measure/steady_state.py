@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from fuselight.report import Clock, Profile, Timing
+from fuselight.shared.report import Clock, Profile, Timing
 
 WINDOW = 5
 """Number of calls compared with the same number before them."""

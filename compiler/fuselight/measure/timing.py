@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fuselight.report import Clock
+from fuselight.shared.report import Clock
 
 Prepare = Callable[[], Callable[[], object]]
 """Prepares one call, and returns it."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.configurations import AUTOTUNING_MODES, parse_configuration
-from fuselight.protocol import TunePlan
-from fuselight.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
+from fuselight.shared.configurations import AUTOTUNING_MODES, parse_configuration
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import Knob, KnobBound, MeasuredConfiguration, Skip, TuneOutcome
 from fuselight.tune import ceilings
 from fuselight.tune.knobs import (
     BY_NAME,

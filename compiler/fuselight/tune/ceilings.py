@@ -11,8 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fuselight.report import Kernel, KernelKind, LaunchKind, MeasuredConfiguration, MeasuredLaunch
-from fuselight.report.tuned import Knob, KnobBound, Skip
+from fuselight.shared.report import (
+    Kernel,
+    KernelKind,
+    LaunchKind,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+)
+from fuselight.shared.report.tuned import Knob, KnobBound, Skip
 from fuselight.tune.knobs import KNOBS, KnobSetting, Trait, Unsuitable
 
 _ATTENTION = re.compile(r"scaled_dot_product|(flash|efficient|flex|cudnn)_attention|fmha|flash_fwd|flash_bwd")

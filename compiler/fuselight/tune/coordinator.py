@@ -12,10 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.configurations import EAGER
 from fuselight.measure.accuracy import RANDOM
-from fuselight.protocol import TunePlan
-from fuselight.report import Confirmation, Culprit, Failure, Tuned, TunedResult, TuneOutcome, Work
+from fuselight.shared.configurations import EAGER
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import (
+    Confirmation,
+    Culprit,
+    Failure,
+    Tuned,
+    TunedResult,
+    TuneOutcome,
+    Work,
+)
 from fuselight.tune import race
 from fuselight.tune.candidates import Candidates
 from fuselight.tune.knobs import CPU, GPU

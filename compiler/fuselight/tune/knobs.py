@@ -1,7 +1,7 @@
 """The catalog of knobs: settings of a compile that a search may change, and where each of them applies.
 
-Invariant: a knob changes a configuration only through the notation of `fuselight.configurations`, so that everything
-that a search tries can also be named by a user and measured by a benchmark. Standard library only.
+Invariant: a knob changes a configuration only through the notation of `fuselight.shared.configurations`, so that
+everything that a search tries can also be named by a user and measured by a benchmark. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fuselight.configurations import Configuration, parse_configuration, read_configuration
-from fuselight.report import Work
-from fuselight.report.tuned import KnobBound, Numerics, Skip
+from fuselight.shared.configurations import Configuration, parse_configuration, read_configuration
+from fuselight.shared.report import Work
+from fuselight.shared.report.tuned import KnobBound, Numerics, Skip
 
 EVERY_WORK = frozenset(Work)
 _INFERENCE = frozenset({Work.INFERENCE})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuselight.configurations import AUTOTUNING_MODES, MODES
-from fuselight.report import TuneOutcome
+from fuselight.shared.configurations import AUTOTUNING_MODES, MODES
+from fuselight.shared.report import TuneOutcome
 from fuselight.tune.pool import TrialPool
 from fuselight.tune.timed_rounds import TimedRounds
 from fuselight.tune.trial import Trial

@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.codec import decode
-from fuselight.configurations import EAGER, MODES
 from fuselight.measure.coordinator import FLOAT64, EndedError, no_process
-from fuselight.report import Machine, MeasuredConfiguration, Skip, TuneCandidate, TuneOutcome, Work
+from fuselight.shared.codec import decode
+from fuselight.shared.configurations import EAGER, MODES
+from fuselight.shared.report import (
+    Machine,
+    MeasuredConfiguration,
+    Skip,
+    TuneCandidate,
+    TuneOutcome,
+    Work,
+)
 from fuselight.tune.knobs import Trait
 from fuselight.tune.schedule import Budget, Knobs
 from fuselight.tune.trial import COMPILE_ORDERS, SearchProcess, Trial

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fuselight.report.tuned import Confirmation
+from fuselight.shared.report.tuned import Confirmation
 
 LEAST_ROUNDS = 3
 """Rounds of the confirming race that are run whatever the deadline."""

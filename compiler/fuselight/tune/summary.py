@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuselight.configurations import EAGER
-from fuselight.report import Accuracy, Confirmation, Numerics, TunedResult
+from fuselight.shared.configurations import EAGER
+from fuselight.shared.report import Accuracy, Confirmation, Numerics, TunedResult
 from fuselight.tune.pool import TrialPool
 from fuselight.tune.trial import Trial
 

@@ -9,10 +9,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fuselight.configurations import parse_configuration
 from fuselight.measure import steady_state
-from fuselight.protocol import TunePlan
-from fuselight.report import Confirmation, RaceSample
+from fuselight.shared.configurations import parse_configuration
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import Confirmation, RaceSample
 from fuselight.tune import race
 from fuselight.tune.pool import DEFAULT, TrialPool
 from fuselight.tune.trial import Trial

@@ -12,9 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from fuselight.codec import decode
 from fuselight.measure.coordinator import RemoteConfiguration
-from fuselight.report import Failure, MeasuredConfiguration, Skip, TuneCandidate, TuneOutcome
+from fuselight.shared.codec import decode
+from fuselight.shared.report import (
+    Failure,
+    MeasuredConfiguration,
+    Skip,
+    TuneCandidate,
+    TuneOutcome,
+)
 from fuselight.tune.schedule import Knobs
 
 _OVERDUE = 0.001

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from fuselight.foreign_files import make_private_folder, open_to_append
+from fuselight.shared.foreign_files import make_private_folder, open_to_append
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 

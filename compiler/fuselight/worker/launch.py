@@ -62,22 +62,22 @@ def main():
         return 3
     enter_as_guest()
     if sys.argv[1:2] == ["run"]:
-        from fuselight.program import main as run_program
+        from fuselight.worker.child.program import main as run_program
 
         return run_program(sys.argv[2:])
     if sys.argv[1:2] == ["doctor"]:
         from fuselight.doctor.main import main as examine
 
         return examine(sys.argv[2:])
-    from fuselight.worker.process import end_with_owner
+    from fuselight.worker.processes.process import end_with_owner
 
     end_with_owner()  # first: to import torch takes long
     if sys.argv[1:2] in (["--child"], ["--configuration"]):
-        from fuselight.worker.spawned_child import main as run_spawned
+        from fuselight.worker.host.spawned_child import main as run_spawned
 
         requests = int(sys.argv[4]) if len(sys.argv) > 4 else None  # noqa: PLR2004 - the last of them
         return run_spawned(sys.argv[1], int(sys.argv[2]), sys.argv[3], STARTED_WITH, requests)
-    from fuselight.worker.host import main as run_host
+    from fuselight.worker.host.host import main as run_host
 
     status = run_host(STARTED_WITH)
     sys.stderr.flush()

@@ -11,22 +11,21 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.protocol import MeasurePlan
-from fuselight.report import Culprit, Failure
+from fuselight.shared.protocol import MeasurePlan
+from fuselight.shared.report import Culprit, Failure
+from fuselight_server.base.finding import Severity
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
     add_measure_options,
     add_timed_device_option,
     asked_configurations,
     work_of,
 )
-from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.cli.outcome import TargetBenchmark, report_problems
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import complete, report_each
-from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.finding import Severity
-from fuselight_server.findings.failures import failure_report
-from fuselight_server.measured.exports import (
+from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
+from fuselight_server.commands.outcome import TargetBenchmark, report_problems
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.explain.benchmarks.exports import (
     NotBuiltError,
     NotReadError,
     OtherTargetError,
@@ -34,17 +33,22 @@ from fuselight_server.measured.exports import (
     page_parts,
     text_of,
 )
-from fuselight_server.measured.history import NotKeptError, run_of
-from fuselight_server.measured.history_diff import with_earlier_readings
-from fuselight_server.measured.planning import configurations, history_of, measure_request
+from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
+from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
+from fuselight_server.explain.benchmarks.planning import (
+    configurations,
+    history_of,
+    measure_request,
+)
+from fuselight_server.explain.findings.failures import failure_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.measured.history import BenchmarkRun
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun
 
 LAST = "last"
 """Names the newest run before this one."""

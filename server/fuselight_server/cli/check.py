@@ -13,28 +13,39 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fuselight.codec import encode
+from fuselight.shared.codec import encode
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.fix_classes import FixClasses
-from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
-from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.sources import read_text, shown_path
-from fuselight_server.cli.targets import complete, report_each
-from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
-from fuselight_server.findings.fixable import FixClass, has_remedies
-from fuselight_server.findings.priority import of_reports
-from fuselight_server.findings.static import example_unread
-from fuselight_server.formatting import format_count
-from fuselight_server.runs.planning import MAIN
+from fuselight_server.commands.options import (
+    CommandError,
+    CommandOptions,
+    add_command_options,
+    at_least,
+)
+from fuselight_server.commands.outcome import CheckOutcome, report_problems
+from fuselight_server.commands.sources import read_text, shown_path
+from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.findings import (
+    Thresholds,
+    apply_ignores,
+    findings,
+    fold,
+    static_findings,
+)
+from fuselight_server.explain.findings.fixable import FixClass, has_remedies
+from fuselight_server.explain.findings.priority import of_reports
+from fuselight_server.explain.findings.static import example_unread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from fuselight.report import Report
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.finding import Finding
-    from fuselight_server.runs.kept_answers import KeptAnswers
-    from fuselight_server.static.reading import Reading, StaticTarget
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.execution.runs.kept_answers import KeptAnswers
+    from fuselight_server.source.reading import Reading, StaticTarget
 
 
 ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
@@ -106,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.write_baseline is None and options.baseline is None:
         outcome = analyzed(options, uses_kept=not options.no_cache)
     else:
-        from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
+        from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
 
         known = baseline.read(options.baseline) if options.baseline is not None else Counter()
         if options.write_baseline is not None:
@@ -197,7 +208,7 @@ def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget
     known = answers.recall(reading.path, *question) if answers is not None else None
     if known is not None:
         return known
-    from fuselight_server.static.edits import call_for  # noqa: PLC0415 - LibCST takes as long as all else in a check
+    from fuselight_server.source.edits import call_for  # noqa: PLC0415 - LibCST takes as long as all else in a check
 
     call = call_for(text, target)
     if answers is not None:

@@ -11,9 +11,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fuselight_server.cli.options import CommandError, suggestion
-from fuselight_server.cli.terminal import print_error, printable
-from fuselight_server.interrupts import INTERRUPTED, raise_at_interrupts
+from fuselight_server.base.interrupts import INTERRUPTED, raise_at_interrupts
+from fuselight_server.base.terminal import print_error, printable
+from fuselight_server.commands.options import CommandError, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class _Version(argparse.Action):
     """Print the version; reading it takes longer than parsing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from fuselight.version import version  # noqa: PLC0415 - only here
+        from fuselight.shared.version import version  # noqa: PLC0415 - only here
 
         print(f"fuselight {version()}")  # noqa: T201 - what was asked for
         parser.exit()
@@ -74,7 +74,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     if extra:
         (command or parser).reject(extra)
     module = importlib.import_module(f"fuselight_server.cli.{chosen}")
-    from fuselight_server.interpreters import NoInterpreterError  # noqa: PLC0415 - not for --help
+    from fuselight_server.execution.interpreters import NoInterpreterError  # noqa: PLC0415 - not for --help
 
     try:
         raise_at_interrupts()

@@ -12,17 +12,17 @@ from argparse import BooleanOptionalAction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.foreign_files import project_root
-from fuselight_server.cli.options import add_python_option
-from fuselight_server.cli.terminal import standard_output
-from fuselight_server.interpreters import choose
+from fuselight.shared.foreign_files import project_root
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.commands.options import add_python_option
+from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fuselight.doctor import Check
-    from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.settings import Interpreter
+    from fuselight_server.base.settings import Interpreter
+    from fuselight_server.base.terminal import Terminal
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -38,8 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     """Check an interpreter and print each check as it is done; returns the exit code."""
-    from fuselight.codec import encode  # noqa: PLC0415 - not for --help
-    from fuselight_server.doctor import failed, verdict  # noqa: PLC0415
+    from fuselight.shared.codec import encode  # noqa: PLC0415 - not for --help
+    from fuselight_server.execution.doctor import failed, verdict  # noqa: PLC0415
 
     choice = choose(options.python, project_root(Path.cwd()), os.environ)
     terminal, is_text = standard_output(), options.format == "text"
@@ -57,7 +57,7 @@ def execute(options: Namespace) -> int:
 async def _examine(choice: Interpreter, terminal: Terminal | None, *, compiles: bool) -> list[Check]:
     """The checks, each printed on the terminal as it is done."""
     from fuselight.doctor import Status  # noqa: PLC0415 - as above
-    from fuselight_server.doctor import MARKS, examine  # noqa: PLC0415
+    from fuselight_server.execution.doctor import MARKS, examine  # noqa: PLC0415
 
     checks = []
     async for check in examine(choice, os.environ, compiles=compiles):

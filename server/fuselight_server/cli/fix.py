@@ -11,29 +11,29 @@ import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight.owned_folders import owned_folder
-from fuselight.report import Problem
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Problem
+from fuselight_server.base.files import split_text
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.check import shared_findings
-from fuselight_server.cli.options import CommandOptions, add_command_options
-from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import complete, readings_of, report_each
-from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.files import split_text
-from fuselight_server.fixes import FixClass
-from fuselight_server.fixes.file_texts import FileText
-from fuselight_server.fixes.fixer import Attempt, Fixer, FixOptions, FixStatus
+from fuselight_server.commands.options import CommandOptions, add_command_options
+from fuselight_server.commands.outcome import CheckOutcome, report_problems
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import complete, readings_of, report_each
+from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.file_texts import FileText
+from fuselight_server.fixes.verification.fixer import Attempt, Fixer, FixOptions, FixStatus
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from fuselight.report import Report
-    from fuselight_server.cli.targets import TargetRun
-    from fuselight_server.finding import Finding
-    from fuselight_server.findings.priority import Priority
-    from fuselight_server.fixes import RefusedRewrite, Remedy
-    from fuselight_server.static.reading import Reading
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.findings.priority import Priority
+    from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
+    from fuselight_server.source.reading import Reading
 
 
 @dataclass(frozen=True)

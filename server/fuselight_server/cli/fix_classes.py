@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fuselight.codec import encode
-from fuselight_server.findings.fixable import FixClass
+from fuselight.shared.codec import encode
+from fuselight_server.explain.findings.fixable import FixClass
 
 if TYPE_CHECKING:
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.finding import Finding
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.outcome import CheckOutcome
 
 
 class FixClasses:
@@ -40,13 +40,13 @@ class FixClasses:
         return classes
 
     def _computed(self, finding: Finding, report: Report) -> set[FixClass]:
-        from fuselight_server.fixes import remedies  # noqa: PLC0415 - LibCST takes as long as all else in a check
+        from fuselight_server.fixes.rewrites.families import remedies  # noqa: PLC0415 - LibCST takes as long as all else in a check
 
         self._used.clear()
         return {remedy.fix_class for remedy in remedies(finding, report, self._read)}
 
     def _read(self, path: str) -> str | None:
-        from fuselight_server.fixes.file_texts import FileText  # noqa: PLC0415 - with the fixes
+        from fuselight_server.fixes.verification.file_texts import FileText  # noqa: PLC0415 - with the fixes
 
         self._used.add(path)
         if path not in self._texts:

@@ -10,25 +10,25 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fuselight.owned_folders import owned_folder
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.base.finding import Severity
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.check import add_analysis_options, analyzed
-from fuselight_server.cli.options import add_command_options
-from fuselight_server.cli.outcome import report_problems
-from fuselight_server.cli.sources import read_text
-from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.finding import Severity
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import expected_changes
-from fuselight_server.formatting import format_count
+from fuselight_server.commands.options import add_command_options
+from fuselight_server.commands.outcome import report_problems
+from fuselight_server.commands.sources import read_text
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Awaitable, Callable
 
-    from fuselight.report import Report
+    from fuselight.shared.report import Report
     from fuselight_server.cli.formats.forecast import Trials
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
 
 
 Forecast: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
@@ -89,8 +89,8 @@ async def _reported(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
 
 async def _tried(trials: Trials, folder: str, target_run: TargetRun, outcome: CheckOutcome) -> Report:
     """Report one target, and try remedies for the likely changes of its forecast."""
-    from fuselight_server.fixes.fixer import Fixer  # noqa: PLC0415 - not for --help
-    from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies  # noqa: PLC0415
+    from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - not for --help
+    from fuselight_server.fixes.verification.forecast_trials import tried_changes, try_remedies  # noqa: PLC0415
 
     report = await target_run.report()
     fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=folder)

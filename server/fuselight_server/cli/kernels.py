@@ -10,22 +10,22 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
-from fuselight.protocol import AssembleRequest, GenerateRequest
-from fuselight.report import KernelKind, Problem
-from fuselight_server.cli.options import CommandOptions, add_command_options
-from fuselight_server.cli.outcome import Details, report_problems
-from fuselight_server.cli.targets import complete, report_each
-from fuselight_server.cli.terminal import standard_output
-from fuselight_server.runs.kernel_cache import KernelCache
-from fuselight_server.store import Store
+from fuselight.shared.devices import AUTO, FALLBACK, UnknownDevice, find
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest
+from fuselight.shared.report import KernelKind, Problem
+from fuselight_server.base.store import Store
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.commands.options import CommandOptions, add_command_options
+from fuselight_server.commands.outcome import Details, report_problems
+from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.execution.runs.kernel_cache import KernelCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.report import Device, Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
+    from fuselight.shared.report import Device, Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
 
 ASSEMBLIES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 

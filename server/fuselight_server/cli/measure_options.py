@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import re
 
-from fuselight.configurations import ConfigurationError, names_in
-from fuselight.devices import UnknownDevice, find
-from fuselight.report import Work
-from fuselight_server.cli.options import at_least
-from fuselight_server.measured.planning import configurations
-from fuselight_server.tuned.planning import budget_seconds
+from fuselight.shared.configurations import ConfigurationError, names_in
+from fuselight.shared.devices import UnknownDevice, find
+from fuselight.shared.report import Work
+from fuselight_server.commands.options import at_least
+from fuselight_server.explain.benchmarks.planning import configurations
+from fuselight_server.explain.searches.planning import budget_seconds
 
 
 def add_measure_options(parser: argparse.ArgumentParser) -> None:

@@ -9,20 +9,20 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.foreign_files import read_regular
-from fuselight.protocol import DecomposeRequest
-from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.cli.outcome import report_problems
-from fuselight_server.cli.targets import complete, report_each
-from fuselight_server.cli.terminal import standard_output
+from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.protocol import DecomposeRequest
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
+from fuselight_server.commands.outcome import report_problems
+from fuselight_server.commands.targets import complete, report_each
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.targets import TargetRun
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
 
 NAMED = ("core-aten", "prims", "inductor")
 """The sets that need no file."""

@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fuselight
-from fuselight.foreign_files import project_root
-from fuselight.owned_folders import owned_folder
-from fuselight_server.cli.options import CommandError, add_python_option
-from fuselight_server.cli.terminal import print_error, print_untested, standard_error
-from fuselight_server.interpreters import choose
-from fuselight_server.interrupts import INTERRUPTED
-from fuselight_server.store import Store, read_report
+from fuselight.shared.foreign_files import project_root
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.base.interrupts import INTERRUPTED
+from fuselight_server.base.store import Store, read_report
+from fuselight_server.base.terminal import print_error, print_untested, standard_error
+from fuselight_server.commands.options import CommandError, add_python_option
+from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from fuselight.report import Report
+    from fuselight.shared.report import Report
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
 
@@ -125,10 +125,10 @@ def _blocked_interrupts() -> Iterator[None]:
 def _show(report: Report) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
-    from fuselight_server.cli.outcome import CheckOutcome, report_problems  # noqa: PLC0415
-    from fuselight_server.cli.sources import read_text  # noqa: PLC0415
-    from fuselight_server.findings import apply_ignores, findings, fold  # noqa: PLC0415
-    from fuselight_server.static.document import read_source  # noqa: PLC0415
+    from fuselight_server.commands.outcome import CheckOutcome, report_problems  # noqa: PLC0415
+    from fuselight_server.commands.sources import read_text  # noqa: PLC0415
+    from fuselight_server.explain.findings import apply_ignores, findings, fold  # noqa: PLC0415
+    from fuselight_server.source.document import read_source  # noqa: PLC0415
 
     outcome = CheckOutcome(reports=[report])
     found = findings(report, read_line=outcome.sources.line)

@@ -14,7 +14,7 @@ def add_arguments(_parser: ArgumentParser) -> None:
 
 def execute(_options: Namespace) -> int:
     """Serve until the client ends it."""
-    from fuselight_server.app import main  # noqa: PLC0415 - no other command needs the LSP library
+    from fuselight_server.editor.app import main  # noqa: PLC0415 - no other command needs the LSP library
 
     main()
     return 0

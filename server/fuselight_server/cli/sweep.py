@@ -18,16 +18,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight import tuned_file
-from fuselight.codec import encode
-from fuselight.foreign_files import project_root
-from fuselight.version import version
-from fuselight_server.cli.options import CommandError
+from fuselight.shared import tuned_file
+from fuselight.shared.codec import encode
+from fuselight.shared.foreign_files import project_root
+from fuselight.shared.version import version
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.store import Store
+from fuselight_server.base.terminal import print_error, progress_line, standard_output
 from fuselight_server.cli.sweep_options import add_sweep_options, sweep_options
-from fuselight_server.cli.terminal import print_error, progress_line, standard_output
-from fuselight_server.formatting import format_count
-from fuselight_server.interpreters import choose
-from fuselight_server.store import Store
+from fuselight_server.commands.options import CommandError
+from fuselight_server.execution.interpreters import choose
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus
 from fuselight_server.sweep.page import as_page
@@ -52,7 +52,7 @@ from fuselight_server.sweep.tasks import SweepPlan, UnknownDeviceError, plan_swe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from fuselight.report.tuned import TunedResult
+    from fuselight.shared.report.tuned import TunedResult
     from fuselight_server.sweep.comparison import SweepComparison
     from fuselight_server.sweep.engines import Engine
     from fuselight_server.sweep.results import SweepResults

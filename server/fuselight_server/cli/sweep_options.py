@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fuselight.configurations import MODES
-from fuselight.protocol import MeasurePlan, TunePlan
-from fuselight.report.tuned import Numerics
-from fuselight.suites import SIZES, SUITES
+from fuselight.shared.configurations import MODES
+from fuselight.shared.protocol import MeasurePlan, TunePlan
+from fuselight.shared.report.tuned import Numerics
+from fuselight.shared.suites import SIZES, SUITES
 from fuselight_server.cli.measure_options import (
     add_measure_options,
     asked_configurations,
     search_budget,
     work_of,
 )
-from fuselight_server.cli.options import add_color_option, add_python_option, at_least, suggestion
+from fuselight_server.commands.options import (
+    add_color_option,
+    add_python_option,
+    at_least,
+    suggestion,
+)
 from fuselight_server.sweep.rows import SweepJob
 from fuselight_server.sweep.tasks import CPU, CUDA, SweepOptions
 

@@ -17,10 +17,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.configurations import MODES, ConfigurationError, names_in
-from fuselight.owned_folders import owned_folder
-from fuselight.protocol import TunePlan
-from fuselight.report import Numerics
+from fuselight.shared.configurations import MODES, ConfigurationError, names_in
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.protocol import TunePlan
+from fuselight.shared.report import Numerics
+from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.fix import FixedFiles
 from fuselight_server.cli.measure_options import (
     add_timed_device_option,
@@ -28,27 +29,31 @@ from fuselight_server.cli.measure_options import (
     search_budget,
     work_of,
 )
-from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.targets import complete, report_each
-from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.fixes.fixer import FixOptions, FixStatus
-from fuselight_server.measured.exports import NotBuiltError, page_parts
-from fuselight_server.tuned.decisions import WrittenDecision, tuned_path, unwritable, write_decision
-from fuselight_server.tuned.measurements import is_tentative
-from fuselight_server.tuned.planning import (
+from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
+from fuselight_server.commands.outcome import CheckOutcome, report_problems
+from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
+from fuselight_server.explain.searches.decisions import (
+    WrittenDecision,
+    tuned_path,
+    unwritable,
+    write_decision,
+)
+from fuselight_server.explain.searches.measurements import is_tentative
+from fuselight_server.explain.searches.planning import (
     FIX_SHARE,
     candidates,
     tune_request,
     with_preparation,
 )
-from fuselight_server.tuned.words import progress_best, with_best
+from fuselight_server.explain.searches.words import progress_best, with_best
+from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from fuselight.report import Report, Tuned
-    from fuselight_server.cli.targets import TargetRun
+    from fuselight.shared.report import Report, Tuned
+    from fuselight_server.commands.targets import TargetRun
 
 STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
 STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothing was written"

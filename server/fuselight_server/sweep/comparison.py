@@ -10,8 +10,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.formatting import format_change, format_count, format_time
-from fuselight_server.measured.timing_stats import Range, change
+from fuselight_server.base.formatting import format_change, format_count, format_time
+from fuselight_server.explain.benchmarks.timing_stats import Range, change
 from fuselight_server.sweep.rows import RowStatus, SweepRow, TimedConfiguration
 
 if TYPE_CHECKING:

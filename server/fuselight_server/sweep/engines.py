@@ -15,13 +15,13 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from fuselight.protocol import to_json
-from fuselight.worker.remote_run import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
+from fuselight.shared.protocol import to_json
+from fuselight.worker.timed.remote_run import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fuselight_server.settings import Interpreter
+    from fuselight_server.base.settings import Interpreter
     from fuselight_server.sweep.tasks import SweepTask
 
 _MEMORY_PER_JOB = 4 * 2**30

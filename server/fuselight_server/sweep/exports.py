@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight_server.measured.exports import csv_text
+from fuselight.shared.codec import encode
+from fuselight_server.explain.benchmarks.exports import csv_text
 from fuselight_server.sweep.rows import SCHEMA
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report.visible import visible
-from fuselight_server.formatting import (
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
     format_list,
@@ -23,7 +23,7 @@ from fuselight_server.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.measured.exports import html_document
+from fuselight_server.explain.benchmarks.exports import html_document
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.summary import EDGES, CauseCount, SpeedupGroup, summarize
 

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import fuselight
-from fuselight.owned_folders import new_folder
-from fuselight.worker.remote_run import OVERTIME_SECONDS, RemoteAnswer, run_remotely
-from fuselight_server.settings import Interpreter
+from fuselight.shared.owned_folders import new_folder
+from fuselight.worker.timed.remote_run import OVERTIME_SECONDS, RemoteAnswer, run_remotely
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.sweep.engines import (
     EngineError,
     TaskOutcome,

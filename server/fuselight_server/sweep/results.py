@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fuselight.codec import DecodeError, decode, encode
-from fuselight.foreign_files import open_regular, open_to_append, read_regular, write_whole
-from fuselight_server.store import FOLDER, check_not_a_link, is_own
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_files import open_regular, open_to_append, read_regular, write_whole
+from fuselight_server.base.store import FOLDER, check_not_a_link, is_own
 from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
 
 if TYPE_CHECKING:

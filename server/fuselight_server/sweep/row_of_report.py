@@ -10,20 +10,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.codec import DecodeError, decode
-from fuselight.report import Culprit, Failure, Measured, Outcome, Report, Versions
-from fuselight.report.tuned import Tuned, TunedResult, TuneOutcome
-from fuselight.version import version
-from fuselight_server.findings.counts import break_groups, counts
-from fuselight_server.formatting import format_place
-from fuselight_server.kernels.summary import one_call
-from fuselight_server.measured import words
-from fuselight_server.measured.timing_stats import clock_of, range_of, speedup, timing_of
+from fuselight.shared.codec import DecodeError, decode
+from fuselight.shared.report import Culprit, Failure, Measured, Outcome, Report, Versions
+from fuselight.shared.report.tuned import Tuned, TunedResult, TuneOutcome
+from fuselight.shared.version import version
+from fuselight_server.base.formatting import format_place
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.timing_stats import clock_of, range_of, speedup, timing_of
+from fuselight_server.explain.findings.common.counts import break_groups, counts
+from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
 
 if TYPE_CHECKING:
-    from fuselight.report import MeasuredConfiguration
-    from fuselight.worker.remote_run import RemoteAnswer
+    from fuselight.shared.report import MeasuredConfiguration
+    from fuselight.worker.timed.remote_run import RemoteAnswer
     from fuselight_server.sweep.tasks import SweepTask
 
 _UNKNOWN = "unknown"

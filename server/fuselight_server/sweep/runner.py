@@ -11,14 +11,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fuselight.report import Culprit
+from fuselight.shared.report import Culprit
 from fuselight_server.sweep.row_of_report import row_of_answer, tuned_result_of
 from fuselight_server.sweep.rows import RowStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from fuselight.report.tuned import TunedResult
+    from fuselight.shared.report.tuned import TunedResult
     from fuselight_server.sweep.engines import Engine, TaskOutcome
     from fuselight_server.sweep.rows import SweepRow
     from fuselight_server.sweep.tasks import SweepTask

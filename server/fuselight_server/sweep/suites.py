@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.foreign_files import read_regular
-from fuselight.suites import SUITES, suite_rows, write_rows
-from fuselight_server.files import leaves
+from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.suites import SUITES, suite_rows, write_rows
+from fuselight_server.base.files import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,24 +16,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight.devices import UnknownDevice, find
-from fuselight.foreign_files import project_root, read_regular
-from fuselight.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
-from fuselight_server.measured.planning import configurations, measure_request
-from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs
-from fuselight_server.static.document import read_source
-from fuselight_server.static.local_imports import LocalImports, import_folders
-from fuselight_server.store import Store, recorded_calls
+from fuselight.shared.codec import encode
+from fuselight.shared.devices import UnknownDevice, find
+from fuselight.shared.foreign_files import project_root, read_regular
+from fuselight.shared.protocol import GenerateRequest, Limits, MeasurePlan, RunRequest, TunePlan
+from fuselight_server.base.store import Store, recorded_calls
+from fuselight_server.execution.runs.planning import MAIN, RunOptions, default_runs, named_runs
+from fuselight_server.explain.benchmarks.planning import configurations, measure_request
+from fuselight_server.explain.searches.planning import tune_request
+from fuselight_server.source.document import read_source
+from fuselight_server.source.local_imports import LocalImports, import_folders
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow
 from fuselight_server.sweep.suites import SuiteTarget, with_name
-from fuselight_server.tuned.planning import tune_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fuselight.report import Device, Report
-    from fuselight_server.runs.planning import PlannedRun
+    from fuselight.shared.report import Device, Report
+    from fuselight_server.execution.runs.planning import PlannedRun
     from fuselight_server.sweep.suites import Suite
 
 CUDA, CPU = "cuda", "cpu"

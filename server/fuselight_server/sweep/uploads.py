@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from fuselight.foreign_files import open_regular
-from fuselight_server.files import within
-from fuselight_server.formatting import format_count
-from fuselight_server.static.local_imports import LocalImports, import_folders
+from fuselight.shared.foreign_files import open_regular
+from fuselight_server.base.files import within
+from fuselight_server.base.formatting import format_count
+from fuselight_server.source.local_imports import LocalImports, import_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from fuselight.report import Location, Stack
-from fuselight.torch_texts import Reason, read_reasons
+from fuselight.shared.report import Location, Stack
+from fuselight.shared.torch_texts import Reason, read_reasons
 
 
 class BadRecord(ValueError):  # noqa: N818 - a record, not a program, is in error

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     Compile,
     Frame,
@@ -26,7 +26,7 @@ from fuselight.report import (
     Symbol,
     text_key,
 )
-from fuselight.torch_texts import in_user_words
+from fuselight.shared.torch_texts import in_user_words
 from tests.support.torch_trace import events
 from tests.support.torch_trace.events import TraceEvent
 

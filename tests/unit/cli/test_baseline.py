@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.cli.baseline import new_findings, write
-from fuselight_server.cli.options import CommandError
-from fuselight_server.cli.sources import SourceFiles
-from fuselight_server.finding import Finding
-from fuselight_server.findings import findings, fold
+from fuselight_server.base.finding import Finding
+from fuselight_server.commands.baseline import new_findings, write
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.explain.findings import findings, fold
 from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 

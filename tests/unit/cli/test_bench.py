@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import CaptureRequest, InputsPlan, MeasurePlan, RunRequest, Target
-from fuselight.report import Culprit, Failure, GapKind, Problem, Report, Tier
+from fuselight.shared.protocol import CaptureRequest, InputsPlan, MeasurePlan, RunRequest, Target
+from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report, Tier
+from fuselight_server.base.formatting import format_moment
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli import bench
 from fuselight_server.cli.formats.bench import as_csv, as_json, print_benchmarks
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark, report_problems
-from fuselight_server.cli.targets import TargetRun, planned_jobs, readings_of, texts_of
-from fuselight_server.cli.terminal import Terminal
-from fuselight_server.formatting import format_moment
-from fuselight_server.measured.exports import from_json
-from fuselight_server.measured.history import run_of
-from fuselight_server.settings import Interpreter
-from fuselight_server.static.document import read_source
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark, report_problems
+from fuselight_server.commands.targets import TargetRun, planned_jobs, readings_of, texts_of
+from fuselight_server.explain.benchmarks.exports import from_json
+from fuselight_server.explain.benchmarks.history import run_of
+from fuselight_server.source.document import read_source
 from tests.support.command import run_cli
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report

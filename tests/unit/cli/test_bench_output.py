@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import CaptureRequest, InputsPlan, MeasurePlan, Progress, Refused, RunRequest, Target
-from fuselight.report import Culprit, Failure, GapKind, Problem, Report
+from fuselight.shared.protocol import (
+    CaptureRequest,
+    InputsPlan,
+    MeasurePlan,
+    Progress,
+    Refused,
+    RunRequest,
+    Target,
+)
+from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli import bench
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import TargetRun
-from fuselight_server.measured import exports
-from fuselight_server.measured.exports import NotBuiltError
-from fuselight_server.settings import Interpreter
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import TargetRun
+from fuselight_server.explain.benchmarks import exports
+from fuselight_server.explain.benchmarks.exports import NotBuiltError
 from tests.support.command import Result, run_cli
 from tests.support.measured import benchmark, gap, profile, ran, row
 from tests.support.reports import report

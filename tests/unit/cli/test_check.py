@@ -9,22 +9,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fuselight.report import TargetRef
-from fuselight.version import untested_torch
+from fuselight.shared.report import TargetRef
+from fuselight.shared.version import untested_torch
 from fuselight_server.cli.check import _reports_of, analyze, fix_command
-from fuselight_server.cli.options import CommandOptions
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.findings import findings
-from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.worker_client.process import launch_path
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.execution.interpreters import NoInterpreterError
+from fuselight_server.execution.worker_client.process import launch_path
+from fuselight_server.explain.findings import findings
 from tests.support.reports import at, broken, report
 
 HELLO = """\
 import os, sys
 sys.path.insert(0, {compiler!r})
-from fuselight.protocol import PROTOCOL, Hello, to_json
-from fuselight.report import Versions
-from fuselight.worker import wire
+from fuselight.shared.protocol import PROTOCOL, Hello, to_json
+from fuselight.shared.report import Versions
+from fuselight.shared import wire
 versions = Versions("3.11.7", "2.16.0+cpu", None, "0.1.0", "linux", sys.executable)
 os.write(1, wire.frame(wire.dump(to_json(Hello(PROTOCOL, versions, os.getpid(), True)))))
 os.read(0, 1 << 20)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight_server.runs.stored_reports import stored_captures
-from fuselight_server.store import Store
-from fuselight_server.worker_client.process import launch_path
+from fuselight_server.base.store import Store
+from fuselight_server.execution.runs.stored_reports import stored_captures
+from fuselight_server.execution.worker_client.process import launch_path
 from tests.support.live_worker import wait_gone
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path[:0] = {paths!r}
-from fuselight.protocol import PROTOCOL, Answer, CaptureRequest, Hello, Started, from_json, to_json
-from fuselight.report import Reads, TargetRef, Versions, data_key
-from fuselight.worker import wire
+from fuselight.shared.protocol import PROTOCOL, Answer, CaptureRequest, Hello, Started, from_json, to_json
+from fuselight.shared.report import Reads, TargetRef, Versions, data_key
+from fuselight.shared import wire
 from tests.support.reports import at, broken, report
 
 folder = Path({folder!r})

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import encode
-from fuselight.protocol import DecomposeRequest, MeasureRequest
-from fuselight.report import Culprit, Failure, OperatorPath, Phase, Report, TargetRef, Work
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import DecomposeRequest, MeasureRequest
+from fuselight.shared.report import Culprit, Failure, OperatorPath, Phase, Report, TargetRef, Work
+from fuselight_server.base.store import Store
 from fuselight_server.cli.command_line import COMMANDS
-from fuselight_server.store import Store
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.lsp_client import ROOT
 from tests.support.measured import benchmark, row

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 
-from fuselight.report import Branch, Fact, FactKind, FileFacts, TracedFacts, TracedValue
+from fuselight.shared.report import Branch, Fact, FactKind, FileFacts, TracedFacts, TracedValue
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.facts import print_facts
 from fuselight_server.cli.formats.json import as_json
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.cli.sources import SourceFiles
-from fuselight_server.cli.terminal import Terminal
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import SourceFiles
 from tests.support.golden import expect
 from tests.support.reports import FILE, VERSIONS, report
 

@@ -8,16 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import RunRequest, VerifyRequest
-from fuselight.report import (
-    Aspect,
-    Culprit,
-    Failure,
-    Report,
-    Verification,
-)
-from fuselight_server.finding import Finding
-from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy
+from fuselight.shared.protocol import RunRequest, VerifyRequest
+from fuselight.shared.report import Aspect, Culprit, Failure, Report, Verification
+from fuselight_server.base.finding import Finding
+from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, differing, patch_remedies, replaced, report_of_text
 

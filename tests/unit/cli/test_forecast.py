@@ -7,7 +7,7 @@ import io
 import json
 from pathlib import Path
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     ChangeKind,
     Culprit,
@@ -18,14 +18,14 @@ from fuselight.report import (
     Location,
     Report,
 )
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.forecast import Trials, as_json, print_forecasts
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.cli.terminal import Terminal
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import expected_changes
-from fuselight_server.fixes import FixClass, Remedy
-from fuselight_server.fixes.forecast_trials import ChangeTrial, RemedyTrial
-from fuselight_server.fixes.verdict import Verdict
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
+from fuselight_server.fixes.verification.forecast_trials import ChangeTrial, RemedyTrial
+from fuselight_server.fixes.verification.verdict import Verdict
 from tests.support.reports import at, report
 
 BATCH = Forecast(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Culprit,
     Failure,
@@ -22,15 +22,15 @@ from fuselight.report import (
     Recompile,
     Rung,
 )
-from fuselight.report import Outcome as CompileOutcome
+from fuselight.shared.report import Outcome as CompileOutcome
+from fuselight_server.base.finding import Severity, Span
+from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.json import as_json
-from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.sources import SourceFiles
-from fuselight_server.cli.terminal import Color, Terminal
-from fuselight_server.finding import Severity, Span
-from fuselight_server.findings import findings, fold
+from fuselight_server.commands.outcome import CheckOutcome, report_problems
+from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.explain.findings import findings, fold
 from tests.support.golden import expect
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server import interrupts
+from fuselight_server.base import interrupts
 from tests.support.live_worker import wait_gone
 
 MODEL = "import torch\n\n# fuselight: run(f32[2])\n@torch.compile\ndef run(x):\n    return x\n"
@@ -50,13 +50,13 @@ def project(tmp_path: Path) -> Path:
     ("name", "act"),
     [
         ("fuselight_server.cli.tune", "os.kill(os.getpid(), signal.SIGINT)"),
-        ("fuselight_server.static.document", "os.kill(os.getpid(), signal.SIGINT)"),
+        ("fuselight_server.source.document", "os.kill(os.getpid(), signal.SIGINT)"),
         # Python reports an interrupt within a class statement as a RuntimeError that it caused.
         (
             "fuselight_server.cli.fix",
             "raise RuntimeError('Error calling __set_name__') from KeyboardInterrupt()",
         ),
-        ("fuselight_server.fixes.fixer", "raise ImportError from KeyboardInterrupt()"),
+        ("fuselight_server.fixes.verification.fixer", "raise ImportError from KeyboardInterrupt()"),
     ],
 )
 def test_ctrl_c_during_an_import(project: Path, name: str, act: str) -> None:
@@ -139,7 +139,7 @@ def test_ctrl_c_before_the_program_of_run_begins(project: Path, moment: str) -> 
         hook = TO_BOTH.replace("\n    ", "\n            ").replace("    for", "            for", 1)
         text = (
             f"{ONLY_IN_LAUNCH}    class Interrupts:\n        def find_spec(self, name, path, target=None):\n"
-            f"            if name != 'fuselight.program':\n                return\n{hook}"
+            f"            if name != 'fuselight.worker.child.program':\n                return\n{hook}"
             "    sys.meta_path.insert(0, Interrupts())\n"
         )
     (project / "sitecustomize.py").write_text(text)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.codec import encode
-from fuselight.report import Culprit, Failure, Reads, Report, TargetRef, data_key
-from fuselight_server.interpreters import choose
-from fuselight_server.runs import kept_answers
-from fuselight_server.runs.kept_answers import KeptAnswers
-from fuselight_server.runs.stored_reports import stored_captures
-from fuselight_server.settings import Interpreter
-from fuselight_server.store import Store
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Culprit, Failure, Reads, Report, TargetRef, data_key
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.base.store import Store
+from fuselight_server.execution.interpreters import choose
+from fuselight_server.execution.runs import kept_answers
+from fuselight_server.execution.runs.kept_answers import KeptAnswers
+from fuselight_server.execution.runs.stored_reports import stored_captures
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import at, broken, report
 
@@ -70,7 +70,7 @@ class Project:
         self.python = folder / "environment" / "python"
         self.python.write_text("3.11")
         interpreter = Interpreter(str(self.python), why="the test")
-        monkeypatch.setattr("fuselight_server.cli.targets.choose", lambda *_: interpreter)
+        monkeypatch.setattr("fuselight_server.commands.targets.choose", lambda *_: interpreter)
         self.worker = AnsweringWorker(self._answer)
         self.worker.put_in_place(monkeypatch)
 
@@ -436,8 +436,13 @@ def add_uncalled(project: Project) -> None:
 
 
 NEVER_LOADED = {
-    *("libcst", "fuselight_server.fixes", "fuselight_server.static.edits", "fuselight_server.worker_client"),
-    *("pygls", "lsprotocol", "torch", "urllib.request", "email", "fuselight_server.measured.page"),
+    *(
+        "libcst",
+        "fuselight_server.fixes.rewrites.families",
+        "fuselight_server.source.edits",
+        "fuselight_server.execution.worker_client",
+    ),
+    *("pygls", "lsprotocol", "torch", "urllib.request", "email", "fuselight_server.explain.benchmarks.page"),
 }
 """What a check that runs nothing has no use for. LibCST alone took as long as everything that it does."""
 
@@ -458,7 +463,7 @@ def test_a_check_that_runs_nothing_loads_what_it_needs(
 ) -> None:
     add_uncalled(project)
     project.python.chmod(0o755)
-    monkeypatch.setattr("fuselight_server.cli.targets.choose", choose)
+    monkeypatch.setattr("fuselight_server.commands.targets.choose", choose)
     named = ("--python", str(project.python))
     ran, first = project.check(*named)
     assert ran == WITH_UNCALLED
@@ -467,7 +472,7 @@ def test_a_check_that_runs_nothing_loads_what_it_needs(
     assert printed.splitlines()[-1] == first.stdout.splitlines()[-1]
     assert printed.splitlines()[-1].startswith("A fix is known: `fuselight fix model.py")
     assert "such as `# fuselight: third(f32[2, 8])`" in printed
-    assert "fuselight_server.runs.kept_answers" in modules
+    assert "fuselight_server.execution.runs.kept_answers" in modules
     assert modules & NEVER_LOADED == set()
 
 
@@ -476,7 +481,13 @@ def test_what_prints_only_words_loads_no_report(option: str) -> None:
     modules, printed = loaded(option)
     assert printed
     assert "fuselight_server.cli.command_line" in modules
-    unneeded = {"fuselight.report", "fuselight.protocol", "fuselight_server.findings", "asyncio", "difflib"}
+    unneeded = {
+        "fuselight.shared.report",
+        "fuselight.shared.protocol",
+        "fuselight_server.explain.findings",
+        "asyncio",
+        "difflib",
+    }
     assert modules & (NEVER_LOADED | unneeded) == set()
 
 
@@ -487,7 +498,7 @@ class Answers:
         self.project = project
         self.computed: list[str] = []
         add_uncalled(project)
-        for name in ("fixes.remedies", "static.edits.call_for"):
+        for name in ("fixes.rewrites.families.remedies", "source.edits.call_for"):
             self._count(monkeypatch, f"fuselight_server.{name}")
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 from dataclasses import replace
 
-from fuselight.report import (
+from fuselight.shared.report import (
     FusedOperator,
     GeneratedGraph,
     Kernel,
@@ -17,10 +17,10 @@ from fuselight.report import (
     SavedTensor,
     Stack,
 )
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.kernels import as_json, print_kernels
-from fuselight_server.cli.outcome import CheckOutcome, Details
-from fuselight_server.cli.terminal import Terminal
-from fuselight_server.static.document import read_source
+from fuselight_server.commands.outcome import CheckOutcome, Details
+from fuselight_server.source.document import read_source
 from tests.support.reports import report
 
 ROOT = "/w"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import GenerateRequest, InputsPlan, Target
-from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.cli.targets import TargetRun
-from fuselight_server.settings import Interpreter
+from fuselight.shared.protocol import GenerateRequest, InputsPlan, Target
+from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server.base.settings import Interpreter
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.targets import TargetRun
 from tests.support.reports import report
 
 kernels: Any = importlib.import_module("fuselight_server.cli.kernels")

@@ -8,14 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Culprit, Failure, Location, OperatorPath, Phase, Problem, Report, Stack
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    Location,
+    OperatorPath,
+    Phase,
+    Problem,
+    Report,
+    Stack,
+)
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.ops import as_json, print_operators
 from fuselight_server.cli.ops import exit_code, read_operator_set
-from fuselight_server.cli.options import CommandError
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.cli.terminal import Terminal
-from fuselight_server.finding import SourceLine
-from fuselight_server.kernels.operators import counts, lacks
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.kernels.operators import counts, lacks
 from tests.support.reports import report
 
 ROOT = "/w"

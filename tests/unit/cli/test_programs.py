@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import RunRequest
-from fuselight.report import Culprit, Failure, Inputs, Location, Note, Recorded, Report, Rung, TargetRef
+from fuselight.shared.protocol import RunRequest
+from fuselight.shared.report import (
+    Culprit,
+    Failure,
+    Inputs,
+    Location,
+    Note,
+    Recorded,
+    Report,
+    Rung,
+    TargetRef,
+)
 from tests.support.command import AnsweringWorker, run_cli
 from tests.support.reports import report
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import Problem
-from fuselight_server.cli.sources import CharacterSpan, SourceFiles, python_files, read_text
-from fuselight_server.finding import Span
+from fuselight.shared.report import Problem
+from fuselight_server.base.finding import Span
+from fuselight_server.commands.sources import CharacterSpan, SourceFiles, python_files, read_text
 
 
 def test_folders_are_walked_in_order_without_environments_and_caches(tmp_path: Path) -> None:

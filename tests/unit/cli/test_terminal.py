@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fuselight_server.cli.terminal import Color, Terminal, cell_width, printable, progress_line
+from fuselight_server.base.terminal import Color, Terminal, cell_width, printable, progress_line
 
 
 class Screen(io.StringIO):

@@ -13,10 +13,16 @@ from typing import Any
 
 import pytest
 
-from fuselight import tuned_file
-from fuselight.configurations import MODES
-from fuselight.protocol import Answer, CaptureRequest, RunRequest, TuneRequest, VerifyRequest
-from fuselight.report import (
+from fuselight.shared import tuned_file
+from fuselight.shared.configurations import MODES
+from fuselight.shared.protocol import (
+    Answer,
+    CaptureRequest,
+    RunRequest,
+    TuneRequest,
+    VerifyRequest,
+)
+from fuselight.shared.report import (
     Culprit,
     Failure,
     Machine,
@@ -27,12 +33,12 @@ from fuselight.report import (
     Verification,
     Work,
 )
+from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.tune import print_searches
-from fuselight_server.cli.terminal import Terminal
 from fuselight_server.cli.tune import TargetSearch
-from fuselight_server.fixes import FixClass
-from fuselight_server.measured import exports
-from fuselight_server.tuned.decisions import WrittenDecision
+from fuselight_server.explain.benchmarks import exports
+from fuselight_server.explain.searches.decisions import WrittenDecision
+from fuselight_server.fixes.rewrites.families import FixClass
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.fix_world import EXACT, patch_remedies, replaced, report_of_text
 from tests.support.measured import row

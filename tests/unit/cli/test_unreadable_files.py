@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.baseline import new_findings
 from fuselight_server.cli.ops import read_operator_set
-from fuselight_server.cli.options import CommandError
-from fuselight_server.cli.sources import SourceFiles
-from fuselight_server.measured.exports import NotReadError, text_of
+from fuselight_server.commands.baseline import new_findings
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.sources import SourceFiles
+from fuselight_server.explain.benchmarks.exports import NotReadError, text_of
 
 
 @pytest.mark.timeout(20)

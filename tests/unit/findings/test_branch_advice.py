@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Break, Culprit, Failure, Location, NotCompiled, NotCompiledKind
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import findings
+from fuselight.shared.report import Break, Culprit, Failure, Location, NotCompiled, NotCompiledKind
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, at, broken, report
 
 COND = "Use `torch.cond` to express dynamic control flow."

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Frame,
     GeneratedGraph,
@@ -19,8 +19,8 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import Thresholds, findings_of_kernels
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import Thresholds, findings_of_kernels
 from tests.support.reports import FILE, H100, LIBRARY, at, broken, report
 
 MB = 1_000_000

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Culprit,
     Failure,
@@ -19,10 +19,10 @@ from fuselight.report import (
     Recompile,
     Symbol,
 )
-from fuselight_server.finding import Severity
-from fuselight_server.findings import findings
-from fuselight_server.findings.break_texts import _STEPS, first_step, title_of
-from fuselight_server.findings.text import shortened
+from fuselight_server.base.finding import Severity
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.breaks.break_texts import _STEPS, first_step, title_of
+from fuselight_server.explain.findings.common.text import shortened
 from tests.support.golden import expect
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 

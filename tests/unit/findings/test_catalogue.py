@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.outcome import shown_link
-from fuselight_server.finding import Severity
-from fuselight_server.findings import catalogue
+from fuselight_server.base.finding import Severity
+from fuselight_server.commands.outcome import shown_link
+from fuselight_server.explain.findings.common import catalogue
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "findings"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import apply_ignores, expand, findings, fold
-from fuselight_server.findings.counts import counts
-from fuselight_server.static.document import read_source
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import apply_ignores, expand, findings, fold
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.source.document import read_source
 from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Branch
-from fuselight_server.findings.conditions import one_sided
+from fuselight.shared.report import Branch
+from fuselight_server.explain.findings.conditions import one_sided
 
 
 def condition(text: str, span: str | None, true: int, false: int) -> tuple[str, bool] | None:

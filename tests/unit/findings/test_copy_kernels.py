@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import Thresholds, findings_of_kernels
+from fuselight.shared.report import (
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Report,
+    Tier,
+)
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import Thresholds, findings_of_kernels
 from tests.support.reports import H100, LIBRARY, at, report
 
 CLONE, PERMUTE, CONVOLUTION = "aten.clone.default", "aten.permute.default", "aten.convolution.default"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Fact,
     FactKind,
@@ -15,7 +15,7 @@ from fuselight.report import (
     TracedFacts,
     TracedValue,
 )
-from fuselight_server.findings import findings
+from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF
 from tests.support.reports import FILE, at, report
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.protocol import CaptureRequest, GenerateRequest, InputsPlan, Target
-from fuselight.report import Culprit, Failure, Tier
-from fuselight_server.findings import findings
-from fuselight_server.findings.failures import failure_report
+from fuselight.shared.protocol import CaptureRequest, GenerateRequest, InputsPlan, Target
+from fuselight.shared.report import Culprit, Failure, Tier
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.failures import failure_report
 
 TARGET = Target("/w/model.py", "Net", "module", 7, compiled=False)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Call,
     Compile,
     Culprit,
@@ -25,9 +25,9 @@ from fuselight.report import (
     Rung,
     Symbol,
 )
-from fuselight_server.finding import Severity
-from fuselight_server.findings import Thresholds, findings
-from fuselight_server.findings.counts import Counts, counts
+from fuselight_server.base.finding import Severity
+from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.explain.findings.common.counts import Counts, counts
 from tests.support.recompilations import SIZE, again
 from tests.support.reports import FILE, LIBRARY, at, report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Culprit,
     Failure,
@@ -22,7 +22,7 @@ from fuselight.report import (
     Report,
     Symbol,
 )
-from fuselight_server.findings import findings
+from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, LIBRARY, ROOT, broken, report
 
 PATHS = (FILE, f"{ROOT}/other.py", f"{ROOT}/.venv/lib/python3.11/site-packages/lib/a.py", LIBRARY, "<string>")

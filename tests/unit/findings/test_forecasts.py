@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     CallChange,
     ChangeKind,
     Compile,
@@ -18,8 +18,8 @@ from fuselight.report import (
     Outcome,
     Report,
 )
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import (
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import (
     ExpectedChange,
     expected_changes,
     folded,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from fuselight.devices import find
-from fuselight.report import Compile, Frame, FusedOperator, GeneratedGraph, Kernel, KernelKind, Outcome, Phase
-from fuselight_server.findings import findings
+from fuselight.shared.devices import find
+from fuselight.shared.report import (
+    Compile,
+    Frame,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Phase,
+)
+from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, LIBRARY, at, report
 
 

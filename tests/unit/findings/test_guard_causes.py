@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Environment,
     GuardCause,
@@ -18,9 +18,9 @@ from fuselight.report import (
     StaticSizes,
     Symbol,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import findings
-from fuselight_server.findings.guard_causes import advice
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.recompilations.guard_causes import advice
 from tests.support.recompilations import SIZE, WHOLE, again, failed
 from tests.support.reports import LIBRARY, at, report
 

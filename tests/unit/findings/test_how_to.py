@@ -6,10 +6,10 @@ import ast
 
 import pytest
 
-from fuselight.report import Tier
-from fuselight_server.features.finding_hover import ShownFinding, explain
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.findings.how_to import how_to
+from fuselight.shared.report import Tier
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.editor.handlers.finding_hover import ShownFinding, explain
+from fuselight_server.explain.findings.common.how_to import how_to
 
 
 def finding(

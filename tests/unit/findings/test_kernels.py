@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     CudagraphSkip,
     Device,
     FusedOperator,
@@ -18,8 +18,8 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import findings
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
 from tests.support.reports import LIBRARY, at, report
 
 H100 = Device("h100-sxm", "H100", "cuda", "9.0", 132)

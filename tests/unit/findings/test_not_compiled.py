@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Environment,
     Frame,
@@ -14,7 +14,7 @@ from fuselight.report import (
     Outcome,
     is_pythons_own,
 )
-from fuselight_server.findings import findings
+from fuselight_server.explain.findings import findings
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 FORWARD = at(30, function="forward")

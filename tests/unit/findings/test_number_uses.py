@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Location
-from fuselight_server.findings.number_uses import Use, uses_of
+from fuselight.shared.report import Location
+from fuselight_server.explain.findings.common.number_uses import Use, uses_of
 
 
 def uses(*body: str, names: tuple[str, ...] = ("n",)) -> set[Use]:

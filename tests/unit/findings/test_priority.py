@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Culprit,
     Failure,
@@ -20,10 +20,17 @@ from fuselight.report import (
     Report,
 )
 from fuselight_server.cli.formats.json import as_json
-from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.findings import findings
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.priority import FindingCost, Priority, advice, of_reports, priorities, ranked
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.priority import (
+    FindingCost,
+    Priority,
+    advice,
+    of_reports,
+    priorities,
+    ranked,
+)
 from tests.support.reports import FILE, at, broken, report
 
 TWO_GRAPHS = (

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Compile, GuardCause, Location, NotCompiled, NotCompiledKind, Outcome, Symbol
-from fuselight_server.findings import findings
-from fuselight_server.findings.text import rounded
+from fuselight.shared.report import (
+    Compile,
+    GuardCause,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Symbol,
+)
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.text import rounded
 from tests.support.golden import expect
 from tests.support.recompilations import DEF, READ, SIZE, WHOLE, again, failed
 from tests.support.reports import FILE, LIBRARY, at, report

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Compile, Frame, GuardCause, Outcome, Recompile, Symbol
-from fuselight_server.finding import Finding
-from fuselight_server.findings import findings
-from fuselight_server.findings.resume_functions import nearest
+from fuselight.shared.report import Compile, Frame, GuardCause, Outcome, Recompile, Symbol
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
+from fuselight_server.explain.findings.common.resume_functions import nearest
 from tests.support.recompilations import BREAK, DEF, PART, SIZE, SYMBOLS, WHOLE, again, failed
 from tests.support.reports import at, broken, report
 

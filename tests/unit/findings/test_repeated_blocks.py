@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Compile,
     Frame,
     GeneratedGraph,
@@ -19,8 +19,8 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import Thresholds, findings_of_kernels
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import Thresholds, findings_of_kernels
 from tests.support.reports import LIBRARY, at, report
 
 BLOCK = Repeated("Block", 12, operators=360, whole=400, location=at(30), call=(at(50, function="forward"),))

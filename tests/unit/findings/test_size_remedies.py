@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Branch,
     Compile,
     FileFacts,
@@ -22,8 +22,8 @@ from fuselight.report import (
     Symbol,
     TracedFacts,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import findings
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF, WHOLE, again, failed
 from tests.support.reports import FILE, ROOT, at, report
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fuselight.report import Tier
-from fuselight_server.findings import apply_ignores, findings, static_findings
-from fuselight_server.static.document import read_source
+from fuselight.shared.report import Tier
+from fuselight_server.explain.findings import apply_ignores, findings, static_findings
+from fuselight_server.source.document import read_source
 from tests.support.reports import FILE, at, broken, report
 
 

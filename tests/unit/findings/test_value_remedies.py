@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     GuardCause,
     GuardFailure,
     Location,
@@ -16,8 +16,8 @@ from fuselight.report import (
     NotCompiledKind,
     Report,
 )
-from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import findings
+from fuselight_server.base.finding import Finding, Severity
+from fuselight_server.explain.findings import findings
 from tests.support.recompilations import DEF, again, failed
 from tests.support.reports import VERSIONS, at, report
 

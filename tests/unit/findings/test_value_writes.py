@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Compile, Frame, Graph, Outcome, Symbol
-from fuselight_server.finding import Finding
-from fuselight_server.findings import findings
+from fuselight.shared.report import Compile, Frame, Graph, Outcome, Symbol
+from fuselight_server.base.finding import Finding
+from fuselight_server.explain.findings import findings
 from tests.support.recompilations import WHOLE, again, failed
 from tests.support.reports import LIBRARY, at, report
 

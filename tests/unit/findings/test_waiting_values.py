@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.findings.waiting_values import waiting_values
+from fuselight_server.explain.findings.common.waiting_values import waiting_values
 
 
 @pytest.mark.parametrize(

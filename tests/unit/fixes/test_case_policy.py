@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Aspect,
     CallComparison,
     CaseFamily,
@@ -17,8 +17,8 @@ from fuselight.report import (
     Verification,
     Versions,
 )
-from fuselight_server.fixes import FixClass, Remedy
-from fuselight_server.fixes.verdict import Verdict, judge_cases
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
+from fuselight_server.fixes.verification.verdict import Verdict, judge_cases
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 OTHER = Difference(Aspect.OUTPUT, "output: was 1, is 2")

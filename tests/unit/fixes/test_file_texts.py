@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuselight_server.fixes.file_texts import FileText
+from fuselight_server.fixes.verification.file_texts import FileText
 
 
 def test_a_fix_writes_through_no_link_out_of_the_project(tmp_path: Path) -> None:

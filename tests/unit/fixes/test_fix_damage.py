@@ -12,9 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.report import FactKind, Report, TargetRef, Tier, TracedFacts, TracedValue, Versions
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.fixes import remedies
+from fuselight.shared.report import (
+    FactKind,
+    Report,
+    TargetRef,
+    Tier,
+    TracedFacts,
+    TracedValue,
+    Versions,
+)
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.fixes.rewrites.families import remedies
 from tests.support.offered_remedies import traced
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import RunRequest, VerifyRequest
-from fuselight.report import (
+from fuselight.shared.protocol import RunRequest, VerifyRequest
+from fuselight.shared.report import (
     Aspect,
     CallComparison,
     ChangeKind,
@@ -23,13 +23,17 @@ from fuselight.report import (
     Report,
     Verification,
 )
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import expected_changes
-from fuselight_server.fixes import FixClass, Remedy
-from fuselight_server.fixes.fixer import Fixer
-from fuselight_server.fixes.forecast_trials import ChangeTrial, tried_changes, try_remedies
-from fuselight_server.runs.planning import RunOptions, named_runs
-from fuselight_server.static.document import read_source
+from fuselight_server.execution.runs.planning import RunOptions, named_runs
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
+from fuselight_server.fixes.verification.fixer import Fixer
+from fuselight_server.fixes.verification.forecast_trials import (
+    ChangeTrial,
+    tried_changes,
+    try_remedies,
+)
+from fuselight_server.source.document import read_source
 from tests.support.fix_world import patch_remedies
 from tests.support.reports import FILE, at, broken, report
 

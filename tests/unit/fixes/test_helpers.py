@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes import refusals
-from fuselight_server.fixes.helpers import operator_space
+from fuselight_server.fixes.rewrites.families import refusals
+from fuselight_server.fixes.rewrites.helpers import operator_space
 from tests.support.offered_remedies import finding_at, offered
 
 BODY = "    return torch.from_numpy(np.sort(x.detach().numpy(), axis=1))\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes import FixClass, Remedy
+from fuselight_server.fixes.rewrites.families import FixClass, Remedy
 from tests.support.offered_remedies import offered
 
 HEAD = "import time\n\nimport torch\n\n\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.fixes import imports
-from fuselight_server.fixes.imports import without_unused_imports
+from fuselight_server.fixes.syntax import imports
+from fuselight_server.fixes.syntax.imports import without_unused_imports
 from tests.support.offered_remedies import offered
 
 CODE = "\n\ndef f(x):\n    return x * np.random.rand()\n"

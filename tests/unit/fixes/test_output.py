@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Location
+from fuselight.shared.report import Location
 from tests.support.offered_remedies import first, offered, rewrites
 from tests.support.reports import broken
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from fuselight_server.fixes import FixClass
+from fuselight_server.fixes.rewrites.families import FixClass
 from tests.support.offered_remedies import first, offered, refused, rewrites
 
 REWRITES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes.reach import may_run
+from fuselight_server.fixes.verification.reach import may_run
 
 TEXT = """\
 import torch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Frame,
     GuardCause,
     GuardFailure,
@@ -19,9 +19,16 @@ from fuselight.report import (
     Tier,
     Versions,
 )
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.findings.recompilations import subject_of
-from fuselight_server.fixes import FixClass, RefusedRewrite, Remedy, attribute_uses, refusals, remedies
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.explain.findings.recompilations.recompilations import subject_of
+from fuselight_server.fixes.rewrites.families import (
+    FixClass,
+    RefusedRewrite,
+    Remedy,
+    refusals,
+    remedies,
+)
+from fuselight_server.fixes.syntax import attribute_uses
 from tests.support.offered_remedies import traced
 
 if TYPE_CHECKING:

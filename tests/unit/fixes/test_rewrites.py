@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.fixes import FixClass
+from fuselight_server.fixes.rewrites.families import FixClass
 from tests.support.offered_remedies import first, offered, rewrites
 
 

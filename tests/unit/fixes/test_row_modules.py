@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from fuselight.report import Report, TargetRef, Tier, Versions
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.fixes.row_modules import is_row_wise
-from fuselight_server.fixes.site import Site
+from fuselight.shared.report import Report, TargetRef, Tier, Versions
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.fixes.syntax.row_modules import is_row_wise
+from fuselight_server.fixes.syntax.site import Site
 
 VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
 MLP = """

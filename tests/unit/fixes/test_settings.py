@@ -7,9 +7,9 @@ import textwrap
 
 import pytest
 
-from fuselight.report import Environment, Report, TargetRef, Tier, Versions
-from fuselight_server.finding import Finding, Severity, Span
-from fuselight_server.fixes import FixClass, refusals, remedies
+from fuselight.shared.report import Environment, Report, TargetRef, Tier, Versions
+from fuselight_server.base.finding import Finding, Severity, Span
+from fuselight_server.fixes.rewrites.families import FixClass, refusals, remedies
 from tests.support.offered_remedies import finding_at
 
 HEAD = '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # why\nimport logging\n\n# about f\n'

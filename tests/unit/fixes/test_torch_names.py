@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fuselight_server.fixes import rewrites
+from fuselight_server.fixes.rewrites.families import rewrites
 from tests.support.offered_remedies import HEAD, finding_at
 
 if TYPE_CHECKING:
-    from fuselight_server.fixes import Rewrites
+    from fuselight_server.fixes.rewrites.families import Rewrites
 
 HELPER = """\
 import numpy as np

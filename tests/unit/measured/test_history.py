@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.codec import decode, encode
-from fuselight.report import Report, TargetRef
-from fuselight_server.measured import history
-from fuselight_server.measured.history import (
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.report import Report, TargetRef
+from fuselight_server.base.store import Store
+from fuselight_server.explain.benchmarks import history
+from fuselight_server.explain.benchmarks.history import (
     BenchmarkRun,
     History,
     NotKeptError,
@@ -22,9 +23,8 @@ from fuselight_server.measured.history import (
     load,
     run_of,
 )
-from fuselight_server.measured.history_diff import as_json, changes_in_words, compare
-from fuselight_server.measured.page import View
-from fuselight_server.store import Store
+from fuselight_server.explain.benchmarks.history_diff import as_json, changes_in_words, compare
+from fuselight_server.explain.benchmarks.page import View
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
 

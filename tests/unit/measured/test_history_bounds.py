@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Clock, Report, Versions, Work
-from fuselight_server.measured import history
-from fuselight_server.measured.history import BenchmarkRun, History, NotKeptError, run_of
-from fuselight_server.measured.history_diff import as_json, compare, with_earlier_readings
-from fuselight_server.measured.page import View, page
-from fuselight_server.measured.verdict import verdict
-from fuselight_server.store import Store
+from fuselight.shared.report import Clock, Report, Versions, Work
+from fuselight_server.base.store import Store
+from fuselight_server.explain.benchmarks import history
+from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, NotKeptError, run_of
+from fuselight_server.explain.benchmarks.history_diff import (
+    as_json,
+    compare,
+    with_earlier_readings,
+)
+from fuselight_server.explain.benchmarks.page import View, page
+from fuselight_server.explain.benchmarks.verdict import verdict
 from tests.support.measured import MACHINE, benchmark, row, timing, wrong
 from tests.support.reports import ROOT
 

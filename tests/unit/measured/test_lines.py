@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.report import (
+from fuselight.shared.report import (
     GapKind,
     Kernel,
     KernelKind,
@@ -18,9 +18,9 @@ from fuselight.report import (
     MeasuredConfiguration,
     MeasuredLaunch,
 )
-from fuselight_server.finding import SourceLine
-from fuselight_server.kernels.shares import shares
-from fuselight_server.measured.profile import kernel_of, parts, rates, times_by_line
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.explain.benchmarks.profile import kernel_of, parts, rates, times_by_line
+from fuselight_server.explain.kernels.shares import shares
 from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
 

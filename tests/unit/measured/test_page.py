@@ -14,11 +14,19 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import DecodeError
-from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
-from fuselight_server.finding import SourceLine
-from fuselight_server.measured.causes import Cause, causes
-from fuselight_server.measured.exports import (
+from fuselight.shared.codec import DecodeError
+from fuselight.shared.report import (
+    CompileStep,
+    Culprit,
+    Device,
+    Failure,
+    GapKind,
+    Problem,
+    TensorError,
+)
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.explain.benchmarks.causes import Cause, causes
+from fuselight_server.explain.benchmarks.exports import (
     COLUMNS,
     NotBuiltError,
     as_csv,
@@ -27,8 +35,8 @@ from fuselight_server.measured.exports import (
     file_name,
     from_json,
 )
-from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import NO_LINES, Around, View, nothing, page
+from fuselight_server.explain.benchmarks.history import run_of
+from fuselight_server.explain.benchmarks.page import NO_LINES, Around, View, nothing, page
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.codec import decode, encode
-from fuselight.report import Report, TargetRef
-from fuselight_server.measured.history import (
+from fuselight.shared.codec import decode, encode
+from fuselight.shared.report import Report, TargetRef
+from fuselight_server.base.store import Store
+from fuselight_server.explain.benchmarks.history import (
     ENDING,
     BenchmarkRun,
     History,
@@ -22,8 +23,7 @@ from fuselight_server.measured.history import (
     runs_of_gone,
     take_along,
 )
-from fuselight_server.measured.history_diff import compare
-from fuselight_server.store import Store
+from fuselight_server.explain.benchmarks.history_diff import compare
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE
 

@@ -7,12 +7,27 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Report, Work
-from fuselight_server.finding import Finding, SourceLine
-from fuselight_server.findings import findings_of_measured
-from fuselight_server.measured.causes import Cause, Statement
-from fuselight_server.measured.timing_stats import LEAST, Range, change, clock_of, shown_of
-from fuselight_server.measured.verdict import verdict
+from fuselight.shared.report import (
+    Clock,
+    Culprit,
+    Failure,
+    GapKind,
+    LaunchKind,
+    MeasuredConfiguration,
+    Report,
+    Work,
+)
+from fuselight_server.base.finding import Finding, SourceLine
+from fuselight_server.explain.benchmarks.causes import Cause, Statement
+from fuselight_server.explain.benchmarks.timing_stats import (
+    LEAST,
+    Range,
+    change,
+    clock_of,
+    shown_of,
+)
+from fuselight_server.explain.benchmarks.verdict import verdict
+from fuselight_server.explain.findings import findings_of_measured
 from tests.support.measured import benchmark, gap, graph, kernel, measured, profile, ran, row, timing, wrong
 from tests.support.reports import FILE, at, broken
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fuselight.report import Culprit, Failure, Machine
-from fuselight_server.measured import words
+from fuselight.shared.report import Culprit, Failure, Machine
+from fuselight_server.explain.benchmarks import words
 
 
 def test_a_device_name_has_no_trademark_signs() -> None:

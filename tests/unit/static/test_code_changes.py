@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from fuselight_server.static.code_changes import code_changes
-from fuselight_server.static.code_parts import UnreadableError
+from fuselight_server.source.code_changes import code_changes
+from fuselight_server.source.code_parts import UnreadableError
 
 MODEL = '''\
 """A model."""

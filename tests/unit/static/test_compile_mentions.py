@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.static.compile_mentions import compile_mentions
+from fuselight_server.source.compile_mentions import compile_mentions
 
 HEAD = "import torch\n"
 

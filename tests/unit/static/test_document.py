@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fuselight_server.runs.planning import RunOptions, default_runs
-from fuselight_server.static import file_reader
-from fuselight_server.static.document import SourceDocument, read_source, read_sources
-from fuselight_server.static.facts import Facts
-from fuselight_server.static.reading import Reading
-from fuselight_server.static.syntax import read_chunk
+from fuselight_server.execution.runs.planning import RunOptions, default_runs
+from fuselight_server.source import file_reader
+from fuselight_server.source.document import SourceDocument, read_source, read_sources
+from fuselight_server.source.facts import Facts
+from fuselight_server.source.reading import Reading
+from fuselight_server.source.syntax import read_chunk
 
 PARTS = [
     "import torch\n",
@@ -272,7 +272,7 @@ def test_many_files_are_read_as_each_alone_as_far_as_a_run_needs(monkeypatch: py
         whole.append(path)
         return read_source(path, text)
 
-    monkeypatch.setattr("fuselight_server.static.document.read_source", read)
+    monkeypatch.setattr("fuselight_server.source.document.read_source", read)
     readings = read_sources(texts)
     assert list(readings) == list(texts)
     assert not {"plain", "module", "empty"} & set(whole)

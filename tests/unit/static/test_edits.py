@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight.inputs import parse_directive
-from fuselight_server.static.document import SourceDocument, read_source
-from fuselight_server.static.edits import (
+from fuselight.shared.inputs import parse_directive
+from fuselight_server.source.document import SourceDocument, read_source
+from fuselight_server.source.edits import (
     TextEdit,
     insert_ignore,
     insert_inputs_stub,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.static.document import read_source
-from fuselight_server.static.edits import insert_inputs_stub, shape_columns
+from fuselight_server.source.document import read_source
+from fuselight_server.source.edits import insert_inputs_stub, shape_columns
 
 HEAD = "import torch\nfrom torch import nn\n"
 CONFIG = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.static.document import SourceDocument, read_source
+from fuselight_server.source.document import SourceDocument, read_source
 
 BASE = """\
 from torch import nn

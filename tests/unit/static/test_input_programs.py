@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.static.input_programs import InputProgram, find_programs
+from fuselight_server.source.input_programs import InputProgram, find_programs
 
 NOTEBOOK = {"cells": [{"cell_type": "code", "source": ["%time\n", "from nets.cnn import Net\n", "Net()(1)"]}]}
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fuselight_server.static import comments
-from fuselight_server.static.document import read_source
+from fuselight_server.source import comments
+from fuselight_server.source.document import read_source
 
 
 def calls_to_read(text: str) -> int:

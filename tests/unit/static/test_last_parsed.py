@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.source.document import SourceDocument
 
 SOURCE = """\
 import torch

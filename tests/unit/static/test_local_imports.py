@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.static.local_imports import LocalImports, import_folders
+from fuselight_server.source.local_imports import LocalImports, import_folders
 
 
 def modules(root: Path, file: str, files: dict[str, str]) -> set[str]:

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from fuselight_server.static.document import read_source
-from fuselight_server.static.reading import Reading
+from fuselight_server.source.document import read_source
+from fuselight_server.source.reading import Reading
 
 
 def read(source: str) -> Reading:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tree_sitter import Language, Parser
 
-from fuselight_server.static import syntax
+from fuselight_server.source import syntax
 
 METHOD = """\
     @torch.compile(dynamic=True)

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from fuselight_server.static.document import read_source
+from fuselight_server.source.document import read_source
 
 CASES = {
     "decorators, with and without arguments, in any order": """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.static.document import read_source
+from fuselight_server.source.document import read_source
 
 COMPUTE = (
     "def f(x: torch.Tensor): return x * 2",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from fuselight_server.finding import Span
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.static.text_changes import Change, Moved, moved
+from fuselight_server.base.finding import Span
+from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.text_changes import Change, Moved, moved
 
 TEXT = "first = 1\nsecond = call(x)\n    third\nfourth\n"
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from fuselight_server.finding import Span
-from fuselight_server.static.document import SourceDocument
-from fuselight_server.static.text_changes import Change, moved
+from fuselight_server.base.finding import Span
+from fuselight_server.source.document import SourceDocument
+from fuselight_server.source.text_changes import Change, moved
 
 TEXT = textwrap.dedent(
     """\

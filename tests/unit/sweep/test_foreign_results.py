@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.suites import suite_rows, write_rows
+from fuselight.shared.suites import suite_rows, write_rows
 from fuselight_server.sweep.results import (
     ABOUT,
     LOCK,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.worker import remote_run
-from fuselight.worker.remote_run import RemoteRun, RunClient, RunStoppedError
+from fuselight.worker.timed import remote_run
+from fuselight.worker.timed.remote_run import RemoteRun, RunClient, RunStoppedError
 
 HEAD = """\
 #!{python}

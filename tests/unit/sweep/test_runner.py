@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from fuselight.codec import encode
-from fuselight.report import Clock, Machine, MeasuredConfiguration, Timing, Work
-from fuselight.report.tuned import Confirmation, Numerics, TuneCandidate, Tuned, TunedResult, TuneOutcome
-from fuselight.worker.remote_run import RemoteAnswer
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Clock, Machine, MeasuredConfiguration, Timing, Work
+from fuselight.shared.report.tuned import (
+    Confirmation,
+    Numerics,
+    TuneCandidate,
+    Tuned,
+    TunedResult,
+    TuneOutcome,
+)
+from fuselight.worker.timed.remote_run import RemoteAnswer
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli.formats.sweep import result_in_words
-from fuselight_server.settings import Interpreter
 from fuselight_server.sweep.engines import LocalEngine
 from fuselight_server.sweep.rows import RowStatus, SweepJob
 from fuselight_server.sweep.runner import SweepProgress, run_tasks

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fuselight import tuned_file
-from fuselight.report import Report
-from fuselight_server.store import Store
-from fuselight_server.tuned import last_search
-from fuselight_server.tuned.decisions import tuned_path, write_decision
-from fuselight_server.tuned.measurements import is_tentative
+from fuselight.shared import tuned_file
+from fuselight.shared.report import Report
+from fuselight_server.base.store import Store
+from fuselight_server.explain.searches import last_search
+from fuselight_server.explain.searches.decisions import tuned_path, write_decision
+from fuselight_server.explain.searches.measurements import is_tentative
 from tests.support.tuned import default_won, result, search, tuned
 
 

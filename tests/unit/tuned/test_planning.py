@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.configurations import MODES, ConfigurationError
-from fuselight.protocol import Limits, TunePlan
-from fuselight_server.tuned.planning import budget_seconds, candidates, scaled
+from fuselight.shared.configurations import MODES, ConfigurationError
+from fuselight.shared.protocol import Limits, TunePlan
+from fuselight_server.explain.searches.planning import budget_seconds, candidates, scaled
 
 
 @pytest.mark.parametrize(

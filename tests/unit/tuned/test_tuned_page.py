@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Confirmation, Culprit, Failure, RaceSample, TuneCandidate, Tuned, TuneOutcome
-from fuselight_server.tuned.page import Surroundings, no_search, page
+from fuselight.shared.report import (
+    Confirmation,
+    Culprit,
+    Failure,
+    RaceSample,
+    TuneCandidate,
+    Tuned,
+    TuneOutcome,
+)
+from fuselight_server.explain.searches.page import Surroundings, no_search, page
 from tests.support.measured import row
 from tests.support.reports import FILE, report
 from tests.support.tuned import (

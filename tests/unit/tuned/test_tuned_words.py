@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuselight.report import (
+from fuselight.shared.report import (
     Confirmation,
     Culprit,
     Failure,
@@ -19,8 +19,8 @@ from fuselight.report import (
     TuneOutcome,
 )
 from fuselight.tune.knobs import KNOBS
-from fuselight_server.tuned import words
-from fuselight_server.tuned.measurements import gain, over_eager
+from fuselight_server.explain.searches import words
+from fuselight_server.explain.searches.measurements import gain, over_eager
 from tests.support.measured import row
 from tests.support.tuned import GRAPHS, TUNED_GRAPHS, default_won, result, tuned, undecided
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.dynamo import errors
 from fuselight.measure.accuracy import rules
 from fuselight.measure.accuracy.narrowing import SECONDS, Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.accuracy.partial_compile import (
@@ -26,9 +27,8 @@ from fuselight.measure.accuracy.partial_compile import (
     read_captured,
 )
 from fuselight.measure.accuracy.results import CallResults
-from fuselight.report import Accuracy, GeneratedGraph, Stack
-from fuselight.report.failure import first_line
-from fuselight.torch_api import errors
+from fuselight.shared.report import Accuracy, GeneratedGraph, Stack
+from fuselight.shared.report.failure import first_line
 
 Run = Callable[[Backend], CallResults]
 """Builds the target again with the same seeds, compiles it with the backend, makes one call and returns its results."""

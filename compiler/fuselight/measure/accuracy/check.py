@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api import settings
+from fuselight.capture.calls.tensors import SEED
 from fuselight.measure.accuracy import bisection, results, rules
 from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.session import ConfigurationSession
-from fuselight.report import Accuracy
-from fuselight.target.tensors import SEED
-from fuselight.torch_api import settings
+from fuselight.shared.report import Accuracy
 
 Judge = Callable[[CallResults], Accuracy]
 _EAGERS_NUMBERS = "compared with eager's random numbers: the same seed, compiled with fallback_random"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fuselight.report import GeneratedGraph, Phase, Stack
+from fuselight.shared.report import GeneratedGraph, Phase, Stack
 
 SECONDS = 300.0
 """Time limit of a bisection."""

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.fx.passes.split_module import split_module
 
-from fuselight.dynamo import stacks
-from fuselight.report import Stack
-from fuselight.torch_api import frames, names
+from fuselight.adapters.torch_api.dynamo import frames, names
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.report import Stack
 
 Backend = Callable[..., Callable[..., Any]]
 """The `backend` argument of torch.compile: takes a captured graph and its inputs, and returns what to call instead."""

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import torch
 
+from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensors import SEED, tensors_in
 from fuselight.measure.accuracy import RANDOM, STATE
 from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
 from fuselight.measure.accuracy.rules import is_random
 from fuselight.measure.measured_call import modules_of, with_inputs
-from fuselight.report import Work
-from fuselight.report.failure import first_line
-from fuselight.target.calls import Prepared
-from fuselight.target.tensors import SEED, tensors_in
+from fuselight.shared.report import Work
+from fuselight.shared.report.failure import first_line
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _WORDS = 300

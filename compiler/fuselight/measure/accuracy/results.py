@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 
 import torch
 
+from fuselight.adapters.torch_api.inductor import measurement
+from fuselight.capture.calls.calls import Prepared
+from fuselight.capture.calls.tensors import SEED, set_seeds, tensors_in
 from fuselight.measure.measured_call import Unit, arguments_of, modules_of, work_of
-from fuselight.report import Work
-from fuselight.target.calls import Prepared
-from fuselight.target.tensors import SEED, set_seeds, tensors_in
-from fuselight.torch_api import measurement
+from fuselight.shared.report import Work
 
 _ELEMENTS = 1 << 22
 """Maximum elements kept of one tensor: comparing that many in float64 takes some tenths of a second."""

@@ -17,10 +17,10 @@ from typing import overload
 
 import torch
 
+from fuselight.adapters.torch_api.inductor import measurement
 from fuselight.measure.accuracy import STATE
 from fuselight.measure.accuracy.results import CallResults, Value
-from fuselight.report import Accuracy, TensorError
-from fuselight.torch_api import measurement
+from fuselight.shared.report import Accuracy, TensorError
 
 _SHOWN = 20
 """Maximum tensors in an Accuracy, and names in its message."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from fuselight.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
+from fuselight.adapters.torch_api.inductor import toolchain
 from fuselight.measure.machine import nvidia_smi, processor
 from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
 from fuselight.measure.machine.processor import ProcessorState
-from fuselight.report import Culprit, Failure, Machine
-from fuselight.torch_api import toolchain
+from fuselight.shared.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
+from fuselight.shared.report import Culprit, Failure, Machine
 
 _ON_CPU = "measure on the CPU: device cpu"
 _NAMED = 4

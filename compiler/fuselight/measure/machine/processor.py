@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fuselight.runtime.processor_name import processor_name
+from fuselight.replay.processor_name import processor_name
 
 ROOT = Path("/")
 _OTHERS = 0.1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from fuselight.measure.profile import torch_records
-from fuselight.report import Kernel, KernelKind
+from fuselight.shared.report import Kernel, KernelKind
 
 _LIBRARY = frozenset({KernelKind.EXTERN, KernelKind.FALLBACK})
 _ALIASES = {"bias_addmm": "addmm"}

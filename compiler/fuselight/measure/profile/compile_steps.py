@@ -21,8 +21,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
-from fuselight.report import Compile, CompileStep, Frame, Location, is_user_file
-from fuselight.torch_api.compile_events import CompileEvents, CompilePhase, hear_compile_events
+from fuselight.adapters.torch_api.dynamo.compile_events import (
+    CompileEvents,
+    CompilePhase,
+    hear_compile_events,
+)
+from fuselight.shared.report import Compile, CompileStep, Frame, Location, is_user_file
 
 EVERY = 0.02
 """Seconds between two samples, at first."""

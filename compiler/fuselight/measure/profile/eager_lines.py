@@ -11,7 +11,7 @@ from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.calls import Launched
 from fuselight.measure.profile.intervals import Node, trees
 from fuselight.measure.profile.recording import Event, PlacedOperator
-from fuselight.report import Break, NotCompiled, NotCompiledKind, Stack
+from fuselight.shared.report import Break, NotCompiled, NotCompiledKind, Stack
 
 _NO_WORK = frozenset({NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED})
 """Frames that run in eager mode and do no work of their own, or do it at the break itself."""

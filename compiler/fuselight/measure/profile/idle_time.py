@@ -22,7 +22,7 @@ from fuselight.measure.profile.intervals import (
     without,
 )
 from fuselight.measure.profile.recording import Event, EventKind
-from fuselight.report import GapKind, Stack
+from fuselight.shared.report import GapKind, Stack
 
 
 @dataclass(frozen=True)

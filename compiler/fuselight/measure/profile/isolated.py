@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from fuselight.inductor import Compilation
+from fuselight.adapters.torch_api.patching import patched
+from fuselight.capture.inductor import Compilation
 from fuselight.measure import steady_state, timing
-from fuselight.report import Clock, GeneratedGraph, Profile
-from fuselight.torch_api.patching import patched
+from fuselight.shared.report import Clock, GeneratedGraph, Profile
 
 _SECONDS = 0.05
 """Seconds per kernel."""

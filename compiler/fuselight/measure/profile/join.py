@@ -15,7 +15,7 @@ from fuselight.measure.profile.calls import GraphCall, Launched, WorkUnit, read_
 from fuselight.measure.profile.eager_lines import break_lines, lines_of
 from fuselight.measure.profile.recording import Event, EventKind, Recording
 from fuselight.measure.steady_state import quartiles
-from fuselight.report import (
+from fuselight.shared.report import (
     Break,
     Gap,
     GapKind,

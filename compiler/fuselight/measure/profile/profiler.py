@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from fuselight.dynamo import stacks
+from fuselight.adapters.torch_api.inductor.measurement import MarkedOperators, marks_compiled_calls
+from fuselight.capture.dynamo import stacks
 from fuselight.measure import timing
 from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.eager_lines import placed_operators
@@ -29,9 +30,8 @@ from fuselight.measure.profile.recording import (
     read_trace,
     read_windows,
 )
-from fuselight.owned_folders import owned_folder
-from fuselight.report import Stack
-from fuselight.torch_api.measurement import MarkedOperators, marks_compiled_calls
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Stack
 
 MOST_EVENTS = 20_000
 """Event limit of one recording: half a second to parse. More calls than that do not change a median."""

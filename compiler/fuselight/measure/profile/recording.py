@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from fuselight.measure.profile import torch_records
-from fuselight.report import Stack
+from fuselight.shared.report import Stack
 
 CUPTI = "CUPTI"
 """`Recording.source` of a GPU profile."""

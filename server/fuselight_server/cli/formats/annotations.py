@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fuselight.version import version
-from fuselight_server.cli.baseline import fingerprint
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.terminal import printable
-from fuselight_server.finding import Severity
-from fuselight_server.findings import catalogue
-from fuselight_server.findings.causes import same_cause
+from fuselight.shared.version import version
+from fuselight_server.base.finding import Severity
+from fuselight_server.base.terminal import printable
+from fuselight_server.commands.baseline import fingerprint
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common import catalogue
+from fuselight_server.explain.findings.common.causes import same_cause
 
 if TYPE_CHECKING:
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.sources import SourceFiles
-    from fuselight_server.finding import Finding, Span
+    from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.sources import SourceFiles
 
 
 _LEVELS = {

@@ -9,16 +9,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight_server.cli.formats.json import finding_as_json
-from fuselight_server.cli.formats.text_parts import (
-    finding_line,
-    print_machine,
-    print_measured_heading,
-    print_notes,
-)
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.formatting import (
+from fuselight.shared.codec import encode
+from fuselight_server.base.formatting import (
     format_estimate,
     format_percent,
     format_ratio,
@@ -26,17 +18,25 @@ from fuselight_server.formatting import (
     format_spread,
     format_time,
 )
-from fuselight_server.measured import exports, words
-from fuselight_server.measured.history_diff import as_json as comparison_as_json
-from fuselight_server.measured.history_diff import changes_in_words, compare, label
-from fuselight_server.measured.page import Around, View, page
-from fuselight_server.measured.timing_stats import clock_of, has_times, shown_of
+from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.formats.text_parts import (
+    finding_line,
+    print_machine,
+    print_measured_heading,
+    print_notes,
+)
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.benchmarks import exports, words
+from fuselight_server.explain.benchmarks.history_diff import as_json as comparison_as_json
+from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label
+from fuselight_server.explain.benchmarks.page import Around, View, page
+from fuselight_server.explain.benchmarks.timing_stats import clock_of, has_times, shown_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
-    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 
 _LEGEND = (
     "time: median of one call ± half the interquartile range; unsteady: it varies too much to rely on; "

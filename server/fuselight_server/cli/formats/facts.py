@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.finding import Span
+from fuselight_server.base.formatting import format_count, format_lines
 from fuselight_server.cli.formats.json import position_as_json
 from fuselight_server.cli.formats.text_parts import target_name
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.finding import Span
-from fuselight_server.findings.conditions import one_sided
-from fuselight_server.findings.fact_words import FactWords
-from fuselight_server.formatting import format_count, format_lines
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common.fact_words import FactWords
+from fuselight_server.explain.findings.conditions import one_sided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Fact, FileFacts, Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.sources import SourceFiles
-    from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.findings.conditions import OneSided
+    from fuselight.shared.report import Fact, FileFacts, Report
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.sources import SourceFiles
+    from fuselight_server.explain.findings.conditions import OneSided
 
 _LONGEST = 48
 """Characters of an expression in the table."""

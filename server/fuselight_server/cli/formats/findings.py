@@ -8,25 +8,25 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.finding import Severity
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.terminal import cell_width, printable
 from fuselight_server.cli.formats.json import severity_word
-from fuselight_server.cli.outcome import shown_link
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.terminal import cell_width, printable
-from fuselight_server.finding import Severity
-from fuselight_server.findings.counts import counts
-from fuselight_server.findings.failures import code_of
-from fuselight_server.findings.priority import advice, of_reports
-from fuselight_server.formatting import format_count, format_list
+from fuselight_server.commands.outcome import shown_link
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.failures import code_of
+from fuselight_server.explain.findings.priority import advice, of_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.sources import CharacterSpan, SourceFiles
-    from fuselight_server.cli.terminal import Part, Terminal
-    from fuselight_server.finding import Finding
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.terminal import Part, Terminal
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.sources import CharacterSpan, SourceFiles
 
 _SHOWN = {
     Severity.ERROR: ("bold red", "error"),

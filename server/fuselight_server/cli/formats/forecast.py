@@ -8,21 +8,26 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fuselight.codec import encode
+from fuselight.shared.codec import encode
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import format_count
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
-from fuselight_server.finding import SourceLine
-from fuselight_server.findings.context import Context
-from fuselight_server.findings.forecasts import expected_changes, folded, folded_text, has_unasked_parts
-from fuselight_server.formatting import format_count
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import (
+    expected_changes,
+    folded,
+    folded_text,
+    has_unasked_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fuselight.report import Location, Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.findings.forecasts import ExpectedChange
-    from fuselight_server.fixes.forecast_trials import ChangeTrial, RemedyTrial
+    from fuselight.shared.report import Location, Report
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+    from fuselight_server.fixes.verification.forecast_trials import ChangeTrial, RemedyTrial
 
 
 Tried: TypeAlias = "Mapping[ExpectedChange, ChangeTrial]"

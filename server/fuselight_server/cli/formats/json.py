@@ -8,20 +8,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight.report import Outcome as CompileOutcome
-from fuselight_server.findings.counts import counts
-from fuselight_server.findings.priority import of_reports
+from fuselight.shared.codec import encode
+from fuselight.shared.report import Outcome as CompileOutcome
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.priority import of_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from fuselight.report import Report
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.sources import SourceFiles
-    from fuselight_server.finding import Finding, Span
-    from fuselight_server.findings.priority import Priority
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.sources import SourceFiles
+    from fuselight_server.explain.findings.priority import Priority
 
 SCHEMA = 1
 

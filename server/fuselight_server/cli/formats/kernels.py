@@ -11,13 +11,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight_server.cli.formats.json import finding_as_json
-from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
-from fuselight_server.cli.outcome import NO_DETAILS
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.finding import SourceLine
-from fuselight_server.formatting import (
+from fuselight.shared.codec import encode
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
     format_flops,
@@ -25,15 +21,24 @@ from fuselight_server.formatting import (
     format_percent,
     format_size,
 )
-from fuselight_server.kernels.fusion import sentence, why
-from fuselight_server.kernels.shares import costs_by_line, fold, place_of
-from fuselight_server.kernels.summary import candidates, one_call, resources, target_summary
+from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
+from fuselight_server.commands.outcome import NO_DETAILS
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.kernels.fusion import sentence, why
+from fuselight_server.explain.kernels.shares import costs_by_line, fold, place_of
+from fuselight_server.explain.kernels.summary import (
+    candidates,
+    one_call,
+    resources,
+    target_summary,
+)
 
 if TYPE_CHECKING:
-    from fuselight.report import GeneratedGraph, Report
-    from fuselight_server.cli.outcome import CheckOutcome, Details
-    from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.kernels.shares import Folded
+    from fuselight.shared.report import GeneratedGraph, Report
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome, Details
+    from fuselight_server.explain.kernels.shares import Folded
 
 _MOST_KEPT = 8
 """Lines that are printed of what is saved for backward, and of what is recomputed."""

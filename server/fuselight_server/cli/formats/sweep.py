@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.formatting import (
+from fuselight_server.base.formatting import (
     format_count,
     format_estimate,
     format_list,
@@ -21,7 +21,7 @@ from fuselight_server.sweep.summary import summarize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.base.terminal import Terminal
     from fuselight_server.sweep.comparison import SweepComparison
     from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
     from fuselight_server.sweep.summary import CauseCount

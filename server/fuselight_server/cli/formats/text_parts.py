@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.cli.formats.json import severity_word
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.kernels.shares import place_of
-from fuselight_server.measured import words
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.kernels.shares import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight.report import Report
-    from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.finding import Finding, SourceLine
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding, SourceLine
+    from fuselight_server.base.terminal import Terminal
 
 
 def target_name(report: Report) -> str:

@@ -9,20 +9,20 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight.report import TuneOutcome
+from fuselight.shared.codec import encode
+from fuselight.shared.report import TuneOutcome
+from fuselight_server.base.formatting import format_ratio, format_spread, format_time
 from fuselight_server.cli.formats.text_parts import print_machine, print_measured_heading, print_notes
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.formatting import format_ratio, format_spread, format_time
-from fuselight_server.measured import exports, words
-from fuselight_server.tuned.page import Surroundings, page
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.benchmarks import exports, words
+from fuselight_server.explain.searches.page import Surroundings, page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight_server.cli.outcome import CheckOutcome
-    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.base.terminal import Terminal
     from fuselight_server.cli.tune import TargetSearch
+    from fuselight_server.commands.outcome import CheckOutcome
 
 SCHEMA = 1
 _LEGEND = (

@@ -1,0 +1,1 @@
+"""Private names of torch and Triton, each tolerating a version that lacks them."""

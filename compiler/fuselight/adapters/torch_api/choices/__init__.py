@@ -1,0 +1,1 @@
+"""The kernels that Inductor chooses between, and their launch configurations."""

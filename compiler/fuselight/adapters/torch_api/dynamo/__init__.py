@@ -1,0 +1,1 @@
+"""TorchDynamo: frames, hooks, graphs, compile events."""

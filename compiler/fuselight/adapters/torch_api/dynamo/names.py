@@ -1,0 +1,60 @@
+"""Names of operators and dtypes as a user writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._dynamo import utils
+
+from fuselight.adapters.torch_api.inductor import artifacts
+
+_DTYPES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
+    torch.complex64: "c64", torch.complex128: "c128",
+}  # fmt: skip
+_PUBLIC = (
+    ("torch._C._nn.", "torch.nn.functional."),
+    ("torch._VariableFunctionsClass.", "torch."),
+    ("torch._C._linalg.linalg_", "torch.linalg."),
+    ("torch._C._fft.fft_", "torch.fft."),
+    ("torch._C._special.special_", "torch.special."),
+)
+"""Where the functions that a graph calls are bound, and where a user finds them."""
+
+
+def target_name(target: Any) -> str:
+    """What a node of a graph calls, as a user would name it: `torch.nn.functional.linear`; methods by bare name."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, artifacts.OpOverload):
+        return str(target)
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    module = getattr(target, "__module__", None) or ""
+    if module in {"_operator", "builtins", ""}:
+        return str(name)
+    full = f"{module}.{name}"
+    for private, public in _PUBLIC:
+        if full.startswith(private):
+            return public + full[len(private) :]
+    return full
+
+
+def globals_of_dynamo(scope: dict[str, Any]) -> frozenset[str]:
+    """Names that Dynamo added to a module's globals for its compiled code, and removes with that code."""
+    manager = getattr(utils, "CleanupManager", None)
+    hooks = getattr(getattr(manager, "instance", None), "values", None)
+    if not isinstance(hooks, dict):
+        return frozenset()
+    return frozenset(
+        hook.name
+        for of_code in list(hooks.values())
+        for hook in of_code
+        if getattr(hook, "scope", None) is scope
+    )
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The short name of a dtype, as `bf16`; torch's own name where there is none."""
+    return _DTYPES.get(dtype, str(dtype).removeprefix("torch."))

@@ -1,0 +1,267 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Inspects the functions and modules that `torch.compile` takes and returns.
+
+Invariant: a target is only inspected, never called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._dynamo.eval_frame
+
+from fuselight.adapters.torch_api.patching import wrapped
+
+
+class UnknownArgumentError(TypeError):
+    """torch.compile of this torch lacks an argument. A TypeError, as torch's own: programs catch it to fall back."""
+
+    next_step: str
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        super().__init__(f"torch.compile has no argument `{name}` in torch {torch.__version__}")
+        same = next((one for one in SHAPES if name in SHAPES and one in known), None)
+        self.next_step = (
+            f"This torch names it `{same}`."
+            if same is not None
+            else "Remove the argument, or install a torch that has it."
+        )
+
+
+UnknownArgumentError.__name__ = TypeError.__name__  # which the program would have seen
+SHAPES = ("dynamic_shapes", "shapes_spec")
+"""One argument by its name from 2.14 on, and in 2.13."""
+
+
+def disabled_reason(target: object) -> str | None:
+    """Why calling `target` never reaches Dynamo (`torch.compiler.disable`), None if it does. Empty: no reason given."""
+    for candidate in _callables_of(target):
+        if getattr(candidate, "_torchdynamo_disable", False):
+            return str(getattr(candidate, "_torchdynamo_disable_msg", None) or "")
+    return None
+
+
+def code_of(target: object) -> CodeType | None:
+    """The code object of the user's own function inside its wrappers; None without one."""
+    found: CodeType | None = None
+    for candidate in _callables_of(target):
+        code = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType) and not code.co_filename.startswith(str(torch.__path__[0])):
+            found = code
+    return found
+
+
+def is_compiled(target: object) -> bool:
+    """Whether calling `target` goes through torch.compile already."""
+    if isinstance(target, torch._dynamo.eval_frame.OptimizedModule):
+        return True
+    if isinstance(target, torch.nn.Module):
+        # A class of torch.jit has no `forward` to read.
+        forward = getattr(type(target), "forward", None)
+        return getattr(target, "_compiled_call_impl", None) is not None or is_compiled(forward)
+    function = getattr(target, "__func__", target)
+    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
+        function, "_torchdynamo_disable", False
+    )
+
+
+def compiled_parts(module: torch.nn.Module, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:
+    """Name what of `module`, which itself is not compiled, goes through torch.compile: methods, attributes, submodules.
+
+    A decorated method counts only where `is_user_file`: what a library's class compiles for itself says nothing
+    about what the user wants compiled.
+    """
+    found: list[str] = []
+    for path, one in module.named_modules():
+        if any(path.startswith(f"{above}.") for above in found):
+            continue
+        if one is not module and is_compiled(one):
+            found.append(path)
+            continue
+        own = [name for name, value in vars(one).items() if any(map(_is_compiled_function, _items(value)))]
+        own += [
+            name
+            for name, value in _class_attributes(type(one))
+            if name not in vars(one)
+            and _is_compiled_function(value)
+            and (code := code_of(value)) is not None
+            and is_user_file(code.co_filename)
+        ]
+        found.extend(f"{path}.{name}" if path else name for name in own)
+    return tuple(found)
+
+
+def compiled_callees(function: object, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:
+    """Name the globals that a plain function uses and that go through torch.compile: functions, modules.
+
+    A function counts only where `is_user_file`, as in `compiled_parts`.
+    """
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, FunctionType):
+        return ()
+    found = []
+    for name in plain.__code__.co_names:
+        value = plain.__globals__.get(name)
+        is_module = isinstance(value, torch.nn.Module)
+        if not (is_module or _is_compiled_function(value)) or not is_compiled(value):
+            continue
+        code = None if is_module else code_of(value)
+        if is_module or (code is not None and is_user_file(code.co_filename)):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def _class_attributes(kind: type) -> Iterable[tuple[str, object]]:
+    """What the bodies of a module's class and of its bases hold, each name once: as Python finds it."""
+    seen: dict[str, object] = {}
+    for base in kind.__mro__:
+        if base is torch.nn.Module:
+            break
+        for name, value in vars(base).items():
+            seen.setdefault(name, value)
+    return seen.items()
+
+
+def _items(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return tuple(value.values())
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _is_compiled_function(value: object) -> bool:
+    kinds = (FunctionType, MethodType, staticmethod, classmethod)
+    return isinstance(value, kinds) and is_compiled(value)
+
+
+def _callables_of(target: object) -> Iterable[object]:
+    seen: list[object] = []
+    pending = [target]
+    while pending:
+        item = pending.pop(0)
+        if item is None or any(item is other for other in seen):
+            continue
+        seen.append(item)
+        if isinstance(item, torch.nn.Module):
+            pending += [
+                getattr(item, "_orig_mod", None),
+                type(item).__call__ if type(item).__call__ is not torch.nn.Module.__call__ else None,
+                item.forward,
+            ]
+        else:
+            pending += [getattr(item, "_torchdynamo_orig_callable", None), getattr(item, "__func__", None)]
+    return seen
+
+
+_heard: list[Callable[[Any, Any], None]] = []
+"""Called with what each torch.compile inside `replaced_compile` was given, and what it returned."""
+
+
+@contextlib.contextmanager
+def heard_compile(heard: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Inside, `heard(model, compiled)` is called after each torch.compile that `replaced_compile` replaces."""
+    _heard.append(heard)
+    try:
+        yield
+    finally:
+        _heard.remove(heard)
+
+
+def _told(model: Any, compiled: Any) -> Any:
+    for heard in _heard:
+        heard(model, compiled)
+    return compiled
+
+
+@contextlib.contextmanager
+def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` is `optimize_(real, wanted)`.
+
+    `wanted` is the backend that `optimize` was given: a function, a name, or None. `nn.Module.compile` calls
+    `torch.compile` by that name, and so is covered; so is `optimize` by `torch.compile`, which goes through it.
+    Raises UnknownArgumentError in a call of `torch.compile` with an argument that this torch lacks.
+    """
+    parameters = inspect.signature(torch.compile).parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+    def compile_known(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        unknown = next((name for name in kwargs if name not in parameters), None)
+        if unknown is not None and not takes_any:
+            raise UnknownArgumentError(unknown, parameters)
+        made = compile_(real, *args, **kwargs)
+        model = args[0] if args else kwargs.get("model")
+        if model is None:  # a decorator
+            return lambda function: _told(function, made(function))
+        return _told(model, made)
+
+    def optimize(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        wanted = args[0] if args else kwargs.pop("backend", None)
+        return optimize_(real, wanted, *args[1:], **kwargs)
+
+    with wrapped(torch, "compile", compile_known), wrapped(torch._dynamo, "optimize", optimize):
+        yield
+
+
+def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+    """Inside, `heard` is called before each capture by `torch.compiler.precompile`; before 2.14 there is none."""
+
+    def call(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        heard()
+        return real(*args, **kwargs)
+
+    precompile = getattr(torch.compiler, "precompile", None)
+    for owner, name in (
+        (type(precompile), "__call__"),
+        (precompile, "capture"),
+    ):  # 2.14: an object, 2.15: a module
+        if isinstance(getattr(owner, name, None), FunctionType):
+            return wrapped(owner, name, call)
+    return contextlib.nullcontext()
+
+
+def backend_within(wanted: Any) -> Any:
+    """The backend that `optimize` was given, without what torch.compile puts around it."""
+    inner = getattr(wanted, "_torchdynamo_orig_backend", wanted)
+    return getattr(inner, "compiler_fn", inner)
+
+
+def backend_named(name: str) -> Callable[..., Any]:
+    """The Dynamo backend of that name. Raises what torch raises for one that is not there."""
+    found: Callable[..., Any] = torch._dynamo.lookup_backend(name)
+    return found
+
+
+def skip_frames(code: CodeType) -> bool:
+    """Leave frames of `code` to Python; a caller that is compiled is still traced into it. False: this torch cannot."""
+    skip = getattr(torch._dynamo.eval_frame, "skip_code", None)
+    if skip is None:
+        return False
+    skip(code)
+    return True
+
+
+REPLACED_CALL_FILES = (__file__, torch._dynamo.eval_frame.__file__)
+"""Files of the frames between a caller of what `seen_by_dynamo_as` returns and its function."""
+
+
+def seen_by_dynamo_as(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` with `real` as its first argument; Dynamo breaks there in the same words as at `real`."""
+
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return function(real, *args, **kwargs)
+
+    disabled: Any = torch.compiler.disable(replaced)  # type: ignore[no-untyped-call]
+    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return real(*args, **kwargs) if traced() else disabled(*args, **kwargs)
+
+    # As a frame of its own it is left to Python: compiled, it would be the traced form that runs.
+    skipped = skip_frames(wrapper.__code__)
+    return functools.wraps(real)(wrapper if skipped else replaced)

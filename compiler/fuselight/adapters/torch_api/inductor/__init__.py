@@ -1,0 +1,1 @@
+"""TorchInductor: artifacts, jobs, tools that it calls."""

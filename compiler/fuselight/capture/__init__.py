@@ -1,0 +1,1 @@
+"""What torch.compile does to a call → Report parts."""

@@ -1,0 +1,216 @@
+"""Makes the change that a forecast describes for real: other inputs, another attribute, another mode.
+
+Invariant: the objects of the call are not changed: containers are copied, and attributes and modes are as before when
+the call has ended. A change that does not fit the call raises ChangeError.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fuselight.capture.calls.calls import PlannedCall, Prepared, module_of
+from fuselight.capture.calls.rungs import Answered
+from fuselight.capture.dynamo.changed_tensors import filled, like, relaid, resized
+from fuselight.shared.inputs import DTYPES, UserCallError
+from fuselight.shared.report import CallChange, ChangeKind
+
+_OF_SIZES = frozenset({ChangeKind.SIZE, ChangeKind.SIZE_ONE})
+
+
+class ChangeError(Exception):
+    """The change does not fit the call; the message says why."""
+
+
+def with_changes(answered: Answered, changes: tuple[CallChange, ...], names: Mapping[str, Any]) -> Answered:
+    """The calls, and after them the last one once more for each change. `names`: those of the user's file."""
+    if not changes or not answered.calls:
+        return answered
+    last = answered.calls[-1]
+    more = (
+        replace(last, text=f"{last.text} with {one.text}", build=functools.partial(_build, last, one, names))
+        for one in changes
+    )
+    return replace(answered, calls=(*answered.calls, *more))
+
+
+def _build(planned: PlannedCall, change: CallChange, names: Mapping[str, Any]) -> Prepared:
+    try:
+        return changed_call(planned.build(), change, names)
+    except ChangeError as error:
+        raise UserCallError(0, len(planned.text)) from error
+
+
+def changed_call(prepared: Prepared, change: CallChange, names: Mapping[str, Any]) -> Prepared:
+    """The call with a change. Raises ChangeError.
+
+    `names` are the global variables that the function reads, which an attribute's change may set.
+    """
+    during = _state(prepared, change, names)
+    if during is not None:
+        return replace(prepared, during=during)
+    args, kwargs = list(prepared.args), dict(prepared.kwargs)
+    for text in change.subject:
+        name, keys, dimension = _read(text)
+        holder, path = _place(prepared.function, args, kwargs, name, keys)
+        holder[path[0]] = _replaced(holder[path[0]], path[1:], change, dimension)
+    return replace(prepared, args=tuple(args), kwargs=kwargs)
+
+
+def _read(text: str) -> tuple[str, tuple[Any, ...], int]:
+    """`items[0].size(1)` as the name of a parameter, the keys below it, and the dimension."""
+    try:
+        node = ast.parse(text, mode="eval").body
+        dimension = 0
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "size":
+            dimension, node = ast.literal_eval(node.args[0]), node.func.value
+        keys: list[Any] = []
+        while isinstance(node, ast.Subscript):
+            keys.insert(0, ast.literal_eval(node.slice))
+            node = node.value
+    except (SyntaxError, ValueError, IndexError) as error:
+        raise ChangeError(f"`{text}` is not an input of the call: {error}") from None
+    if not isinstance(node, ast.Name):
+        raise ChangeError(f"`{text}` is not an input of the call")
+    return node.id, tuple(keys), dimension
+
+
+def _place(
+    function: Any, args: list[Any], kwargs: dict[str, Any], name: str, keys: tuple[Any, ...]
+) -> tuple[Any, tuple[Any, ...]]:
+    """Where the call has a value: its arguments by position or by name, and the keys in them.
+
+    A default becomes an argument.
+    """
+    if name in kwargs:
+        return kwargs, (name, *keys)
+    try:
+        parameters = inspect.signature(getattr(function, "forward", function)).parameters
+    except (TypeError, ValueError) as error:
+        raise ChangeError(f"`{name}` is not known to be an input of the call: {error}") from None
+    for index, (known, parameter) in enumerate(parameters.items()):
+        if known != name:
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL and keys:
+            return args, (index + keys[0], *keys[1:])
+        if parameter.kind is parameter.VAR_KEYWORD and keys:
+            return kwargs, keys
+        if index < len(args):
+            return args, (index, *keys)
+        if parameter.default is not parameter.empty:
+            kwargs[name] = parameter.default
+            return kwargs, (name, *keys)
+    raise ChangeError(f"`{name}` is no input of the call")
+
+
+def _replaced(value: Any, keys: tuple[Any, ...], change: CallChange, dimension: int) -> Any:
+    """The value with another one at the keys; only the containers on the way are copied."""
+    if not keys:
+        return _changed(value, change, dimension)
+    if isinstance(value, dict):
+        return {
+            key: _replaced(one, keys[1:], change, dimension) if key == keys[0] else one
+            for key, one in value.items()
+        }
+    return type(value)(
+        _replaced(one, keys[1:], change, dimension) if index == keys[0] else one
+        for index, one in enumerate(value)
+    )
+
+
+def _changed(value: Any, change: CallChange, dimension: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return filled(_changed_tensor(value, change, dimension), value)
+    if change.kind is ChangeKind.LENGTH:
+        return type(value)((*value, value[-1]))
+    return _value(change.now)
+
+
+def _changed_tensor(tensor: torch.Tensor, change: CallChange, dimension: int) -> torch.Tensor:
+    if change.kind in _OF_SIZES:
+        return resized(tensor, dimension, int(change.now))
+    if change.kind is ChangeKind.DTYPE:
+        return like(tensor, dtype=getattr(torch, DTYPES[change.now]))
+    if change.kind is ChangeKind.REQUIRES_GRAD:
+        return like(tensor, requires_grad=change.now == "True")
+    if change.kind is ChangeKind.STRIDES:
+        return relaid(tensor, change.now)
+    raise ChangeError(f"a tensor has no other {change.kind.value}")
+
+
+def _value(text: str) -> Any:
+    """A number, bool or string as `repr` writes it."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        pass
+    try:
+        return float(text)  # inf and nan
+    except ValueError:
+        raise ChangeError(f"the value is too long to be made again: {text}") from None
+
+
+_During = Callable[[], AbstractContextManager[Any]]
+
+
+def _state(prepared: Prepared, change: CallChange, names: Mapping[str, Any]) -> _During | None:
+    """What is in force during the call, for a change that is not one of its inputs."""
+    if change.kind is ChangeKind.TRAINING:
+        return functools.partial(
+            _training, module_of(prepared.function), is_training=change.now == "training"
+        )
+    if change.kind is ChangeKind.GRAD_MODE:
+        return functools.partial(torch.set_grad_enabled, change.now == "on")
+    if change.kind is ChangeKind.AUTOCAST:
+        tensors = (
+            one for one in (*prepared.args, *prepared.kwargs.values()) if isinstance(one, torch.Tensor)
+        )
+        device = next((one.device.type for one in tensors), "cpu")
+        return functools.partial(torch.autocast, device, dtype=torch.bfloat16, enabled=change.now == "on")
+    if change.kind is ChangeKind.ATTRIBUTE:
+        holder, name = _holder(prepared.function, change.subject[0], names)
+        return functools.partial(_having, holder, name, _value(change.now))
+    return None
+
+
+@contextlib.contextmanager
+def _training(module: torch.nn.Module | None, *, is_training: bool) -> Iterator[None]:
+    parts = [] if module is None else [(one, one.training) for one in module.modules()]
+    for one, _ in parts:
+        vars(one)["training"] = is_training
+    try:
+        yield
+    finally:
+        for one, flag in parts:
+            vars(one)["training"] = flag
+
+
+def _holder(function: Any, text: str, names: Mapping[str, Any]) -> tuple[Any, str]:
+    """The namespace of an attribute of `self`, or of a global variable, and the name in it."""
+    owner, _, name = text.rpartition(".")
+    scope = {**names, "self": module_of(function) or getattr(function, "__self__", None)}
+    try:
+        holder: Any = vars(eval(owner, {}, scope)) if owner else names  # noqa: S307 - an expression of torch's guards
+    except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
+        raise ChangeError(f"`{text}` cannot be read: {type(error).__name__}: {error}") from None
+    if name not in holder:
+        raise ChangeError(f"`{text}` is not set")
+    return holder, name
+
+
+@contextlib.contextmanager
+def _having(holder: Any, name: str, value: object) -> Iterator[None]:
+    before = holder[name]
+    holder[name] = value
+    try:
+        yield
+    finally:
+        holder[name] = before

@@ -1,0 +1,178 @@
+"""Captures without compiling: a Dynamo backend that runs each graph as captured, used by every compile.
+
+Invariant: the options that decide where a graph ends (fullgraph, dynamic, disable, the guard filter) stay as the user
+set them; only the handling of a finished graph is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api import settings
+from fuselight.adapters.torch_api.dynamo import compiled_results, targets
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.report import Location
+
+
+@dataclass(frozen=True)
+class CompileCall:
+    """What one `torch.compile` in the user's code asked for; None where it left the default."""
+
+    backend: str | None
+    mode: str | None
+    options: tuple[str, ...]
+    fullgraph: bool
+    dynamic: bool | None
+    disable: bool
+    location: Location | None
+    """The line of the call."""
+
+
+@dataclass
+class CompileCalls:
+    """Every `torch.compile` that was made inside `capture_only`, in order."""
+
+    calls: list[CompileCall] = field(default_factory=list)
+    precompiled: list[Location] = field(default_factory=list)
+    """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
+
+    @property
+    def fullgraph(self) -> bool | None:
+        """What all calls asked for; None where they differ, or there is none."""
+        asked = {call.fullgraph for call in self.calls}
+        return asked.pop() if len(asked) == 1 else None
+
+    @property
+    def static(self) -> tuple[Location, ...]:
+        """The lines of the calls with dynamic=False."""
+        lines = (call.location for call in self.calls if call.dynamic is False)
+        return tuple(dict.fromkeys(line for line in lines if line is not None))
+
+
+_WITH_AOT_AUTOGRAD = frozenset(
+    {"inductor", "cudagraphs", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"}
+)
+
+
+def capture_backend(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
+) -> Callable[..., Any]:
+    """A Dynamo backend that runs the graph as it is, with the results that the backend asked for would return."""
+    del example_inputs
+    forward: Callable[..., Any] = gm.forward
+    wanted = (asked.get("options") or {}).get("backend", "inductor")
+    return compiled_results.with_compiled_results(gm) if wanted in _WITH_AOT_AUTOGRAD else forward
+
+
+MOST_OPERATORS = 150
+"""Operators of a graph that `AotCapture` gives to AOTAutograd, which takes two to three times as long as Dynamo."""
+MOST_IN_ALL = 450
+"""Operators of all graphs of one run that it gives to AOTAutograd."""
+
+
+@dataclass
+class AotCapture:
+    """A Dynamo backend that traces graphs with AOTAutograd too, and runs them in eager mode: no code is generated.
+
+    So what AOTAutograd specializes, refuses or cannot differentiate is seen, where the backend asked for has it.
+    """
+
+    is_wanted: Callable[[], bool]
+    """Whether the calls that compile now are the program's own."""
+    skipped: int = 0
+    """Graphs that were too large."""
+    _operators: int = 0
+
+    def __post_init__(self) -> None:
+        self.__name__ = "aot_autograd"  # which torch names in its messages
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
+    ) -> Callable[..., Any]:
+        """As a backend is called."""
+        wanted = (asked.get("options") or {}).get("backend", "inductor")
+        if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
+            return capture_backend(gm, example_inputs, **asked)
+        compiled: Callable[..., Any] = targets.backend_named("aot_eager")(gm, example_inputs)
+        return compiled
+
+    def _fits(self, gm: torch.fx.GraphModule) -> bool:
+        operators = sum(str(node.op).startswith("call_") for node in gm.graph.nodes)
+        fits = operators <= MOST_OPERATORS and self._operators + operators <= MOST_IN_ALL
+        self._operators += operators if fits else 0
+        self.skipped += not fits
+        return fits
+
+
+@contextlib.contextmanager
+def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
+    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given.
+
+    torch does not time its guards there: the Recorder does, without a flush of the caches.
+    """
+    made = CompileCalls()
+
+    def heard() -> None:
+        made.precompiled.extend(stacks.calling_frames(limit=1))
+
+    def optimize(real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+        keep = targets.backend_within(wanted) is backend  # it is replaced already
+        return real(wanted if keep else backend, *args, **asked)
+
+    def compile_(real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+        """As the original: without a model it is a decorator."""
+        model = asked.pop("model", model)
+        made.calls.append(_read_call(asked))
+        kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
+        options = _distinguishing_options(asked)
+        if options:
+            kept["options"] = options
+        if model is None:
+            return lambda function: real(function, backend=backend, **kept)
+        return real(model, backend=backend, **kept)
+
+    with (
+        targets.replaced_compile(compile_, optimize),
+        targets.heard_precompile(heard),
+        settings.without_guard_profile(),
+    ):
+        yield made
+
+
+def _distinguishing_options(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for, as options that `capture_backend` ignores.
+
+    Dynamo shares compiled code between two compiles of a function only where backend, mode and options are equal, and
+    one of the options (`guard_filter_fn`) decides about guards: both stay as they would be without us.
+    """
+    options = asked.get("options")
+    found = dict(options) if isinstance(options, dict) else {}
+    if asked.get("backend") not in (None, "inductor"):
+        found["backend"] = asked["backend"]
+    if asked.get("mode") not in (None, "default"):
+        found["mode"] = asked["mode"]
+    return found
+
+
+def _read_call(asked: dict[str, Any]) -> CompileCall:
+    backend, options = asked.get("backend"), asked.get("options")
+    name = (
+        backend
+        if backend is None or isinstance(backend, str)
+        else getattr(backend, "__name__", repr(backend))
+    )
+    above = stacks.calling_frames(limit=1)
+    return CompileCall(
+        backend=name,
+        mode=asked.get("mode"),
+        options=tuple(f"{key}={value!r}" for key, value in (options or {}).items()),
+        fullgraph=bool(asked.get("fullgraph", False)),
+        dynamic=asked.get("dynamic"),
+        disable=bool(asked.get("disable", False)),
+        location=above[-1] if above else None,
+    )

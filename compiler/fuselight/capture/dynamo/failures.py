@@ -1,0 +1,350 @@
+"""Describes the exception that ended a run as a Failure: culprit, location, and what to do next.
+
+Invariant: the type of the exception and where it was raised decide the culprit. The message decides in one case only,
+where torch has neither a type nor a location: the result of a CUDA graph was overwritten. Messages are bounded, and an
+exception whose `__str__` fails has a Failure like any other.
+"""
+
+from __future__ import annotations
+
+import collections
+import errno
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from fuselight.adapters.torch_api.dynamo import errors, frames, targets
+from fuselight.capture.dynamo import eager_frames, stacks
+from fuselight.shared import torch_texts
+from fuselight.shared.report import Culprit, Failure, Stack
+from fuselight.shared.report.failure import first_line, safe_text, traceback_text
+from fuselight.shared.torch_texts import in_user_words
+
+_DYNAMO_TEXT = 200_000
+"""Characters of a message of Dynamo's that are read: its reasons stand one after the other."""
+
+
+def failure_of(
+    exc: BaseException, *, roots: tuple[str, ...], call: int | None = None, phase: str | None = None
+) -> Failure:
+    """The Failure for an exception that ended a call, an import or the building of the target."""
+    try:
+        return _described(exc, roots, call, phase)
+    except Exception:  # noqa: BLE001 - attributes of the exception are the user's code, which may raise anything
+        name = type(exc).__name__
+        return Failure(
+            Culprit.USER,
+            "exception",
+            f"{name}: {first_line(exc)}",
+            f"The code raised this exception, which cannot be read in full. Give {name} attributes of the usual types.",
+            exception=name,
+            stack=stacks.from_traceback(exc),
+            traceback=traceback_text(exc),
+            call=call,
+            phase=phase,
+        )
+
+
+def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
+    verdict = _judge(exc, roots)
+    cause = None
+    if isinstance(exc, errors.exceptions.TorchDynamoException):
+        cause = torch_texts.read_reasons(_dynamo_text(exc))[0]
+    return Failure(
+        culprit=verdict.culprit,
+        kind=verdict.kind,
+        message=_message(exc, cause),
+        next_step=verdict.next_step,
+        exception=type(exc).__name__,
+        stack=_stack(exc),
+        traceback=traceback_text(exc),
+        gb_id=eager_frames.gb_id(cause) if cause is not None else _limit_id(exc),
+        call=call,
+        phase=phase,
+    )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    culprit: Culprit
+    kind: str
+    next_step: str
+
+
+_FULLGRAPH = _Verdict(
+    Culprit.USER,
+    "fullgraph",
+    "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here.",
+)
+_HIGHER_ORDER = _Verdict(
+    Culprit.USER,
+    "fullgraph",
+    "A function given to torch.cond, while_loop and their like has to be captured whole. Change this line, or move it "
+    "out of that function.",
+)
+_LIMIT = _Verdict(
+    Culprit.USER,
+    "recompile_limit",
+    "Find in the recompilations what changes from call to call and make it dynamic, or raise "
+    "torch._dynamo.config.recompile_limit.",
+)
+_CONSTRAINT = _Verdict(
+    Culprit.USER,
+    "constraint",
+    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or "
+    "use torch._dynamo.maybe_mark_dynamic.",
+)
+_BACKEND = _Verdict(
+    Culprit.COMPILER,
+    "backend",
+    "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
+    "report that to the backend's authors.",
+)
+_OPERATOR = _Verdict(
+    Culprit.USER,
+    "exception",
+    "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: if "
+    "it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation.",
+)
+_RECOMPILE = _Verdict(
+    Culprit.USER,
+    "recompile",
+    "A guard failed while torch._dynamo.config.error_on_recompile is on. Make what changed dynamic, or turn it off.",
+)
+_BACKEND_NAME = _Verdict(
+    Culprit.USER, "backend", "Give torch.compile a backend of torch.compiler.list_backends()."
+)
+_COMPILER = _Verdict(
+    Culprit.COMPILER,
+    "internal",
+    "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
+    "traceback to PyTorch.",
+)
+_CUDA_GRAPHS = _Verdict(
+    Culprit.COMPILER,
+    "internal",
+    "torch's own CUDA graphs failed here, not your code. Compile without them, with the mode `default` or "
+    "`max-autotune-no-cudagraphs`, and report the traceback to PyTorch.",
+)
+_ONLY_COMPILED = _Verdict(
+    Culprit.USER,
+    "exception",
+    "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Leave "
+    "this call out of torch.compile, or move the operation around it into the compiled function.",
+)
+_OVERWRITTEN = _Verdict(
+    Culprit.USER,
+    "exception",
+    "A CUDA graph writes its results to the same memory in each call. Clone what is kept beyond the next call, or call "
+    "torch.compiler.cudagraph_mark_step_begin() before each call.",
+)
+_BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
+    (errors.exceptions.Unsupported, _FULLGRAPH),
+    (errors.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
+    (errors.exceptions.UserError, _CONSTRAINT),
+    (errors.exceptions.BackendCompilerFailed, _BACKEND),
+    (errors.exceptions.TorchRuntimeError, _OPERATOR),
+    (errors.exceptions.RecompileError, _RECOMPILE),
+    (errors.exceptions.InvalidBackend, _BACKEND_NAME),
+    (errors.exceptions.ResetRequired, _BACKEND_NAME),
+    (errors.ConstraintViolation, _CONSTRAINT),
+    (errors.RecompileLimitHit, _LIMIT),
+    (errors.exceptions.TorchDynamoException, _COMPILER),
+    (errors.GuardOnData, _COMPILER),
+)
+"""First match wins: the base class of Dynamo's exceptions comes after them."""
+_FILE_LIMITS = frozenset({errno.EMFILE, errno.EFBIG})
+_RECURSION = 3
+"""Frames of one line from which on a function is taken to call itself."""
+_CLEAR_BY_TYPE = (
+    SystemExit,
+    KeyboardInterrupt,
+    MemoryError,
+    torch.OutOfMemoryError,
+    ImportError,
+    SyntaxError,
+)
+"""Types that decide the culprit wherever they are raised."""
+
+
+def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
+    if isinstance(exc, targets.UnknownArgumentError):
+        return _Verdict(Culprit.USER, "exception", exc.next_step)
+    limit = _limit_of_python(exc, roots)
+    if limit is not None:
+        return limit
+    known = _judge_by_type(exc)
+    if known is not None:
+        return known
+    if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
+        place = _in_inductor(exc)
+        if place is not None:
+            return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
+    return _Verdict(*_judge_python(exc, roots))
+
+
+def _judge_by_type(exc: BaseException) -> _Verdict | None:
+    """The verdict on what torch raises with a type or from a place of its own."""
+    for kind, verdict in _BY_TYPE:
+        if isinstance(exc, kind):
+            return verdict
+    if errors.is_overwritten(exc):
+        return _OVERWRITTEN
+    return _ONLY_COMPILED if errors.is_of_aot_autograd(_raiser(exc)) else None
+
+
+def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | None:
+    """What the code did if it came to the end of the memory or of the stack while torch traced it."""
+    causes = list(_chain(exc))
+    if isinstance(exc, errors.exceptions.TorchDynamoException) or _raised_by_us(exc):
+        if any(isinstance(one, MemoryError) for one in causes):
+            return _Verdict(Culprit.USER, "memory", "Give smaller inputs, or allow the program more memory.")
+        if any(isinstance(one, OSError) and one.errno in _FILE_LIMITS for one in causes):
+            return _Verdict(
+                Culprit.USER,
+                "limit",
+                "The code leaves no file to open, or lowers a limit of the system. Close files after use, and set "
+                "RLIMIT_NOFILE and RLIMIT_FSIZE where the program is started.",
+            )
+    if not any(isinstance(one, RecursionError) for one in causes):
+        return None
+    places = [place for place in _stack(exc) if stacks.is_user_code(place.path, roots)]
+    calls = collections.Counter((place.path, place.function, place.line) for place in places)
+    (_, function, line), count = max(calls.items(), key=lambda item: item[1], default=((None, None, 0), 0))
+    if count < _RECURSION:
+        return None
+    return _Verdict(
+        Culprit.USER,
+        "exception",
+        f"`{function}` calls itself on line {line} until Python's recursion limit, to which tracing comes earlier than "
+        "a plain call. End the recursion, or put torch.compiler.disable on it.",
+    )
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """An exception and what it was raised from or during."""
+    known: set[int] = set()
+    waiting: list[BaseException | None] = [exc]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in known:
+            known.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__]
+
+
+def _in_inductor(exc: BaseException) -> str | None:
+    """The innermost file of Inductor's in which an exception was raised; None where code that it runs raised it.
+
+    That is the user's, a library's, or what Inductor has written, which raises for an index that is out of bounds.
+    """
+    found = None
+    for path in _files(exc):
+        if errors.is_of_inductor(path):
+            found = path
+        elif stacks.is_shown(path) or stacks.is_graph(path):
+            found = None
+    return found
+
+
+def _raiser(exc: BaseException) -> str:
+    """The file that raised an exception, without the functions of torch that only check a condition for it."""
+    files = [path for path in _files(exc) if not errors.is_check(path)]
+    return files[-1] if files else ""
+
+
+def _files(exc: BaseException) -> Iterator[str]:
+    """The file of each frame of a traceback, outermost first."""
+    return (frame.f_code.co_filename for frame, _ in traceback.walk_tb(exc.__traceback__))
+
+
+def _judge_python(  # noqa: PLR0911 - one return a kind of exception
+    exc: BaseException, roots: tuple[str, ...]
+) -> tuple[Culprit, str, str]:
+    if isinstance(exc, SystemExit):
+        return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
+    if isinstance(exc, (MemoryError, torch.OutOfMemoryError)):
+        return Culprit.USER, "memory", "Give smaller inputs, or ask for fake tensors."
+    if isinstance(exc, ModuleNotFoundError):
+        return Culprit.ENVIRONMENT, "import", (
+            f"Install {(exc.name or 'the module').partition('.')[0]} into this interpreter, or select another one."
+        )  # fmt: skip
+    if isinstance(exc, SyntaxError):
+        return Culprit.USER, "import", "Correct the syntax; the run begins again when the file is saved."
+    if isinstance(exc, ImportError):
+        return Culprit.USER, "import", "The import fails in plain Python too: run the file to see it."
+    if _raised_by_us(exc):
+        return (
+            Culprit.FUSELIGHT,
+            "internal",
+            "This is a defect of Fuselight. Please report it with the traceback.",
+        )
+    in_user_code = any(stacks.is_user_code(place.path, roots) for place in stacks.from_traceback(exc))
+    where = (
+        "The code raised this, not the compiler"
+        if in_user_code
+        else "A library raised this on the inputs given"
+    )
+    return Culprit.USER, "exception", f"{where}: check the inputs first, then the line."
+
+
+def _raised_by_us(exc: BaseException) -> bool:
+    """Whether the innermost frame is ours, the standard library's aside: our hooks stand in tracebacks of torch too."""
+    innermost = [path for path in _files(exc) if not stacks.is_standard_library(path)][-1:]
+    return any(map(stacks.is_ours, innermost))
+
+
+def _dynamo_text(exc: BaseException) -> str:
+    """The text of an exception of Dynamo's, less the preamble by which a higher-order operator hands on a break."""
+    text = safe_text(getattr(exc, "msg", None) or exc, _DYNAMO_TEXT)
+    if not isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError):
+        return text
+    _, marker, handed_on = text.partition("Got graph break/error:")
+    return handed_on.lstrip() if marker else text
+
+
+def _stack(exc: BaseException) -> Stack:
+    """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
+    above = stacks.from_traceback(exc)
+    traced = stacks.from_summaries(frames.real_stack(exc), exc)
+    if not traced and isinstance(exc, errors.ConstraintViolation):
+        traced = stacks.from_text(safe_text(exc))
+    if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
+        return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
+    return above + traced
+
+
+def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
+    name = type(exc).__name__
+    if isinstance(exc, SyntaxError):
+        return f"SyntaxError: {safe_text(exc.msg, 1000)}"
+    handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
+    if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
+        return cause.title.split("\n", 1)[0].strip()
+    if isinstance(exc, errors.exceptions.BackendCompilerFailed):
+        inner = first_line(exc.inner_exception)
+        return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
+    if isinstance(exc, errors.exceptions.TorchRuntimeError) and cause is not None:
+        _, marker, inner = cause.explanation.rpartition(": got ")
+        return f"{cause.title}: {inner}" if marker else cause.title
+    if isinstance(exc, errors.ConstraintViolation):
+        return _constraint(safe_text(exc))
+    first = first_line(exc)
+    return f"{name}: {first}" if first else name
+
+
+def _constraint(text: str) -> str:
+    """The first violated constraint: they are a list below a line that says only that there are some."""
+    first = next((line.strip() for line in text.splitlines() if line.strip().startswith("- ")), None)
+    return in_user_words(first.removeprefix("- ")) if first is not None else text.partition("\n")[0]
+
+
+def _limit_id(exc: BaseException) -> str | None:
+    inner = exc.__cause__
+    if not isinstance(exc, errors.RecompileLimitHit) or inner is None:
+        return None
+    return eager_frames.gb_id(
+        torch_texts.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0]
+    )

@@ -1,0 +1,458 @@
+"""Explains a failed guard with the names of the user's code: `x.size(0) was 4, now 7`.
+
+Invariant: `was` comes from what the guard recorded at compile time, `now` from the value that failed the guard. An
+unknown value is None; the text then states only what was checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.inductor import artifacts
+from fuselight.capture.dynamo import stacks
+from fuselight.capture.dynamo.key_differences import KeyDifference, key_differences
+from fuselight.shared.report import GuardCause, GuardFailure, SizeChange, StaticSizes
+from fuselight.shared.torch_texts import in_user_words
+
+_SHORT = 80
+_ENVIRON = "environ"
+_TENSOR_CHECK = "check_tensor("
+_TENSOR = re.compile(
+    r"check_tensor\(.*?, (?P<kind>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
+    r"device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^\]]*\]), stride=(?P<stride>\[[^\]]*\])"
+)
+_IDENTITY = re.compile(
+    r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=<class '(?P<kind>[^']+)'>)?"
+)
+_CONTAINS = re.compile(r"(?P<absent>not )?___dict_contains\((?P<key>.*?), (?P<source>.*)\)$")
+_SET_CONTAINS = re.compile(r"(?P<absent>not )?(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$")
+_KEY = re.compile(r"list\((?P<of>.+)\)\[(?P<number>\d+)\]$")
+_HAS = re.compile(
+    r"(?P<absent>not )?hasattr\((?P<source>.*), '(?P<name>\w+)'\)(?: == (?P<value>True|False))?$"
+)
+_MARKS = {
+    "_dynamo_dynamic_indices": "marked dynamic",
+    "_dynamo_weak_dynamic_indices": "marked as perhaps dynamic",
+    "_dynamo_unbacked_indices": "marked unbacked",
+    "_dynamo_strict_unbacked_indices": "marked strictly unbacked",
+    "_dynamo_static_indices": "marked static",
+}
+_STATE_WORDS = {
+    "num_threads": "the number of threads",
+    "deterministic_algorithms": "the setting for deterministic algorithms",
+    "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
+}
+_BY_NAME = {
+    "dtype": GuardCause.DTYPE,
+    "device": GuardCause.DEVICE,
+    "requires_grad": GuardCause.REQUIRES_GRAD,
+    "training": GuardCause.TRAINING,
+    "backend": GuardCause.BACKEND,
+}
+"""Attributes whose guards check a value, by what the value decides."""
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_LARGE = (torch.Tensor, torch.nn.Module, list, tuple, dict, set, frozenset)
+"""What a line has no place for inside a container."""
+
+
+def changed(what: str, was: str, now: str, cause: GuardCause) -> GuardFailure:
+    """`what` had one value when it was compiled and has another now."""
+    cause = GuardCause.NONE if "None" in {was, now} else cause
+    return _difference(f"{what} was {was}, now {now}", was, now, cause)
+
+
+def _difference(
+    text: str, was: str | None = None, now: str | None = None, cause: GuardCause = GuardCause.OTHER
+) -> GuardFailure:
+    """`text` is whole words; `was` and `now` are those of its first part. Which guard it is, the caller adds."""
+    return GuardFailure("", "", "", text, was, now, cause=cause)
+
+
+def short(value: object) -> str:
+    """A value in few words: shapes for tensors, names for functions and classes, a bounded repr for the rest."""
+    if isinstance(value, torch.Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {list(value.shape)}"
+    if isinstance(value, torch.nn.Module):
+        return f"a {type(value).__name__}"
+    name = object_name(value)
+    if name is not None:
+        return name
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        items = value.values() if isinstance(value, dict) else value
+        if len(value) > 4 or any(isinstance(item, _LARGE) for item in items):  # noqa: PLR2004 - more do not fit a line
+            return f"a {type(value).__name__} of {len(value)}"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the user's __repr__
+        text = object.__repr__(value)
+    return text if len(text) <= _SHORT and "\n" not in text else f"{text.splitlines()[0][: _SHORT - 3]}..."
+
+
+def object_name(value: object) -> str | None:
+    """The name of an object that is guarded by identity; None if it has no name."""
+    if isinstance(value, enum.Enum):
+        return str(value)
+    qualname = getattr(value, "co_qualname", None) or getattr(value, "__qualname__", None)
+    if not isinstance(qualname, str):
+        name = getattr(value, "co_name", None)
+        return name if isinstance(name, str) else None
+    if qualname.startswith("_VariableFunctionsClass."):
+        return f"torch.{qualname.partition('.')[2]}"
+    return _as_in_source(getattr(value, "__module__", None), qualname)
+
+
+def _as_in_source(module: str | None, qualname: str) -> str:
+    """`make_net.<locals>.Net` as `Net`, the name that the function itself has for it."""
+    *outer, name = qualname.split("<locals>.")
+    return name if outer or module in {None, "builtins", "__main__"} else f"{module}.{name}"
+
+
+def kind_name(value: object) -> str:
+    """The type of a value, as `list` or `torch.nn.modules.linear.Linear`."""
+    return _as_in_source(type(value).__module__, type(value).__qualname__)
+
+
+def full_kind(value: object) -> str:
+    """The type of a value as the text of a guard on it has it: `__main__.make_net.<locals>.Net`."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def created_again(where: str, value: object) -> GuardFailure:
+    """The class of a value was created again since the compile: it has the same name, and is another class."""
+    text = f"the class {kind_name(value)} of {where} was created again"
+    return replace(_difference(text, cause=GuardCause.CLASS), defined=stacks.class_location(type(value)))
+
+
+def explain(  # noqa: PLR0911 - one return a form of guard
+    part: str, *, value: object, evaluate: Callable[[str], object], objects: Mapping[int, str]
+) -> GuardFailure:
+    """What the failure of one expression of a guard means; its `kind`, `source`, `code` and `born` are empty.
+
+    A guard on a tensor may have several differences, which `explain_tensor` lists.
+
+    `value` is what the guard looks at, `evaluate` reads an expression against the new call (it may raise), `objects`
+    names what was guarded by identity at compile time.
+    """
+    if part.startswith(_TENSOR_CHECK):
+        return explain_tensor(part, value)[0]
+    if found := _IDENTITY.match(part):
+        return _explain_identity(found, value, objects)
+    if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
+        where, key = in_user_words(found["source"]), found["key"]
+        key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
+        was, now = ("not ", "") if found["absent"] else ("", " not")
+        return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
+    if found := _HAS.match(part):
+        return _explain_attribute(found)
+    if part.startswith("___check_global_state()"):
+        return explain_global_state(part)
+    if part.startswith("___check_torch_function_mode_stack"):
+        return _difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
+    return _explain_expression(part, evaluate)
+
+
+def is_tensor_check(part: str) -> bool:
+    """Whether an expression of a guard checks the properties of a tensor."""
+    return part.startswith(_TENSOR_CHECK)
+
+
+def explain_tensor(part: str, value: object, *, was_inference: bool = False) -> tuple[GuardFailure, ...]:
+    """What differs in a tensor, in torch's order: its dispatch keys, then its dtype, device, sizes and strides as one.
+
+    `was_inference`: whether it was an inference tensor when it was compiled.
+    """
+    found = _TENSOR.match(part)
+    where = in_user_words(_first_argument(part))
+    if not isinstance(value, torch.Tensor):
+        return (changed(where, "a tensor", short(value), GuardCause.TYPE),)
+    if found is None:
+        return (_difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value)),)
+    is_same = found["kind"] == type(value).__name__
+    keys = tuple(
+        map(
+            _keys_changed,
+            key_differences(where, found["keys"], value, same_type=is_same, was_inference=was_inference),
+        )
+    )
+    differences = _tensor_differences(found, where, value)
+    if not differences:
+        return keys or (_keys_unknown(where),)
+    joined = _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+    return *keys, replace(joined, static=_static(_first_argument(part), value))
+
+
+def _tensor_differences(found: re.Match[str], where: str, value: torch.Tensor) -> list[GuardFailure]:
+    sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
+    dtype, grad = str(value.dtype).removeprefix("torch."), str(value.requires_grad)
+    device = _device_of(found["keys"], found["device"])
+    differences = []
+    if found["kind"] != type(value).__name__:
+        differences.append(
+            changed(f"the type of {where}", found["kind"], type(value).__name__, GuardCause.TYPE)
+        )
+    if found["dtype"] != dtype:
+        differences.append(changed(f"{where}.dtype", found["dtype"], dtype, GuardCause.DTYPE))
+    if device is not None and device != _device_text(value.device, device):
+        on = _device_text(value.device, device)
+        differences.append(changed(f"{where}.device", device, on, GuardCause.DEVICE))
+    if found["grad"] != grad:
+        differences.append(changed(f"{where}.requires_grad", found["grad"], grad, GuardCause.REQUIRES_GRAD))
+    if len(sizes) != value.dim():
+        rank = changed(f"{where}.dim()", str(len(sizes)), str(value.dim()), GuardCause.RANK)
+        differences.append(rank)
+    else:
+        moved = [
+            SizeChange(where, i, was, value.size(i))
+            for i, was in enumerate(sizes)
+            if was is not None and was != value.size(i)
+        ]
+        differences += map(_size_changed, moved)
+        if not moved and value.layout is torch.strided:
+            now = value.stride()
+            differences += [
+                changed(f"{where}.stride({i})", str(was), str(now[i]), GuardCause.STRIDE)
+                for i, was in enumerate(strides)
+                if was is not None and was != now[i]
+            ]
+    return differences
+
+
+def _static(source: str, value: torch.Tensor) -> StaticSizes | None:
+    """Why torch keeps the sizes of a tensor static: a Parameter, and what a module registered, are never dynamic."""
+    if isinstance(value, torch.nn.Parameter) or "._parameters[" in source or "._buffers[" in source:
+        return StaticSizes.STATE
+    return StaticSizes.MARKED if getattr(value, "_dynamo_static_indices", None) else None
+
+
+def _size_changed(size: SizeChange) -> GuardFailure:
+    what = f"{size.name}.size({size.dimension})"
+    return replace(changed(what, str(size.was), str(size.now), GuardCause.DIMENSION), sizes=(size,))
+
+
+def _joined(differences: Sequence[GuardFailure], sizes: tuple[SizeChange, ...] = ()) -> GuardFailure:
+    """Several differences as one, with the values and the cause of the first."""
+    text = "; ".join(one.difference for one in differences)
+    return replace(differences[0], difference=text, sizes=sizes, count=len(differences))
+
+
+def _keys_changed(one: KeyDifference) -> GuardFailure:
+    if one.text:
+        return _difference(one.text, one.was or None, one.now or None, cause=one.cause)
+    return changed(one.what, one.was, one.now, one.cause)
+
+
+def _keys_unknown(where: str) -> GuardFailure:
+    return _difference(
+        f"the dispatch keys of {where} differ: by the modes that are on", cause=GuardCause.DISPATCH
+    )
+
+
+def _device_of(keys: str, index: str) -> str | None:
+    for key, name in (("CUDA", "cuda"), ("XPU", "xpu"), ("MPS", "mps"), ("Meta", "meta"), ("CPU", "cpu")):
+        if key in keys.split(", "):
+            return name if index == "None" else f"{name}:{index}"
+    return None
+
+
+def _device_text(device: torch.device, like: str) -> str:
+    return str(device) if ":" in like or device.type != like else device.type
+
+
+def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int, str]) -> GuardFailure:
+    where = in_user_words(found["source"])
+    kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
+    if found["what"] == "type":
+        if found["kind"] == full_kind(value):
+            return created_again(where, value)
+        kind = None if kind is None else kind.rpartition("<locals>.")[2]
+        if kind is None:
+            text = f"the type of {where} changed, now {kind_name(value)}"
+            return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)
+        return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
+    singletons = {id(value): repr(value) for value in (None, True, False, ...)}
+    was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
+    if was is None or was == now:
+        kind = "function" if kind == "code" else kind  # functions are compared by their code
+        text = f"{where} is another {kind or 'object'} than before: {now}"
+        return _difference(text, now=now, cause=GuardCause.OBJECT)
+    # Two objects with names, as members of an enum, are a choice between values.
+    return changed(where, was, now, _cause_of_name(where) or GuardCause.VALUE)
+
+
+def _cause_of_name(where: str) -> GuardCause | None:
+    """The cause that the name of a guarded attribute decides."""
+    return next((cause for name, cause in _BY_NAME.items() if re.search(rf"\b{name}\b", where)), None)
+
+
+def _explain_attribute(found: re.Match[str]) -> GuardFailure:
+    where, name = in_user_words(found["source"]), found["name"]
+    was_there = not found["absent"] and found["value"] != "False"
+    if name in _MARKS:
+        return _difference(
+            f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
+        )
+    if was_there:
+        return changed(f"{where}.{name}", "set", "absent", GuardCause.MISSING)
+    return changed(f"{where}.{name}", "absent", "set", GuardCause.MISSING)
+
+
+def explain_global_state(part: str) -> GuardFailure:
+    """Which part of torch's global state changed: grad mode, autocast, the default dtype, ..."""
+    _, _, recorded = part.partition(" against ")
+    now = artifacts.global_state()
+    try:
+        before = json.loads(recorded)
+    except ValueError:
+        before = None
+    if not isinstance(before, dict) or now is None:
+        text = "torch's global state changed (grad mode, autocast, default dtype, threads, ...)"
+        return _difference(text, cause=GuardCause.GLOBAL_STATE)
+    differences = []
+    for key in sorted(before.keys() & now.keys()):
+        if before[key] == now[key]:
+            continue
+        if key == "autocast_state":
+            differences.append(_explain_autocast(before[key], now[key]))
+        elif key == "default_dtype":
+            differences.append(_difference("the default dtype changed", cause=GuardCause.GLOBAL_STATE))
+        else:
+            words = _STATE_WORDS.get(key) or key.replace("_", " ")
+            was, is_now = _state_text(before[key]), _state_text(now[key])
+            differences.append(changed(words, was, is_now, GuardCause.GLOBAL_STATE))
+    if not differences:
+        return _difference("torch's global state changed", cause=GuardCause.GLOBAL_STATE)
+    return _joined(differences)
+
+
+def _explain_autocast(before: Any, now: Any) -> GuardFailure:
+    was_on, is_on = any(before.get("enabled", ())), any(now.get("enabled", ()))
+    if was_on != is_on:
+        return changed("autocast", _state_text(was_on), _state_text(is_on), GuardCause.GLOBAL_STATE)
+    return _difference("autocast changed its dtypes or devices", cause=GuardCause.GLOBAL_STATE)
+
+
+def _state_text(value: object) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _explain_expression(  # noqa: PLR0911 - one return a form of expression
+    part: str, evaluate: Callable[[str], object]
+) -> GuardFailure:
+    words = in_user_words(part)
+    try:
+        tree = ast.parse(part, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return _difference(f"{words} no longer holds", cause=GuardCause.RELATION)
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
+        if isinstance(operator, (ast.Eq, ast.Is)):
+            if _is_value(right):
+                return _explain_value(left, right, evaluate)
+            if isinstance(operator, ast.Is):
+                names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
+                return _difference(
+                    f"{names} were the same object, now they are not", cause=GuardCause.ALIASING
+                )
+        if isinstance(operator, ast.NotEq) and ast.unparse(left).startswith("len(") and _is_value(right):
+            # the root words a check that failed as what is true now: `len(L['d']) != 1`
+            return _explain_value(left, right, evaluate)
+        if not _is_value(right) and not _is_value(left):
+            values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
+            return _difference(f"{words} no longer holds: {values}", cause=GuardCause.RELATION)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
+        now = _evaluated(tree.operand, evaluate)
+        what = in_user_words(ast.unparse(tree.operand))
+        return changed(what, "empty", now if now is not None else "not", GuardCause.LENGTH)
+    facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
+    known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
+    now = facts[0][1] if len(facts) == 1 else None
+    text = f"{words} no longer holds{': ' + known if known else ''}"
+    return _difference(text, now=now, cause=GuardCause.RELATION)
+
+
+def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> GuardFailure:
+    where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
+    now = _evaluated(left, evaluate)
+    size = _size_of(left)
+    if size is not None:
+        cause = GuardCause.DIMENSION
+    elif ".size()[" in ast.unparse(left):
+        cause = GuardCause.RELATION
+    elif ast.unparse(left).startswith("len("):
+        cause = GuardCause.LENGTH
+    elif where == "utils_device.CURRENT_DEVICE":
+        where, cause = "the default device", GuardCause.GLOBAL_STATE
+    elif found := _KEY.match(where):
+        where, cause = f"key {found['number']} of {found['of']}", GuardCause.KEYS
+    else:
+        is_number = _NUMBER.fullmatch(was) and now is not None and _NUMBER.fullmatch(now)
+        cause = _cause_of_name(where) or (GuardCause.NUMBER if is_number else GuardCause.VALUE)
+    if f"{_ENVIRON}[" in where:  # kept as bytes
+        was, now = was.removeprefix("b"), None if now is None else now.removeprefix("b")
+    if now is None:
+        return _difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
+    if size is not None and was.isdecimal() and now.isdecimal():
+        return _size_changed(SizeChange(*size, int(was), int(now)))
+    return changed(where, was, now, cause)
+
+
+def _size_of(node: ast.expr) -> tuple[str, int] | None:
+    """`L['x'].size()[0]` as `x` and 0; None for anything else."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return None
+    owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+    if not isinstance(owner, ast.Attribute) or owner.attr not in {"size", "shape"}:
+        return None
+    return in_user_words(ast.unparse(owner.value)), int(str(node.slice.value))
+
+
+def _is_value(node: ast.expr) -> bool:
+    return not any(isinstance(item, ast.Name) and item.id in {"L", "G"} for item in ast.walk(node))
+
+
+def _evaluated(node: ast.expr, evaluate: Callable[[str], object]) -> str | None:
+    return _evaluated_text(ast.unparse(node), evaluate)
+
+
+def _evaluated_text(expression: str, evaluate: Callable[[str], object]) -> str | None:
+    try:
+        return short(evaluate(expression))
+    except Exception:  # noqa: BLE001 - what cannot be read is not reported
+        return None
+
+
+def _sources_in(tree: ast.expr) -> list[str]:
+    """The largest sources in an expression: `L['x'].size()[0]`, not `L['x']`."""
+    found: list[str] = []
+
+    def visit(node: ast.AST) -> None:
+        if (
+            isinstance(node, (ast.Subscript, ast.Attribute))
+            and isinstance(node, ast.expr)
+            and not _is_value(node)
+        ):
+            text = ast.unparse(node)
+            if text not in found:
+                found.append(text)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(tree)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_argument(part: str) -> str:
+    """`S` of `check_tensor(S, Parameter, ...`; a source may hold commas of its own."""
+    head, marker, _ = part.partition(", DispatchKeySet(")
+    return head[len(_TENSOR_CHECK) :].rpartition(", ")[0] if marker else part

@@ -1,0 +1,372 @@
+"""Why a frame was compiled again: every failing guard of every cache entry, the nearest entry first.
+
+Invariant: only guards that failed are reported. They are found by running torch's own guards on the new call.
+Relational guards keep state between nodes, so only the root guard runs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+from fuselight.adapters.torch_api.inductor import artifacts
+from fuselight.capture.dynamo import guard_differences, stacks
+from fuselight.capture.dynamo.guards import Births
+from fuselight.shared import torch_texts
+from fuselight.shared.report import GuardCause, GuardFailure, Location, Mismatch, Stack
+
+_COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
+_BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
+_MISSING = "MISSING"
+_SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
+"""How the kinds of guards begin that check a setting of torch; one may have the name of a tensor's property."""
+_VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
+_SMALL = frozenset(
+    {*_VALUES, GuardCause.DIMENSION, GuardCause.STRIDE, GuardCause.RELATION, GuardCause.LENGTH}
+)
+"""Differences in a value. All others are of another kind of call, as a tensor in the place of None."""
+_CLOSURE = re.compile(r"closure variable (?P<index>\d+) of (?P<owner>[\w.\[\]]+)")
+_FREED = re.compile(r"because (?P<source>.+) got deallocated")
+_TYPE_OF = re.compile(r"type\((?P<source>.+)\)$")
+_GUARDED_TYPE = re.compile(r"___check_type_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']+)'>")
+_FAILURES = 50
+"""Maximum number of failing guards kept per cache entry: a different model in the same code fails hundreds."""
+
+
+def read_mismatches(
+    entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
+) -> tuple[Mismatch, ...]:
+    """Compare each cache entry with the new call: the smallest difference first, then the newest entry."""
+    found = []
+    for entry in entries:
+        table = births.get(entry.guard_manager) or _NOTHING_KNOWN
+        is_other = table.owner is not None and table.owner.is_other(frame.f_locals)
+        found.append(Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, table), is_other))
+    order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
+    return tuple(found[i] for i in order)
+
+
+def _weight(mismatch: Mismatch) -> tuple[int, int, int]:
+    """How far the call is from the entry: differences in kind, then in value (equal ones count once), then in all."""
+    failures = mismatch.failures
+    if not failures:
+        return (_FAILURES + 1, 0, 0)
+    values = {(one.cause, one.was, one.now) for one in failures if one.cause in _SMALL}
+    kinds = sum(one.cause not in _SMALL for one in failures)
+    return (kinds, len(values), sum(one.count for one in failures))
+
+
+def _age(compile_id: str) -> int:
+    number = compile_id.rpartition("/")[2].rstrip("]")
+    return int(number) if number.isdigit() else 0
+
+
+_NOTHING_KNOWN = Births({}, {}, {}, set())
+
+
+def _read_entry(entry: Any, frame: Any, backend: object, table: Births) -> tuple[GuardFailure, ...]:
+    manager = entry.guard_manager
+    deleted = artifacts.is_deleted(manager)
+    if deleted is not None:
+        return (_dropped(deleted, frame, table), *_changed_values(frame, table))[:_FAILURES]
+    failures = list(_failures(manager, frame.f_locals, table))
+    # what cannot be read any more mostly lies under something whose own guard failed, which says it better
+    failures = [failure for failure in failures if failure.kind != _MISSING] or failures
+    failures = _modes_once(failures)
+    if failures:
+        failures.sort(key=_reading_order)
+        return tuple(failures[:_FAILURES])
+    verdict = manager.check_verbose(frame.f_locals)
+    if not verdict.result:
+        text = "; ".join(map(str, verdict.verbose_code_parts))
+        return (_root_failure(manager, frame.f_locals, text, table),)
+    if getattr(manager.cache_entry, "backend", backend) is not backend:
+        why = "compiled before with another backend, mode or options of torch.compile"
+        return (GuardFailure("BACKEND_MATCH", "", "", why, cause=GuardCause.BACKEND),)
+    return ()
+
+
+def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> Iterator[GuardFailure]:
+    reader = _GuardReader(manager, f_locals)
+    for node in artifacts.managers(manager):
+        leaves = [leaf for leaf in node.get_leaf_guards() if not artifacts.is_relational(leaf)]
+        if not leaves:
+            continue
+        source = node.get_source()
+        try:
+            value = reader.read(source) if source and source != "L" else f_locals
+        except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
+            yield _missing(source, error, table)
+            continue
+        for leaf in leaves:
+            try:
+                passed = leaf(value)
+            except Exception:  # noqa: BLE001, S112 - a guard that cannot be run alone is left to the root's verdict
+                continue
+            if not passed:
+                yield from _leaf_failures(leaf, source, value, reader, table)
+    for leaf in manager.root.get_epilogue_lambda_guards():
+        try:
+            passed = leaf(f_locals)
+        except Exception:  # noqa: BLE001, S112 - as above
+            continue
+        if not passed:
+            yield from _leaf_failures(leaf, "", f_locals, reader, table)
+
+
+def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
+    """The failures, with a mode of torch that each tensor shows once, or not at all if torch's own guard shows it."""
+    settings = [one for one in failures if one.cause is GuardCause.GLOBAL_STATE]
+    of_tensors = [one for one in settings if guard_differences.is_tensor_check(one.code)]
+    has_own = len(of_tensors) < len(settings)
+    first = {} if has_own else {one.difference: one for one in reversed(of_tensors)}
+    return [one for one in failures if one not in of_tensors or first.get(one.difference) is one]
+
+
+def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
+    """The failure of an entry that torch dropped, because an object that it was compiled for was freed."""
+    found = _FREED.search(reason)
+    if found is None:
+        return GuardFailure(
+            "DELETED", "", "", f"compiled code was dropped: {reason}", cause=GuardCause.DELETED
+        )
+    source = found["source"]
+    names: dict[str, Any] = {"L": frame.f_locals, "G": frame.f_globals}
+    kind = _TYPE_OF.match(source)
+    if kind is not None and (again := _class_again(kind["source"], names, table)) is not None:
+        return again
+    words = torch_texts.in_user_words(_with_local_name(source, names))
+    return GuardFailure(
+        "DELETED",
+        words,
+        source,
+        f"{words} was freed",
+        born=table.by_source.get(source, ()),
+        cause=GuardCause.DELETED,
+        dropped=table.dropped,
+    )
+
+
+def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFailure | None:
+    """The failure of an entry whose class was freed and exists again under the same name."""
+    recorded = (found for code in table.by_code if (found := _GUARDED_TYPE.match(code)) is not None)
+    before = next((found["kind"] for found in recorded if found["source"] == source), None)
+    try:
+        value = eval(source, {}, names)  # noqa: S307 - torch wrote it, and evaluates it in the same way
+    except Exception:  # noqa: BLE001 - what cannot be read is not known to exist again
+        return None
+    if before != guard_differences.full_kind(value):
+        return None
+    words = torch_texts.in_user_words(source)
+    again = guard_differences.created_again(words, value)
+    return replace(again, kind="DELETED", source=words, code=source, born=table.by_source.get(source, ()))
+
+
+def _changed_values(frame: Any, table: Births) -> Iterator[GuardFailure]:
+    """The values that differ from those that a dropped entry was compiled for: torch checks no guard of it."""
+    names: dict[str, Any] = {"L": frame.f_locals, "G": frame.f_globals}
+
+    def read(expression: str) -> object:
+        return eval(_compiled(expression), {}, names)  # noqa: S307 - as above
+
+    for part, born in table.by_code.items():
+        if not _VALUE_CHECK.match(part):
+            continue
+        try:
+            if read(part):
+                continue
+        except Exception:  # noqa: BLE001, S112 - what cannot be read is not known to differ
+            continue
+        named = _with_local_name(part, names)
+        found = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
+        source = torch_texts.in_user_words(named.rpartition(" == ")[0] or named.removeprefix("not "))
+        yield replace(found, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
+
+
+_VALUE_CHECK = re.compile(
+    r"not (?:[LG]\[[^()=]+(?:list\(dict\.keys\([^()=]+\)\)[^()=]+)*)$"
+    r"|(?:len\()?[LG]\[.+ == (?:-?[\d.]+(?:e[-+]?\d+)?|True|False|None|'[^']*'|\"[^\"]*\")$"
+)
+"""A guard on a number, a flag, a string, a length, or on a collection that was empty."""
+
+
+def _with_local_name(source: str, names: Mapping[str, Any]) -> str:
+    """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call."""
+
+    def local_name(found: re.Match[str]) -> str:
+        try:
+            value = eval(found[0], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
+        except Exception:  # noqa: BLE001 - the dict is another one now
+            return found[0]
+        name = next((name for name, local in names["L"].items() if local is value), None)
+        return found[0] if name is None else f"L[{name!r}]"
+
+    return _THROUGH_KEYS.sub(local_name, source)
+
+
+_THROUGH_KEYS = re.compile(r"list\(dict\.keys\((?:(?!list\().)+?\)\)\[\d+\]")
+
+
+def _reading_order(failure: GuardFailure) -> tuple[bool, int, int]:
+    """By the line of the compiled function whose read created the guard; those without one come last."""
+    first = failure.born[0] if failure.born else None
+    return (True, 0, 0) if first is None else (False, first.line, first.column or 0)
+
+
+class _GuardReader:
+    """Expressions of guards, read against one new call."""
+
+    def __init__(self, manager: Any, f_locals: Mapping[str, object]) -> None:
+        self.scope, self.names = artifacts.guard_scope(manager, f_locals)
+
+    def read(self, expression: str) -> object:
+        # torch wrote the expression, and evaluates it in the same way for its own log
+        return eval(_compiled(expression), self.scope, self.names)  # noqa: S307
+
+    def words(self, source: str) -> str:
+        """A source, or a text with sources in words, as the user would write it."""
+        named = _with_local_name(source, self.names) if "list(dict.keys(" in source else source
+        return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(named))
+
+    def _closure_name(self, found: re.Match[str]) -> str:
+        """The name that the function itself has for a variable of its closure."""
+        try:
+            function = eval(found["owner"], self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
+            return str(function.__code__.co_freevars[int(found["index"])])
+        except Exception:  # noqa: BLE001 - a callable that is no function, or a name that the call has not
+            return found[0]
+
+    def is_false(self, expression: str) -> bool:
+        try:
+            return not self.read(expression)
+        except Exception:  # noqa: BLE001 - what cannot be read is not known to be false
+            return False
+
+
+@functools.lru_cache(maxsize=16384)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<guard>", "eval")
+
+
+def _leaf_failures(
+    leaf: Any, source: str, value: object, reader: _GuardReader, table: Births
+) -> Iterator[GuardFailure]:
+    """The false expressions of one leaf guard, which may hold many (all symbolic shapes)."""
+    texts = [str(part) for part in leaf.verbose_code_parts()]
+    parts = [(_COMMENT.sub("", text).strip(), text) for text in texts]
+    if len(parts) > 1:
+        parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
+    for part, text in parts:
+        kind = type(leaf).__name__
+        # a source's own stack goes down from the user's line; the comment has its innermost place alone
+        born = (
+            table.by_code.get(part)
+            or table.by_source.get(source.removesuffix(".__code__"))
+            or born_in_comment(text, table.paths)
+        )
+        for found in _differences(part, source, value, reader, table):
+            # a mode of torch that a tensor's keys show belongs to no line
+            is_mode = found.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
+            yield replace(
+                found,
+                kind=kind,
+                source="" if is_mode or torch_texts.is_global_state(source) else reader.words(source),
+                code=part[:2000],
+                difference=_with_cause(reader.words(found.difference), text),
+                born=() if is_mode else born,
+                cause=_cause(kind, found.cause),
+            )
+
+
+def _differences(
+    part: str, source: str, value: object, reader: _GuardReader, table: Births
+) -> tuple[GuardFailure, ...]:
+    """What differs by one expression of a guard, torch's first reason first."""
+    if guard_differences.is_tensor_check(part):
+        was_inference = source in table.inference
+        return guard_differences.explain_tensor(part, value, was_inference=was_inference)
+    return (guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects),)
+
+
+def failing_text(manager: Any, f_locals: Mapping[str, object], texts: Sequence[str]) -> str:
+    """The first false text of a guard that failed, which may hold many (all symbolic shapes), with its comment."""
+    if len(texts) < 2:  # noqa: PLR2004 - nothing to choose from
+        return "".join(texts)
+    reader = _GuardReader(manager, f_locals)
+    false = (text for text in texts if reader.is_false(_COMMENT.sub("", text).strip()))
+    return next(false, "; ".join(texts))
+
+
+def _cause(kind: str, cause: GuardCause) -> GuardCause:
+    """The cause of a difference, where the kind of the guard does not decide it."""
+    if kind.startswith(_SETTINGS):
+        return GuardCause.GLOBAL_STATE
+    is_symbolic = kind in {"SHAPE_ENV", "LAMBDA_GUARD"}
+    return GuardCause.RELATION if is_symbolic and cause in _VALUES else cause
+
+
+def _with_cause(difference: str, text: str) -> str:
+    if "duck sizing added this equality" in text:
+        return f"{difference} (they had the same size when it was compiled, so torch took them for equal)"
+    return difference
+
+
+def born_in_comment(text: str, paths: set[str]) -> Stack:
+    """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # dels/net.py:12 in forward`.
+
+    torch cuts the path at its start, so the file is the only one known that ends like it, or none.
+    """
+    found = _BORN_COMMENT.search(text)
+    if found is None or "(unknown source" in text:
+        return ()
+    end = found["path"].strip()
+    known = [path for path in paths if path.endswith(end)]
+    if len(known) != 1:
+        return ()
+    return (Location(known[0], int(found["line"]), function=stacks.user_function(found["function"])),)
+
+
+def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
+    words = torch_texts.in_user_words(source)
+    if isinstance(error, KeyError) and "environ[" in words:
+        text, kind, cause = f"{words} was set, now it is not", "DICT_GET", GuardCause.MISSING
+    else:
+        text, kind = f"{words} was there, now it cannot be read ({type(error).__name__})", _MISSING
+        cause = GuardCause.OTHER
+    return GuardFailure(
+        kind=kind,
+        source=words,
+        code=source,
+        difference=text,
+        cause=cause,
+        born=table.by_source.get(source, ()),
+    )
+
+
+def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table: Births) -> GuardFailure:
+    """The failures that only the root guard finds: aliasing, or a guard that cannot run alone."""
+    if "Duplicate tensor" in text:
+        why = _explain_aliasing(manager, f_locals)
+        return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
+    part = _COMMENT.sub("", text).strip()
+    reader = _GuardReader(manager, f_locals)
+    found = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
+    return replace(found, kind="ROOT", code=text[:2000], born=table.by_code.get(part, ()))
+
+
+def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
+    reader = _GuardReader(manager, f_locals)
+    by_object: dict[int, list[str]] = {}
+    for source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
+        try:
+            by_object.setdefault(id(reader.read(source)), []).append(torch_texts.in_user_words(source))
+        except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing
+            continue
+    same = [" and ".join(sorted(names)) for names in by_object.values() if len(names) > 1]
+    if not same:
+        return "two inputs are the same tensor now"
+    return f"{'; '.join(same)} are the same tensor now, which they were not"

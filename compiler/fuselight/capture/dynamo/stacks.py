@@ -1,0 +1,281 @@
+"""Converts frames of any kind (traced, Python, code objects, tracebacks) to Locations.
+
+Invariant: line numbers never change. Whole frames of torch, of the standard library and of Fuselight are dropped, and a
+resume function gets the name of the function that it resumes. In code that Dynamo generated, instructions that are not
+the user's carry the first line of the function, which may be a decorator's: such a location is never reported.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from fuselight import PACKAGE
+from fuselight.adapters.torch_api.dynamo import frames
+from fuselight.shared.report import Location, Stack, is_user_file
+
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_FUSELIGHT = f"{PACKAGE}{os.sep}"
+_STDLIB = tuple(
+    f"{Path(path)}{os.sep}"
+    for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    if path
+)
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_STARTED_IN = os.getcwd()
+_DEF = re.compile(r"\s*(async\s+def|def|class)\s")
+_DECORATOR_LINES = 200
+"""How far below `co_firstlineno`, the first decorator's line, a `def` is looked for."""
+_GRAPH = "<eval_with_key>"
+_ASSIGNED = re.compile(r"\s*(?P<node>\w+)(?:\s*:[^=]+)?\s*=[^=]")
+
+
+@functools.lru_cache(maxsize=4096)
+def absolute(path: str) -> str:
+    """The path of a code object's file: a script that was named relatively, as `python train.py`, keeps that name."""
+    return path if path.startswith("<") else os.path.normpath(os.path.join(_STARTED_IN, path))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_shown(path: str) -> bool:
+    """Whether a frame of this file is the user's or a third party's: not torch's, the standard library's or ours."""
+    if path.startswith(("<", _TORCH, _FUSELIGHT)):
+        return False
+    return not is_standard_library(path)
+
+
+def is_standard_library(path: str) -> bool:
+    """Whether a file belongs to Python itself."""
+    return path.startswith(("<frozen", *_STDLIB)) and not any(part in path for part in _PACKAGES)
+
+
+def is_user_code(path: str, roots: Sequence[str]) -> bool:
+    """Whether the code object's file is the user's."""
+    return is_user_file(absolute(path), roots)
+
+
+def user_function(name: str) -> str:
+    """The function's own name for that of a resume function."""
+    while found := frames.RESUME.search(name):
+        name = found["name"]
+    return name
+
+
+def parameters(code: CodeType) -> tuple[str, ...]:
+    """The names of a function's parameters, `*args` and `**kwargs` among them without their stars."""
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
+
+
+def resumes_at(code: CodeType) -> int | None:
+    """The line at which a resume function takes over, None for any other function."""
+    found = frames.RESUME.search(code.co_name)
+    return None if found is None else int(found["line"])
+
+
+def carried(code: CodeType) -> int:
+    """How many values on Python's stack a resume function takes over."""
+    return sum(frames.CARRIED.fullmatch(name) is not None for name in code.co_varnames[: code.co_argcount])
+
+
+@functools.lru_cache(maxsize=16384)
+def location(  # noqa: PLR0917 - the arguments are the cache's key
+    path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
+) -> Location:
+    """A place as Python gives it, in the user's function."""
+    if (end_line or line, end_column or 0) <= (line, column or 0):
+        end_line = end_column = None  # the end is on a later line, which is not known
+    return Location(absolute(path), line, column, end_line, end_column, user_function(name))
+
+
+def from_summaries(summaries: Sequence[Any], error: BaseException | None = None, *translators: Any) -> Stack:
+    """A traced stack, of `traceback.FrameSummary`, outermost first; columns that it lacks are asked of the rest."""
+    lacking = any(getattr(frame, "colno", None) is None for frame in summaries)
+    positions = frames.positions(error, *translators) if lacking else {}
+    out = []
+    for frame in summaries:
+        if is_ours(frame.filename):
+            continue  # what stands in for `os._exit` in a run: it was the line above that called
+        line = frame.lineno or 0
+        column, end_line, end_column = (
+            getattr(frame, name, None) for name in ("colno", "end_lineno", "end_colno")
+        )
+        if column is None:
+            column, end_line, end_column = positions.get((frame.filename, line, frame.name), (None,) * 3)
+        out.append(location(frame.filename, line, column, end_line, end_column, frame.name))
+    return tuple(out)
+
+
+def from_frames(found: Iterable[FrameType], limit: int = 64) -> Stack:
+    """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
+    shown = itertools.islice((frame for frame in found if is_shown(frame.f_code.co_filename)), limit)
+    return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
+
+
+def _location(code: CodeType, line: int, offset: int) -> Location:
+    """The place of the instruction at `offset`, with its columns if the code has them."""
+    column = end_line = end_column = None
+    if hasattr(code, "co_positions") and offset >= 0:
+        found = next(itertools.islice(code.co_positions(), offset // 2, None), None)
+        if found is not None and found[0] == line:
+            _, end_line, column, end_column = found
+    return location(code.co_filename, line, column, end_line, end_column, code.co_name)
+
+
+def without_resumed(above: Stack, code: CodeType) -> Stack:
+    """`above`, less the frames of the very function that a resume function continues."""
+    if resumes_at(code) is None:
+        return above
+    name = user_function(code.co_name)
+    end = len(above)
+    while end and above[end - 1].path == absolute(code.co_filename) and above[end - 1].function == name:
+        end -= 1
+    return above[:end]
+
+
+def qualified_name(code: CodeType) -> str:
+    """The user's function of a code object, as `Net.forward` (before Python 3.11: `forward`)."""
+    original = frames.original_code(code)
+    name: str = getattr(original, "co_qualname", original.co_name)
+    return user_function(name).replace("<locals>.", "")
+
+
+def def_location(code: CodeType) -> Location:
+    """The `def` line of the user's function (not its first decorator, which is where a code object says it starts)."""
+    original = frames.original_code(code)
+    first = original.co_firstlineno
+    line = first
+    lines = linecache.getlines(original.co_filename)
+    for number in range(first, min(first + _DECORATOR_LINES, len(lines) + 1)):
+        if _DEF.match(lines[number - 1]):
+            line = number
+            break
+        if number == first and not lines[number - 1].lstrip().startswith("@"):
+            break
+    return Location(absolute(original.co_filename), line, function=user_function(original.co_name))
+
+
+def class_location(kind: type) -> Location | None:
+    """The `class` line of a class that is defined in a function; None where its source does not show it."""
+    methods = (vars(kind).get(name) for name in ("__init__", "forward", *vars(kind)))
+    codes = (getattr(method, "__code__", None) for method in methods)
+    first = next((code for code in codes if code is not None), None)
+    if first is None:
+        return None
+    lines = linecache.getlines(first.co_filename)[: first.co_firstlineno]
+    wanted = re.compile(rf"\s*class\s+{re.escape(kind.__name__)}\b")
+    line = next((number for number in range(len(lines), 0, -1) if wanted.match(lines[number - 1])), None)
+    return None if line is None else Location(absolute(first.co_filename), line)
+
+
+def innermost_of_ours(error: BaseException) -> str:
+    """`recompiles.py:88`: where an exception was raised in Fuselight, for a Problem."""
+    where = "unknown"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_ours(frame.f_code.co_filename):
+            where = f"{Path(frame.f_code.co_filename).name}:{line}"
+    return where
+
+
+def of_node(node: torch.fx.Node | None) -> Stack:
+    """Where a node of a graph was made, as torch recorded it; empty if it did not."""
+    trace = None if node is None else node.meta.get("stack_trace")
+    return from_text(trace) if isinstance(trace, str) else ()
+
+
+def calling_frames(limit: int = 64) -> Stack:
+    """The user's and third parties' frames above the caller, outermost first."""
+    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    return from_frames((frame for frame, _ in traceback.walk_stack(caller)), limit)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file belongs to Fuselight."""
+    return path.startswith(_FUSELIGHT)
+
+
+def at(path: str, line: int, offset: int | None, text: str | None) -> Location:
+    """The place of a SyntaxError, whose `offset` counts characters from 1."""
+    column = None
+    if offset and text is not None:
+        column = len(text[: offset - 1].encode("utf-8", "surrogateescape"))
+    return Location(path, line, column)
+
+
+@functools.lru_cache(maxsize=8192)
+def from_text(trace: str) -> Stack:
+    """The frames of a printed traceback: `File "path", line 3, in forward` and the source line below it."""
+    out = []
+    for line in trace.splitlines():
+        stripped = line.strip()
+        if not stripped.startswith('File "'):
+            continue
+        path, quote, rest = stripped[6:].rpartition('", line ')
+        number, _, function = rest.partition(", in ")
+        if quote and number.strip().isdigit():
+            out.append(
+                Location(absolute(path), int(number), function=user_function(function.strip()) or None)
+            )
+    return tuple(out)
+
+
+def from_traceback(error: BaseException) -> Stack:
+    """The frames of an exception's traceback, outermost first; user and third-party frames only."""
+    out: list[Location] = []
+    entry = error.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if is_graph(code.co_filename):
+            inside = _graph_stack(entry.tb_frame, entry.tb_lineno)
+            if inside and out and (out[-1].path, out[-1].function) == (inside[0].path, inside[0].function):
+                out.pop()  # the function that calls the graph, on a line that is none of the call's
+            out += inside
+        elif is_shown(code.co_filename):
+            line, offset = entry.tb_lineno, entry.tb_lasti
+            if line == code.co_firstlineno and frames.is_generated(code):
+                line, offset = _next_of_user(code, offset) or (line, offset)
+            out.append(_location(code, line, offset))
+        entry = entry.tb_next
+    return tuple(out)
+
+
+def is_graph(path: str) -> bool:
+    """Whether a frame of this file runs a captured graph as it is."""
+    return path.startswith(_GRAPH)
+
+
+def _next_of_user(code: CodeType, offset: int) -> tuple[int, int] | None:
+    """Line and offset of the next instruction of the user's, for which Dynamo generated the ones before it."""
+    return next(
+        (
+            (line, start)
+            for start, _, line in code.co_lines()
+            if start > offset and line not in (None, code.co_firstlineno)
+        ),
+        None,
+    )
+
+
+def _graph_stack(frame: FrameType, line: int) -> Stack:
+    """The user's lines that one line of a captured graph's code comes from, starting at the compiled function."""
+    graph = frame.f_locals.get("self")
+    if not isinstance(graph, torch.fx.GraphModule):
+        return ()
+    lines = graph.code.splitlines()
+    found = _ASSIGNED.match(lines[line - 1]) if 0 < line <= len(lines) else None
+    node = next((node for node in graph.graph.nodes if found and node.name == found["node"]), None)
+    trace = node.stack_trace if node is not None else None
+    return () if trace is None else tuple(place for place in from_text(trace) if is_shown(place.path))

@@ -1,0 +1,271 @@
+"""Changes of the program that its compiled code does not follow, because torch has no guard on them.
+
+With torch 2.13 these are hooks that a module gets after it was compiled (unless skip_nnmodule_hook_guards is off),
+hooks of all modules, a method that is replaced in its class, and an environment variable that os.getenv reads, or that
+os.environ.get does not find. Invariant: a change is reported only if the function was not compiled again after it, for
+code that was compiled later has it; one that was undone, only if compiled code was called in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import types
+import weakref
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api.dynamo import frames, version_calls
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.report import Location, Stack, UnseenChange, UnseenKind
+
+_MOST_COMPILES = 512
+_MOST_HOOKS = 256
+_MOST_MODULES = 5000
+_MOST_VARIABLES = 64
+_MOST_ATTRIBUTES = 1000
+
+
+_HOOKS = frozenset(
+    {
+        *("register_forward_hook", "register_forward_pre_hook"),
+        *("register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"),
+        *("register_module_forward_hook", "register_module_forward_pre_hook"),
+        *("register_module_full_backward_hook", "register_module_full_backward_pre_hook"),
+        "register_module_backward_hook",
+    }
+)
+"""Functions that register a hook of a call. Hooks of tensors, optimizers and state dicts run with compiled code too."""
+
+
+@dataclass(frozen=True)
+class _Method:
+    owner: weakref.ref[type]
+    name: str
+    code: CodeType
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """An environment variable that a trace read."""
+
+    name: str
+    value: str | None
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class _CompiledFunction:
+    """One version of a compiled function: the modules that it calls, and what it was compiled for."""
+
+    number: int
+    function: str
+    location: Location
+    modules: tuple[weakref.ref[torch.nn.Module], ...]
+    methods: tuple[_Method, ...]
+    variables: tuple[_Variable, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, Location]:
+        """The function, whichever version of it."""
+        return self.function, self.location
+
+
+@dataclass(frozen=True)
+class _Hook:
+    number: int
+    identity: int
+    functions: frozenset[tuple[str, Location]]
+    """The compiled functions that call the module."""
+    kind: str
+    """The name of the function that registered it."""
+    owner: str
+    """The class of the module; empty for a hook of all modules."""
+    stack: Stack
+
+
+@dataclass
+class UnseenLog:
+    """The compiled functions of one recording, and the hooks that were registered meanwhile."""
+
+    _compiled: list[_CompiledFunction] = field(default_factory=list)
+    _hooks: list[_Hook] = field(default_factory=list)
+    _removed: set[int] = field(default_factory=set)
+    _missed: dict[UnseenChange, None] = field(default_factory=dict)
+    """Changes at a call of compiled code that does not follow them."""
+    _read: list[_Variable] = field(default_factory=list)
+    """Variables that the compile under way has read."""
+    _managers: dict[int, weakref.ref[Any]] = field(default_factory=dict)
+    """The number of a version to its guards."""
+    _watched: set[int] = field(default_factory=set)
+    _paused: int = 0
+    _number: int = 0
+
+    def compiled(
+        self,
+        function: str,
+        location: Location,
+        code: CodeType,
+        *,
+        modules: Container[int],
+        traced: Iterable[CodeType],
+        values: Iterable[object],
+    ) -> None:
+        """A function was compiled; `modules` are the `id` of those that it calls, `values` what it can reach."""
+        variables, self._read = tuple(self._read), []
+        if len(self._compiled) >= _MOST_COMPILES:
+            return
+        reachable = {id(value): value for value in _reachable(values)}
+        called = [value for value in reachable.values() if isinstance(value, torch.nn.Module)]
+        references = tuple(weakref.ref(module) for module in called if id(module) in modules)
+        inlined = {id(one): one for one in traced if one is not code}
+        kinds = {type(value) for value in reachable.values()} if inlined else set()
+        methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
+        self._compiled.append(
+            _CompiledFunction(self._next(), function, location, references, methods, variables)
+        )
+
+    def compile_started(self) -> None:
+        """A trace starts: it has read no variable."""
+        self._read = []
+
+    def variable_read(self, name: str) -> None:
+        """The trace reads an environment variable, on which it makes no guard."""
+        is_known = any(one.name == name for one in self._read)  # os.getenv reads by os.environ
+        if not is_known and len(self._read) < _MOST_VARIABLES:
+            self._read.append(
+                _Variable(name, os.environ.get(name), stacks.from_summaries(frames.user_stack()))
+            )
+
+    def guarded(self, manager: Any) -> None:
+        """The function that was compiled last got its guards."""
+        if self._compiled and self._compiled[-1].number not in self._managers:
+            last = self._compiled[-1]
+            self._managers[last.number] = weakref.ref(manager)
+            if last.variables:
+                self._watch(last)
+
+    def close(self) -> None:
+        """The recording ends: later calls are none of its."""
+        self._paused += 1
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Guards that are checked inside the block stand for no call."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+
+    def hook_registered(
+        self, module: torch.nn.Module | None, kind: str, hooks: Mapping[Any, Any], identity: int
+    ) -> None:
+        """A module, or None for all modules, is about to get a hook; `hooks` are those that it has."""
+        if len(self._hooks) >= _MOST_HOOKS or not self._compiled or kind not in _HOOKS:
+            return
+        concerned = [
+            one
+            for one in self._compiled
+            if (one.modules if module is None else any(known() is module for known in one.modules))
+        ]
+        functions = frozenset(one.key for one in concerned)
+        is_further = any(one.functions & functions and one.kind == kind for one in self._hooks)
+        if not functions or (hooks and not is_further and module is not None):
+            return  # torch has guards on the hooks of a module that had some when it was compiled
+        owner = "" if module is None else type(module).__name__
+        self._hooks.append(_Hook(self._next(), identity, functions, kind, owner, stacks.calling_frames()))
+        for one in concerned:
+            self._watch(one)
+
+    def hook_removed(self, identity: int) -> None:
+        """A hook is removed: no later call misses it."""
+        self._removed.add(identity)
+
+    def changes(self) -> tuple[UnseenChange, ...]:
+        """The changes that the newest code of a function does not follow."""
+        newest = {one.key: one for one in self._compiled}
+        found = [change for one in newest.values() for change in (*self._hooks_of(one), *_replaced(one))]
+        return tuple(dict.fromkeys((*found, *self._missed)))
+
+    def _hooks_of(self, one: _CompiledFunction) -> Iterator[UnseenChange]:
+        """The hooks that are registered and that a version does not run."""
+        for hook in self._hooks:
+            if one.key in hook.functions and hook.number > one.number and hook.identity not in self._removed:
+                kind = UnseenKind.HOOK if hook.owner else UnseenKind.GLOBAL_HOOK
+                yield UnseenChange(kind, hook.owner, one.function, one.location, hook.stack, hook.kind)
+
+    def _watch(self, one: _CompiledFunction) -> None:
+        """Look at what each call of a version misses."""
+        known = self._managers.get(one.number)
+        manager = known() if known is not None else None
+        if manager is not None and one.number not in self._watched:
+            self._watched.add(one.number)
+            version_calls.watch_calls(manager, lambda: self._called(one))
+
+    def _called(self, one: _CompiledFunction) -> None:
+        if self._paused:
+            return
+        for change in (*self._hooks_of(one), *_other_values(one)):
+            self._missed.setdefault(change)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+def _reachable(values: Iterable[object]) -> Iterator[object]:
+    """Values, the modules in them, and what these hold: where compiled code finds its modules and helpers."""
+    for value in values:
+        yield value
+        held = [value, *_attributes(value)]
+        for one in [item for item in held if isinstance(item, torch.nn.Module)]:
+            for module in itertools.islice(one.modules(), _MOST_MODULES):
+                yield module
+                yield from _attributes(module)
+
+
+def _attributes(value: object) -> list[object]:
+    held = getattr(value, "__dict__", None)
+    return list(held.values()) if isinstance(held, dict) and len(held) <= _MOST_ATTRIBUTES else []
+
+
+def _methods(kind: type, inlined: Mapping[int, CodeType]) -> Iterator[_Method]:
+    """The methods of a class that were inlined."""
+    for owner in kind.__mro__:
+        if owner in {object, torch.nn.Module}:
+            continue
+        for name, value in list(vars(owner).items()):
+            code = _code(value)
+            if code is not None and id(code) in inlined:
+                yield _Method(weakref.ref(owner), name, code)
+
+
+def _code(value: object) -> CodeType | None:
+    """The code of a plain method or a class method; torch has guards on all else that a class holds."""
+    function = value.__func__ if isinstance(value, classmethod) else value
+    return function.__code__ if isinstance(function, types.FunctionType) else None
+
+
+def _replaced(one: _CompiledFunction) -> Iterator[UnseenChange]:
+    for method in one.methods:
+        owner = method.owner()
+        if owner is None or method.name not in vars(owner):
+            continue
+        code = _code(vars(owner)[method.name])
+        if code is not None and code is not method.code and stacks.is_shown(code.co_filename):
+            name = f"{owner.__name__}.{method.name}"
+            place = (stacks.def_location(code),)
+            yield UnseenChange(UnseenKind.METHOD, name, one.function, one.location, place)
+
+
+def _other_values(one: _CompiledFunction) -> Iterator[UnseenChange]:
+    """The variables that have another value than a version was compiled for."""
+    for read in one.variables:
+        if os.environ.get(read.name) != read.value:
+            yield UnseenChange(UnseenKind.VARIABLE, read.name, one.function, one.location, read.stack)

@@ -1,0 +1,154 @@
+"""The function that a compiled frame runs: for a library's wrapper, the function that it wraps.
+
+torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
+wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts any arguments and holds exactly one
+function or module in its closure. A wrapper that the user wrote keeps its own name; its arguments have the names of the
+wrapped function if `passed_on` finds one that gets them as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType, MethodType
+from typing import TypeVar
+
+import torch
+
+from fuselight.adapters.torch_api.dynamo import frames
+from fuselight.capture.dynamo import stacks
+from fuselight.capture.dynamo.passed_on import passed_on
+from fuselight.shared.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
+
+_ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_POSITION = r"(?<![\w.]){}\[(\d+)\]"
+_KEYWORD = r"(?<![\w.]){}\[(['\"])(\w+)\1\]"
+_AS_A_WHOLE = (
+    (re.compile(r"^args$"), "positional arguments"),
+    (re.compile(r"^kwargs$"), "keyword arguments"),
+    (re.compile(r"(?<![\w.])len\(args\)"), "the number of positional arguments"),
+    (re.compile(r"(?<![\w.])len\(kwargs\)"), "the number of keyword arguments"),
+    (re.compile(r"^kwargs(?= was )"), "the dict of keyword arguments"),
+)
+"""A wrapper's `*args` and `**kwargs` themselves, which the function that takes them has no names for."""
+
+
+Sourced = TypeVar("Sourced", Guard, Symbol)
+
+
+@dataclass(frozen=True)
+class Callee:
+    """The function of a frame, and its argument names if the frame has none."""
+
+    function: str
+    location: Location
+    parameters: tuple[str, ...]
+    positional: tuple[str, ...] = ()
+    """The names that the wrapped function gives to `args[0]`, `args[1]`, ... of the wrapper."""
+    module: str | None = None
+    """The wrapper's variable for the module that it calls: `self` to the module itself."""
+    wrapper: Location | None = None
+    """Location of the wrapper's code; None if the frame is the function itself."""
+    wraps: Location | None = None
+    """The `def` line of the function that a wrapper of the user's passes its arguments to."""
+    star: str = "args"
+    """The wrapper's name for further positional arguments."""
+    stars: str = "kwargs"
+    """The wrapper's name for further keyword arguments."""
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether its arguments have other names where they come from: it is called by a wrapper."""
+        return self.wrapper is not None or self.wraps is not None
+
+    def in_its_words(self, text: str) -> str:
+        """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
+        if not self.passes_on:
+            return text
+        if self.stars:
+            text = re.sub(_KEYWORD.format(self.stars), r"\2", text)
+        if self.star:
+            text = re.sub(_POSITION.format(self.star), self._name, text)
+        if self.wrapper is None:
+            return text
+        for pattern, words in _AS_A_WHOLE:
+            text = pattern.sub(words, text)
+        if self.module is None:
+            return text
+        return re.sub(rf"(?<![\w.]){self.module}(?=[.\[]|$)", "self", text)
+
+    def _name(self, found: re.Match[str]) -> str:
+        index = int(found[1])
+        return self.positional[index] if index < len(self.positional) else found[0]
+
+    def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
+        """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
+        if not self.passes_on:
+            return found
+        return tuple(
+            replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found
+        )
+
+    def _failure(self, one: GuardFailure) -> GuardFailure:
+        return replace(
+            one,
+            source=self.in_its_words(one.source),
+            difference=self.in_its_words(one.difference),
+            cause=GuardCause.ARGUMENTS if one.source in {"args", "kwargs"} else one.cause,
+            sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in one.sizes),
+        )
+
+    def sources(self, found: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
+        """Guards or symbolic sizes with the callee's argument names."""
+        if self.wrapper is None and self.wraps is None:
+            return found
+        return tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
+
+
+def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
+    """The callee of a frame that is about to be compiled."""
+    original = frames.original_code(code)
+    plain = Callee(stacks.qualified_name(code), stacks.def_location(code), stacks.parameters(original))
+    if stacks.is_user_code(original.co_filename, roots):
+        return _with_wrapped_names(plain, original, f_locals)
+    held = [
+        name
+        for name in code.co_freevars
+        if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
+    ]
+    if original.co_flags & _ANYTHING != _ANYTHING or len(held) != 1:
+        return plain
+    wrapped = f_locals[held[0]]
+    is_module = isinstance(wrapped, torch.nn.Module)
+    function = inspect.unwrap(type(wrapped).forward if is_module else wrapped)  # type: ignore[attr-defined, arg-type]
+    inner = getattr(function, "__code__", None)
+    if inner is None:
+        return plain
+    # a module and a bound method come with their `self`, a decorated function takes it among what the wrapper passes on
+    given = 1 if is_module or isinstance(wrapped, MethodType) else 0
+    taken = original.co_argcount + given
+    return Callee(
+        type(wrapped).__name__ if is_module else stacks.qualified_name(inner),
+        stacks.def_location(inner),
+        stacks.parameters(inner),
+        inner.co_varnames[taken : inner.co_argcount],
+        held[0] if is_module else None,
+        wrapper=plain.location,
+    )
+
+
+def _with_wrapped_names(plain: Callee, code: CodeType, f_locals: Mapping[str, object]) -> Callee:
+    """The callee of a function of the user's; one that passes its arguments on has the names of who gets them."""
+    passed = passed_on(code, f_locals)
+    if passed is None:
+        return plain
+    return replace(
+        plain,
+        parameters=passed.parameters,
+        positional=passed.positional,
+        wraps=stacks.def_location(passed.code),
+        star=passed.star,
+        stars=passed.stars,
+    )

@@ -1,6 +1,0 @@
-"""Records what AOTAutograd and TorchInductor generate from captured graphs for a device, as parts of a Report."""
-
-from __future__ import annotations
-
-from fuselight.inductor.compilation import Compilation as Compilation
-from fuselight.inductor.generation import Generation as Generation

@@ -1,0 +1,1 @@
+"""What the server and the worker both know; standard library only."""

@@ -1,0 +1,521 @@
+"""Messages between server and worker: frozen dataclasses, standard library only.
+
+The pipes carry frames (worker/wire.py) of one JSON object each: `{"type": "CaptureRequest", ...fields}`. Invariant:
+every request that has an `id` gets exactly one `Answer` or `Refused` with that id. The worker sends `Hello` first.
+Unknown types and keys are skipped and counted, never fatal.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar, get_args
+
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.report import (
+    CallChange,
+    Device,
+    Failure,
+    Location,
+    Numerics,
+    Report,
+    Tier,
+    Versions,
+    Work,
+)
+
+PROTOCOL = 2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one run. 0 means no limit."""
+
+    seconds: float = 120.0
+    memory_mb: int = 8192
+    """Resident memory of the run's process group."""
+    output_kb: int = 64
+    """Size of the tail kept of each of stdout and stderr."""
+
+
+@dataclass(frozen=True)
+class DirectiveLine:
+    """One `# fuselight:` comment."""
+
+    line: int
+    """1-based."""
+    column: int
+    """0-based UTF-8 byte column where `text` starts."""
+    text: str
+    """Everything after `# fuselight:`, stripped."""
+
+
+@dataclass(frozen=True)
+class InputsPlan:
+    """The rungs that static analysis found; the worker tries them from the top and skips empty ones."""
+
+    directives: tuple[DirectiveLine, ...] = ()
+    provider: str | None = None
+    """Name of a provider function of the file, as `example_inputs`."""
+    provider_line: int | None = None
+    dummy_inputs: bool = True
+    """Whether the model's own `dummy_inputs` may be used."""
+    annotations: bool = True
+    default_sizes: dict[str, int] = field(default_factory=dict)
+    """Sizes for named dimensions of annotations: `{"batch": 4}`; `"*"` for all others."""
+    recorded: tuple[str, ...] = ()
+    """Calls in directive notation, recorded by the last `fuselight run`."""
+    main_line: int | None = None
+    """Line of the file's `if __name__ == "__main__":`; None if there is none, or it must not run."""
+    main_path: str = ""
+    """For a target of kind `call`: absolute path of the program whose calls are repeated."""
+    is_script: bool = False
+    """Whether `main_line` is that of a statement of the file itself, which has no `__main__` block: it runs whole."""
+    program: str = ""
+    """Another file whose first call of the target gives the inputs: a script, tests or a notebook, which run up to that
+    call. Empty if the user has chosen none."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to compile."""
+
+    path: str
+    """Absolute path of the file."""
+    name: str
+    """Qualified name in the file: `Net`, `Outer.step`, `compiled` (a variable). Empty: the file's
+    `__main__` block.
+    """
+    kind: str
+    """`function`, `method`, `module` (an nn.Module subclass), `variable` (assigned from
+    torch.compile(...)), `main`, `call` (what a program compiles, by its name or the line that compiles it).
+    """
+    line: int
+    compiled: bool
+    """Whether the source already compiles it (decorator, assignment, `.compile()`)."""
+
+
+@dataclass(frozen=True)
+class MeasurePlan:
+    """What to measure of a target, and how (docs/measuring.md)."""
+
+    configurations: tuple[str, ...] = ()
+    """In the notation of `fuselight.shared.configurations`. Eager is always measured, because all others are compared
+    with it. Empty: the target as the source compiles it, else as `torch.compile` does by default."""
+    work: Work | None = None
+    """None: inference, or forward and backward where the target's inputs say `train=True`."""
+    call: int = 0
+    """Index of the call among the calls that the inputs give."""
+    rounds: int = 10
+    """Number of interleaved rounds; fewer if a call takes long."""
+    seconds: float = 2.0
+    """Approximate duration of one configuration's timed calls, all rounds together."""
+    limit_seconds: float = 600.0
+    """Time limit of one configuration, including its compile; 0 means no limit."""
+    cold_cache: bool = False
+    """Whether to clear the device's L2 before each timed call."""
+    accuracy: bool = True
+    bisect: bool = True
+    """Whether to look for the first line that differs where accuracy fails."""
+    profile: bool = True
+    isolated: bool = False
+    """Whether to also time each generated kernel alone."""
+    device: str = ""
+    """`cpu`, `cuda`, `cuda:1`; empty: the GPU if there is one, else the CPU."""
+    keep_caches: str = ""
+    """An empty folder that keeps the caches of the configurations, as `NAME/inductor` and `NAME/triton`, so that other
+    processes can run the same compiled code. Empty: they are deleted with the run."""
+    kernel_cache: str = ""
+    """A folder for Triton's cache that all configurations share, so that a kernel compiles once. Empty: each has its
+    own, so that a first call is a cold call."""
+    inductor_cache: str = ""
+    """A folder for Inductor's caches and Triton's, which other processes fill or use. Empty: of its own."""
+    timings: str = ""
+    """A folder for what Inductor finds out by timing, which other processes fill or use: which multiplications are
+    padded, and of configurations that time kernels also the times of implementations of multiplications (what is fused
+    with them is timed again) and the launch configurations of generated kernels. Kernels are timed while the host is
+    ahead of the GPU, then. Empty: of its own, and timed as in the user's own program."""
+    compile_threads: int = 0
+    """Processes with which each configuration compiles kernels; 0: as many as in the user's own program."""
+
+
+@dataclass(frozen=True)
+class TunePlan:
+    """What to search, and how (docs/tuning.md)."""
+
+    work: Work | None = None
+    """As in `MeasurePlan`."""
+    call: int = 0
+    """As in `MeasurePlan`."""
+    device: str = ""
+    """As in `MeasurePlan`."""
+    budget_seconds: float = 120.0
+    """Duration of the whole search, compiles included. One compile that has no time left is ended; `default` is always
+    measured."""
+    numerics: Numerics = Numerics.EXACT
+    fixed_modules: bool = False
+    """Whether candidates may skip the guards on modules, because none changes after the first call."""
+    candidates: tuple[str, ...] = ()
+    """Further configurations to try, in the notation of `fuselight.shared.configurations`, whatever their ceiling."""
+    only: bool = False
+    """Whether to try `candidates` alone."""
+    modes: tuple[str, ...] = ()
+    """torch's own modes to measure too, after the search and beyond its budget, for comparison."""
+    rounds: int = 10
+    """Rounds of the confirming race; fewer if a call takes long."""
+    seconds: float = 2.0
+    """Approximate duration of one configuration's timed calls in the confirming race."""
+    limit_seconds: float = 600.0
+    """Time limit of one configuration, beyond which it fails whatever the budget; 0 means no limit."""
+    memory_mb: int = 0
+    """Memory limit of one configuration with all that it has started, in MiB, beyond which it fails; 0 means none."""
+    jobs: int = 0
+    """Compiles that run side by side; 0: as many as the cores and the memory allow."""
+    accuracy: bool = True
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Texts of files with verified fixes, by path: a further base for candidates, named with `+fixes`."""
+    fixes: tuple[str, ...] = ()
+    """Titles of those fixes."""
+    artifacts: str = ""
+    """A folder for the winner's saved cache artifacts, which takes one more compile after the budget; empty: none are
+    saved."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Run a job on `target` and answer with a Report. Each kind of job is a subclass."""
+
+    tier: ClassVar[Tier] = Tier.CAPTURE
+    """Tier of the Report."""
+
+    id: int
+    generation: int
+    target: Target
+    inputs: InputsPlan
+    roots: tuple[str, ...]
+    """Workspace folders: each run imports their modules again."""
+    overlays: dict[str, str] = field(default_factory=dict)
+    """Absolute path to text of every unsaved buffer."""
+    limits: Limits = Limits()
+    dynamo_config: dict[str, Any] = field(default_factory=dict)
+    """torch._dynamo.config settings to apply, name to JSON value."""
+    environment: dict[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    """Arguments for the `__main__` rung."""
+    automatic: bool = False
+    """Whether a save started this run, not the user: the program then writes no file of the workspace, and its
+    `__main__` block ends once its calls compile nothing new."""
+    changes: tuple[CallChange, ...] = ()
+    """Further calls: the last one again with each change, of which it then has no forecast."""
+    preload: bool = True
+    """Whether the host may import third-party modules that the file imports, for later runs."""
+    records_reads: bool = False
+    """Whether the report says what the run read (`Report.reads`)."""
+
+    def of_kind(self, kind: type[R], **job: Any) -> R:
+        """Return a request for another kind of job on the same target; `job` has the fields of that kind."""
+        shared = {one.name: getattr(self, one.name) for one in fields(RunRequest)}
+        return kind(**{**shared, **job})
+
+
+R = TypeVar("R", bound=RunRequest)
+
+
+@dataclass(frozen=True)
+class CaptureRequest(RunRequest):
+    """Record what TorchDynamo captures; generates no code."""
+
+
+@dataclass(frozen=True)
+class GenerateRequest(RunRequest):
+    """Generate kernels for `device` without launching them."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    device: Device | None = None
+    """None: this machine's GPU, else the catalog's `FALLBACK`."""
+
+
+@dataclass(frozen=True)
+class DecomposeRequest(RunRequest):
+    """Record what each operator decomposes into."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    operator_set: tuple[str, ...] = ()
+    """Operators that a backend supports, for `OperatorPath.lacking`: names, or `core-aten`, `prims`, `inductor`."""
+
+
+@dataclass(frozen=True)
+class AssembleRequest(RunRequest):
+    """Compile Triton kernels of the target for `device`; the target itself does not run."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    device: Device | None = None
+    """As for `GenerateRequest`."""
+    sources: tuple[str, ...] = ()
+    """Triton sources. The Report has the results in `assembled`."""
+    config: int | None = None
+    """Index of the configuration to compile; None: the one that Inductor tries first."""
+    disassemble: bool = False
+    """Whether to disassemble to SASS too, which takes most of a second per kernel."""
+    cache: str | None = None
+    """Folder that keeps the results; None: they are discarded."""
+
+
+@dataclass(frozen=True)
+class MeasureRequest(RunRequest):
+    """Benchmark the target in several configurations."""
+
+    tier: ClassVar[Tier] = Tier.MEASURED
+    plan: MeasurePlan = MeasurePlan()
+
+
+@dataclass(frozen=True)
+class TuneRequest(RunRequest):
+    """Search the fastest verified configuration of the target. The Report has it in `tuned`."""
+
+    tier: ClassVar[Tier] = Tier.TUNED
+    plan: TunePlan = TunePlan()
+
+
+@dataclass(frozen=True)
+class VerifyRequest(RunRequest):
+    """Call the target in eager mode and compiled, and compare what it does with the text before a change.
+
+    The changed files are in `overlays`, and their lines in `target` and `inputs`. The old text runs first, in a process
+    of its own with `records`; later requests with the same `folder` and inputs are compared with it.
+    """
+
+    folder: str = ""
+    """An existing folder for the results of the old text."""
+    records: bool = False
+    """Whether this run is of the old text."""
+    non_finite: bool = False
+    """Whether to make further calls with NaN and infinity in each floating-point input."""
+    inductor: bool = False
+    """Whether compiled calls run the code that Inductor generates, instead of the captured graphs as they are."""
+    cases: bool = False
+    """Whether to make the further calls that the verification derives from the first one, instead of those of the
+    inputs."""
+    seconds: float = 10.0
+    """Time for these further calls; what is left then is not compared."""
+
+
+@dataclass(frozen=True)
+class LiveRequest(RunRequest):
+    """Import the file, make the calls once to record the arguments of the traced functions, then wait for `Retrace`s.
+
+    `overlays` has the texts that the last run had. `LiveReady` says when it waits; it is answered when it ends.
+    """
+
+    tier: ClassVar[Tier] = Tier.PREDICTED
+    idle_seconds: float = 900.0
+    """Seconds without a `Retrace` after which it ends by itself."""
+
+
+@dataclass(frozen=True)
+class Retrace:
+    """Trace functions of a file again with its edited text, on the arguments that a live run has recorded.
+
+    The answer is a Report of tier predicted, with the positions of `text`, or `Refused` with one of `RETRACE_REASONS`.
+    A function that cannot be traced alone is a Problem of stage `retrace` in the Report: `what` is its name, `why`
+    begins with the reason and a colon.
+    """
+
+    id: int
+    live: int
+    """Id of the `LiveRequest`."""
+    path: str
+    text: str
+    """The whole text of the file."""
+    functions: tuple[str, ...]
+    """Qualified names, as `Net.forward` and `outer.<locals>.inner`."""
+    seconds: float = 5.0
+    """Time limit."""
+    early: bool = False
+    """Whether to send a `Partial` as soon as the compile of a frame with a graph break has ended."""
+
+
+RETRACE_REASONS = {
+    "no_live": "the run that it refers to has ended, or is not ready",
+    "syntax": "the text does not parse",
+    "not_traced": "the run has not traced the function, or has no arguments of it",
+    "missing": "the text has no function of this name, or another number of them",
+    "signature": "the parameters of the function changed",
+    "defaults": "a default of a parameter changed",
+    "decorators": "the decorators of the function changed",
+    "closure": "the function uses a variable of the function around it that it did not use before",
+    "module": "the function uses a name that the changed file defines outside of it",
+    "kind": "the function became, or is no longer, a generator or a coroutine",
+    "timeout": "the trace took longer than its time limit",
+    "crashed": "the process of the trace ended",
+    "cancelled": "it was cancelled, or a newer one has replaced it",
+    "failed": "Fuselight failed",
+}
+"""Reasons of `Refused` for a `Retrace`, with their meaning; those from `not_traced` to `kind` concern one function."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """End the run or the retrace with this id; its one answer is then `Refused(reason="cancelled")`."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class Locate:
+    """Ask where this run is, if py-spy is not permitted. The run answers with a Progress if it can."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """End every run and exit."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First message of a worker."""
+
+    protocol: int
+    versions: Versions
+    pid: int
+    forks: bool
+    """Whether runs are forked children of this host; if not, this process serves one run and ends."""
+    problem: Failure | None = None
+    """Set if no run can work here: torch is missing or too old. The worker then exits."""
+    packages: tuple[str, ...] = ()
+    """Folders of installed packages. When one changes, the modules that this host has imported may be out of date."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run has a process, or its time limit starts again. `pid` is the process to sample; kill its group."""
+
+    id: int
+    pid: int
+    seconds: float | None = None
+    """Seconds from now after which the worker ends the run; None: no limit."""
+
+
+_RUNNING = "running"
+_DOING = {
+    "import": "importing",
+    "build": "building",
+    "program": "running",
+    "trace": "tracing",
+    "kernels": "generating kernels in",
+    "report": "reporting",
+    "measure": "measuring",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Current position of a run. At most ten a second."""
+
+    id: int
+    phase: str
+    """`import`, `build`, `call`, `trace`, `report`."""
+    detail: str = ""
+    """In plain words, as `frame 17, model.py:88`."""
+    path: str | None = None
+    line: int | None = None
+    count: int | None = None
+    """Frames traced so far."""
+
+    def at(self, place: Location) -> Progress:
+        """Return the same phase at the place that a sample found."""
+        where = f"{place.function}, " if place.function else ""
+        detail = f"{_DOING.get(self.phase, _RUNNING)} {where}{os.path.basename(place.path)}:{place.line}"
+        return replace(self, detail=detail, path=place.path, line=place.line)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether `detail` describes the activity, as `at` does; otherwise the phase does."""
+        return self.detail.startswith(f"{_DOING.get(self.phase, _RUNNING)} ")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The run's report. A failure of user code is inside it, so that everything recorded before still counts."""
+
+    id: int
+    report: Report
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What a run has recorded so far, with more to come: the forward's kernels, before the backward's.
+
+    For a `Retrace`: the graph breaks of the frames that are compiled by then. What it lacks may still come.
+    """
+
+    id: int
+    report: Report
+
+
+@dataclass(frozen=True)
+class LiveFunction:
+    """A function of a workspace file that a live run has seen."""
+
+    path: str
+    name: str
+    """Qualified name, as `Net.forward` and `outer.<locals>.inner`."""
+    calls: int = 0
+    """Calls of which the arguments were kept."""
+    reason: str = ""
+    """Why there are none, in words; empty if there are."""
+
+
+@dataclass(frozen=True)
+class LiveReady:
+    """A live run waits for `Retrace`s."""
+
+    id: int
+    functions: tuple[LiveFunction, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The run produced no report."""
+
+    id: int
+    reason: str
+    """`cancelled`, `superseded`, `failed`, `bad_request`; for a `Retrace` one of `RETRACE_REASONS`."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A line for the server's log."""
+
+    level: str
+    text: str
+
+
+ToWorker = RunRequest | Retrace | Cancel | Locate | Shutdown
+ToServer = Hello | Started | Progress | Partial | LiveReady | Answer | Refused | Log
+Message = ToWorker | ToServer
+
+_TYPES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (*RunRequest.__subclasses__(), *get_args(Message))
+    if kind is not RunRequest  # each kind of job is a subclass
+}
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """The message as JSON values."""
+    return {"type": type(message).__name__, **encode(message)}
+
+
+def from_json(data: Any) -> Message | None:
+    """The message, or None for a type that this version does not know. Raises DecodeError."""
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise DecodeError("a message is an object with a `type`")
+    kind = _TYPES.get(data["type"])
+    if kind is None:
+        return None
+    message: Message = decode(kind, data)
+    return message

@@ -1,0 +1,309 @@
+"""The Report: everything that one run recorded, as plain, immutable, JSON-serializable data.
+
+It is the only data that crosses from compiler to server. Invariant: unknown facts are `None` or an entry in `problems`,
+never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as CPython's
+`co_positions` gives them, and None where the Python or the source has none (before 3.11). Large text is stored once in
+`Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field
+
+from fuselight.shared.report.capture import Break as Break
+from fuselight.shared.report.capture import Compile as Compile
+from fuselight.shared.report.capture import Frame as Frame
+from fuselight.shared.report.capture import Graph as Graph
+from fuselight.shared.report.capture import Guard as Guard
+from fuselight.shared.report.capture import GuardCause as GuardCause
+from fuselight.shared.report.capture import GuardFailure as GuardFailure
+from fuselight.shared.report.capture import GuardPlace as GuardPlace
+from fuselight.shared.report.capture import Mismatch as Mismatch
+from fuselight.shared.report.capture import NotCompiled as NotCompiled
+from fuselight.shared.report.capture import NotCompiledKind as NotCompiledKind
+from fuselight.shared.report.capture import Outcome as Outcome
+from fuselight.shared.report.capture import Recompile as Recompile
+from fuselight.shared.report.capture import SizeChange as SizeChange
+from fuselight.shared.report.capture import StaticSizes as StaticSizes
+from fuselight.shared.report.capture import Symbol as Symbol
+from fuselight.shared.report.capture import UnseenChange as UnseenChange
+from fuselight.shared.report.capture import UnseenKind as UnseenKind
+from fuselight.shared.report.device import Device as Device
+from fuselight.shared.report.facts import Branch as Branch
+from fuselight.shared.report.facts import Fact as Fact
+from fuselight.shared.report.facts import FactKind as FactKind
+from fuselight.shared.report.facts import FileFacts as FileFacts
+from fuselight.shared.report.facts import TracedFacts as TracedFacts
+from fuselight.shared.report.facts import TracedValue as TracedValue
+from fuselight.shared.report.failure import Culprit as Culprit
+from fuselight.shared.report.failure import Failure as Failure
+from fuselight.shared.report.forecast import CallChange as CallChange
+from fuselight.shared.report.forecast import ChangeKind as ChangeKind
+from fuselight.shared.report.forecast import Forecast as Forecast
+from fuselight.shared.report.forecast import FrameForecast as FrameForecast
+from fuselight.shared.report.kernels import CudagraphSkip as CudagraphSkip
+from fuselight.shared.report.kernels import FusedOperator as FusedOperator
+from fuselight.shared.report.kernels import GeneratedGraph as GeneratedGraph
+from fuselight.shared.report.kernels import Handed as Handed
+from fuselight.shared.report.kernels import Kernel as Kernel
+from fuselight.shared.report.kernels import KernelKind as KernelKind
+from fuselight.shared.report.kernels import OperatorPath as OperatorPath
+from fuselight.shared.report.kernels import Phase as Phase
+from fuselight.shared.report.kernels import Recomputed as Recomputed
+from fuselight.shared.report.kernels import Refusal as Refusal
+from fuselight.shared.report.kernels import Repeated as Repeated
+from fuselight.shared.report.kernels import SavedTensor as SavedTensor
+from fuselight.shared.report.kernels import is_library_call as is_library_call
+from fuselight.shared.report.measured import Accuracy as Accuracy
+from fuselight.shared.report.measured import Clock as Clock
+from fuselight.shared.report.measured import CompileStep as CompileStep
+from fuselight.shared.report.measured import Gap as Gap
+from fuselight.shared.report.measured import GapKind as GapKind
+from fuselight.shared.report.measured import LaunchKind as LaunchKind
+from fuselight.shared.report.measured import Machine as Machine
+from fuselight.shared.report.measured import Measured as Measured
+from fuselight.shared.report.measured import MeasuredConfiguration as MeasuredConfiguration
+from fuselight.shared.report.measured import MeasuredLaunch as MeasuredLaunch
+from fuselight.shared.report.measured import Profile as Profile
+from fuselight.shared.report.measured import TensorError as TensorError
+from fuselight.shared.report.measured import Timing as Timing
+from fuselight.shared.report.measured import Work as Work
+from fuselight.shared.report.place import Location as Location
+from fuselight.shared.report.place import Stack as Stack
+from fuselight.shared.report.place import innermost_user_frame as innermost_user_frame
+from fuselight.shared.report.place import is_pythons_own as is_pythons_own
+from fuselight.shared.report.place import is_user_file as is_user_file
+from fuselight.shared.report.reads import Reads as Reads
+from fuselight.shared.report.resources import Assembled as Assembled
+from fuselight.shared.report.resources import LaunchConfig as LaunchConfig
+from fuselight.shared.report.resources import Listing as Listing
+from fuselight.shared.report.resources import Occupancy as Occupancy
+from fuselight.shared.report.tuned import Confirmation as Confirmation
+from fuselight.shared.report.tuned import Knob as Knob
+from fuselight.shared.report.tuned import KnobBound as KnobBound
+from fuselight.shared.report.tuned import Numerics as Numerics
+from fuselight.shared.report.tuned import Preparation as Preparation
+from fuselight.shared.report.tuned import RaceSample as RaceSample
+from fuselight.shared.report.tuned import Skip as Skip
+from fuselight.shared.report.tuned import TuneCandidate as TuneCandidate
+from fuselight.shared.report.tuned import Tuned as Tuned
+from fuselight.shared.report.tuned import TunedGraph as TunedGraph
+from fuselight.shared.report.tuned import TunedResult as TunedResult
+from fuselight.shared.report.tuned import TuneOutcome as TuneOutcome
+from fuselight.shared.report.verification import Aspect as Aspect
+from fuselight.shared.report.verification import CallComparison as CallComparison
+from fuselight.shared.report.verification import CaseFamily as CaseFamily
+from fuselight.shared.report.verification import Difference as Difference
+from fuselight.shared.report.verification import Verification as Verification
+
+SCHEMA = 1
+"""Version of this schema. Readers accept reports whose number is not larger than theirs."""
+
+VARIABLES = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
+"""Prefixes of the variables that torch and its compilers read."""
+
+
+def text_key(text: str) -> str:
+    """The key of `text` in `Report.texts`: the first 32 hex digits of its SHA-256."""
+    return data_key(text.encode("utf-8", "surrogateescape"))
+
+
+def data_key(data: bytes) -> str:
+    """The first 32 hex digits of the SHA-256 of a file's bytes."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+class Tier(str, enum.Enum):
+    """How far the compiler was run to obtain a fact (docs/internals.md, Tiers)."""
+
+    STATIC = "static"
+    PREDICTED = "predicted"
+    CAPTURE = "capture"
+    KERNELS = "kernels"
+    MEASURED = "measured"
+    TUNED = "tuned"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions in use. `None` where a package is absent."""
+
+    python: str
+    torch: str | None
+    triton: str | None
+    fuselight: str
+    platform: str
+    executable: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Variables and settings that could change the result."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* in the worker's
+    environment."""
+    config: dict[str, str] = field(default_factory=dict)
+    """Settings of `torch._dynamo.config`, and of `torch.compiler.config` as `compiler.NAME`, that differed from torch's
+    default when the run ended: name to repr."""
+
+
+class Rung(str, enum.Enum):
+    """The rung of the ladder of inputs that supplied the calls (docs/inputs.md)."""
+
+    DIRECTIVE = "directive"
+    PROVIDER = "provider"
+    DUMMY_INPUTS = "dummy_inputs"
+    ANNOTATIONS = "annotations"
+    RECORDED = "recorded"
+    MAIN = "main"
+    SCRIPT = "script"
+    """The file's own statements made the calls, outside of any function or `__main__` block."""
+    PROGRAM = "program"
+    """The program made the calls itself: `fuselight run`."""
+    CALLER = "caller"
+    """Another file of the workspace, `Inputs.path`, which was run up to its first call of the target."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the target."""
+
+    index: int
+    """0 for the first call of this run."""
+    text: str
+    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never data."""
+    location: Location | None = None
+    """Source of the call: the directive's line, or the caller in the user's file."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Source of the inputs. `fake` is True if the model was built and captured on fake tensors."""
+
+    rung: Rung
+    path: str
+    line: int | None = None
+    """1-based line of the first directive, provider, or `__main__` block."""
+    calls: tuple[Call, ...] = ()
+    grad: bool | None = None
+    """Whether grad mode was on in the (first) call."""
+    training: bool | None = None
+    """`module.training`, None for a function."""
+    fake: bool = False
+
+
+@dataclass(frozen=True)
+class TargetRef:
+    """What was compiled: `name` is the qualified name in the file, as `Net` or `Outer.step`."""
+
+    path: str
+    name: str
+    line: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """An action of the run that the user should know: a redirected device, fake tensors, ..."""
+
+    kind: str
+    """`device_redirected`, `fake_tensors`, `rung`, `output_truncated`, ..."""
+    text: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fact that could not be determined."""
+
+    stage: str
+    """`dynamo`, `guards`, `trace`, ..."""
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """Output of the user's code: the bounded tail of each stream, and the total number of bytes."""
+
+    stdout: str = ""
+    stderr: str = ""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The inputs of one call that a program made (`fuselight run`), recorded at a compile or recompile."""
+
+    path: str
+    target: str
+    """Qualified name in the file of the compiled target; the `recorded` rung looks it up by this name."""
+    line: int
+    """1-based `def` line."""
+    text: str
+    """The call in directive notation."""
+    compiled_at: Location | None = None
+    """The line on which the program gives it to torch.compile; None for what is compiled as a part of something."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that one run recorded about one target."""
+
+    versions: Versions
+    target: TargetRef
+    tier: Tier
+    generation: int
+    schema: int = SCHEMA
+    inputs: Inputs | None = None
+    device: str = "cpu"
+    environment: Environment = Environment()
+    frames: tuple[Frame, ...] = ()
+    compiles: tuple[Compile, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    not_compiled: tuple[NotCompiled, ...] = ()
+    unseen: tuple[UnseenChange, ...] = ()
+    """Changes of the program that its compiled code does not follow."""
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[Note, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    output: Output = Output()
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase: `import`, `build`, `trace`, ..."""
+    roots: tuple[str, ...] = ()
+    """Folders whose files are the user's (the workspace); everything else is a library."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The workspace files that ran: path to `data_key` of the text that ran."""
+    texts: dict[str, str] = field(default_factory=dict)
+    facts: TracedFacts = field(default_factory=TracedFacts)
+    """Tier capture: what each expression of the user's files was while Dynamo traced it."""
+    forecasts: tuple[FrameForecast, ...] = ()
+    """Tier capture: what would compile each function again."""
+    fullgraph: bool | None = None
+    """Whether the calls of torch.compile asked for `fullgraph=True`; None where they differ, or none was made."""
+    static_compiles: tuple[Location, ...] = ()
+    """The lines that call torch.compile with `dynamic=False`."""
+    recorded: tuple[Recorded, ...] = ()
+    """`fuselight run` only: inputs for later runs."""
+    target_device: Device | None = None
+    """Tier kernels: the device that the kernels were generated for."""
+    generated: tuple[GeneratedGraph, ...] = ()
+    """Tier kernels: forward graphs and their backward graphs, in the order in which they were compiled."""
+    operators: tuple[OperatorPath, ...] = ()
+    """Decomposition of each call, if requested: by graph and phase, in the order of execution."""
+    assembled: dict[str, Assembled] = field(default_factory=dict)
+    """Results of compiling Triton kernels for `target_device`, by the `text_key` of their source."""
+    measured: Measured | None = None
+    """Tier measured: the benchmark of each configuration."""
+    tuned: Tuned | None = None
+    """Tier tuned: the search for the fastest configuration."""
+    verification: Verification | None = None
+    """The comparison with the text before a change, if requested."""
+    reads: Reads | None = None
+    """What the run read besides `files`, if requested."""

@@ -1,0 +1,94 @@
+"""A failure that ended a run, or a part of it, its culprit, and the text of the exception.
+
+Invariant: the text of an exception is bounded and never raises, whatever user code does in `__str__`; no character of
+it acts on a terminal or an editor.
+"""
+
+from __future__ import annotations
+
+import enum
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from fuselight.shared.report.place import Stack
+from fuselight.shared.report.visible import visible
+
+LONGEST = 20_000
+"""Maximum characters kept of an exception's text, and of a traceback."""
+_MOST_NOTES = 10
+"""Notes kept of an exception (`add_note`)."""
+_NOTE = 500
+"""Characters kept of each."""
+_str, _getitem = str, str.__getitem__  # bound before user code can replace them
+
+
+class Culprit(str, enum.Enum):
+    """The side that failed: determines the message and the next step that the user gets."""
+
+    USER = "user"
+    COMPILER = "compiler"
+    FUSELIGHT = "fuselight"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The failure that ended the run, or one call of it."""
+
+    culprit: Culprit
+    kind: str
+    """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`,
+    `inputs`, `internal`,
+    `no_torch`, `old_torch`, `descriptors`, `damaged_answer`."""
+    message: str
+    """One line."""
+    next_step: str = ""
+    exception: str | None = None
+    """Type name, as `ValueError`."""
+    stack: Stack = ()
+    """User and third-party frames, outermost first."""
+    traceback: str = ""
+    gb_id: str | None = None
+    call: int | None = None
+    phase: str | None = None
+    directive_line: int | None = None
+    """For `inputs`: the directive's line; its columns are in `stack[-1]`."""
+
+
+def safe_text(value: Any, limit: int = LONGEST) -> str:
+    """Return the start of `str(value)`, or a message if that raises."""
+    try:
+        text = _str(value)
+        return visible(_getitem(text, slice(0, limit)))[:limit]  # a plain str, of a subclass too
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        return f"<{type(value).__name__}.__str__ raised {type(error).__name__}>"
+
+
+def first_line(error: BaseException, limit: int = 1000) -> str:
+    """Return the first nonblank line of an exception's text."""
+    return next(iter(safe_text(error).strip().splitlines()), "").strip()[:limit]
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback with its causes; of a long text, the end of the traceback and the start of the text."""
+    made = traceback.TracebackException(type(error), error, error.__traceback__)
+    seen: set[int] = set()
+    chain: list[Any] = [made]
+    while chain:
+        one = chain.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        text = getattr(one, "_str", None)
+        if isinstance(text, str) and len(text) > LONGEST // 2:
+            one._str = f"{text[: LONGEST // 2]}..."  # noqa: SLF001 - before it formats all of it
+        notes = getattr(one, "__notes__", None)
+        if isinstance(notes, (list, tuple)):
+            one.__notes__ = [
+                f"{note[:_NOTE]}..." if len(note) > _NOTE else note
+                for note in notes[:_MOST_NOTES]
+                if isinstance(note, str)
+            ]
+        chain += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+    return visible("".join(made.format())[-LONGEST:])[-LONGEST:]

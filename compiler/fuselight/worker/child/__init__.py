@@ -1,0 +1,1 @@
+"""One run: the target, its state, its failures."""

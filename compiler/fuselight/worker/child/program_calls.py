@@ -1,0 +1,157 @@
+"""Calls of what a program compiles, taken from the program itself, for jobs that repeat them.
+
+The program runs in eager mode until the target has been called `MOST_LOOKED` times or it ends. Invariant: a call is
+repeated with the objects of the program and in the modes of torch in which the program made it: gradients, autocast,
+training. Containers are copied when the call begins, because the call may change them (`recorded_arguments`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from fuselight.capture.calls.calls import PlannedCall, Prepared, module_of
+from fuselight.capture.calls.rungs import Answered, Silent
+from fuselight.shared.inputs import Options, describe_call
+from fuselight.shared.protocol import Target
+from fuselight.shared.report import Location, Rung, is_user_file
+from fuselight.worker.child.compiled_roots import CompiledRoot, CompiledRoots, call_of
+from fuselight.worker.child.recorded_arguments import ArgumentCopier, CallModes, current_modes
+
+MOST_LOOKED = 8
+"""Calls of the target that are looked at: the program runs up to the last of them."""
+MOST_KEPT = 3
+"""Calls that are repeated: the first two, and a later one with other shapes."""
+_FIRST = 2
+
+
+class _Reached(BaseException):
+    """Raised in the user's code where enough calls have been made."""
+
+
+@dataclass
+class ProgramCalls:
+    """Collects the calls of one target while its program runs."""
+
+    target: Target
+    roots: CompiledRoots
+    user_folders: tuple[str, ...]
+    most_looked: int = MOST_LOOKED
+    _planned: list[PlannedCall] = field(default_factory=list)
+    _shapes: set[str] = field(default_factory=set)
+    _looked: int = 0
+    _unkept: str = ""
+    """Why a call cannot be repeated."""
+
+    def collect(self, run_program: Callable[[], object], rung: Rung, line: int | None) -> Answered:
+        """Run the program up to its last call that is wanted. Raises Silent if it makes none."""
+        before = sys.getprofile()
+        ended = ""
+        try:
+            with torch.compiler.set_stance("force_eager"), contextlib.suppress(_Reached):
+                threading.setprofile(self._on_event)
+                sys.setprofile(self._on_event)
+                run_program()
+        except SystemExit:
+            ended = " before it exits"
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+        if not self._planned:
+            raise Silent(self._why_not(ended))
+        return Answered(rung, line, tuple(self._planned))
+
+    def _why_not(self, ended: str) -> str:
+        names = self.roots.names
+        if self._unkept:
+            return f"{self.target.name}: {self._unkept}"
+        if self.target.name.replace(".<locals>", "") in names:
+            return f"the program compiles {self.target.name}, but does not call it{ended}"
+        known = f"it compiles {', '.join(names[:5])}" if names else "it compiles nothing"
+        return f"the program does not compile {self.target.name}: {known}{ended}"
+
+    def _on_event(self, frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event != "call" or (code.co_name != "forward" and code not in self.roots.codes):
+            return  # cheap, before the thorough test
+        if self._looked >= self.most_looked or len(self._planned) >= MOST_KEPT:
+            self._end()
+            return
+        values = dict(frame.f_locals)
+        root = self.roots.of_frame(code, values)
+        if root is None or not self._is_wanted(root):
+            return
+        self._looked += 1
+        try:
+            self._keep(root, code, values, frame)
+        except Exception as error:  # noqa: BLE001 - reading the user's objects may run the user's code
+            self._unkept = f"its arguments cannot be copied ({type(error).__name__}: {error})"[:200]
+        if len(self._planned) >= MOST_KEPT or self._looked >= self.most_looked:
+            self._end()
+
+    def _end(self) -> None:
+        sys.setprofile(None)
+        if threading.current_thread() is threading.main_thread():
+            raise _Reached
+
+    def _is_wanted(self, root: CompiledRoot) -> bool:
+        at, target = root.location, self.target
+        if root.name == target.name.replace(".<locals>", ""):
+            return True
+        return at is not None and (at.path, at.line) == (target.path, target.line)
+
+    def _keep(self, root: CompiledRoot, code: CodeType, values: Mapping[str, Any], frame: FrameType) -> None:
+        function, args, kwargs = call_of(root, code, values)
+        consumed = _iterators(args, kwargs)
+        if consumed:
+            self._unkept = (
+                f"it is called with an iterator ({consumed}), which can be read only once: pass a list"
+            )
+            return
+        text = describe_call(root.name, args, kwargs)
+        if len(self._planned) >= _FIRST and text in self._shapes:
+            return
+        self._shapes.add(text)
+        copier = ArgumentCopier()
+        kept, modes = copier.keep((args, kwargs)), current_modes()
+        call = _LiveCall(function, copier, kept, modes)
+        self._planned.append(PlannedCall(text, _line_above(frame, self.user_folders), call.build))
+
+
+@dataclass(frozen=True)
+class _LiveCall:
+    """One call with the objects of the program."""
+
+    function: Any
+    copier: ArgumentCopier
+    kept: Any
+    modes: CallModes
+
+    def build(self) -> Prepared:
+        args, kwargs = self.copier.fresh(self.kept)
+        module = module_of(self.function)
+        trains = self.modes.grad and (module is None or module.training)
+        return Prepared(
+            self.function, args, kwargs, Options(train=trains), during=self.modes.active, is_live=True
+        )
+
+
+def _iterators(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """The type of the first argument that a call uses up; empty if there is none."""
+    values = (*args, *kwargs.values())
+    return next((type(value).__name__ for value in values if isinstance(value, Iterator)), "")
+
+
+def _line_above(frame: FrameType, folders: tuple[str, ...]) -> Location | None:
+    for above, line in traceback.walk_stack(frame.f_back):
+        if is_user_file(above.f_code.co_filename, folders):
+            return Location(above.f_code.co_filename, line, function=above.f_code.co_name)
+    return None

@@ -1,0 +1,134 @@
+"""The work of each type of request.
+
+Inductor, Triton and the benchmark are imported on demand: they take most of a second, and a capture needs none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from fuselight.adapters.torch_api import settings
+from fuselight.capture import dynamo
+from fuselight.capture.calls.present_device import present_device
+from fuselight.shared.devices import FALLBACK, find
+from fuselight.shared.protocol import (
+    AssembleRequest,
+    CaptureRequest,
+    DecomposeRequest,
+    GenerateRequest,
+    LiveRequest,
+    MeasureRequest,
+    RunRequest,
+    TuneRequest,
+    VerifyRequest,
+)
+from fuselight.shared.report import Device, text_key
+from fuselight.worker.child import child
+from fuselight.worker.child.state import ChildJob, RunState, keep
+from fuselight.worker.child.target_run import MakeCalls, guarded, run_target
+
+
+def run(job: ChildJob) -> None:
+    """Do the job of a request and end the process."""
+    child.run(job, RUNNERS[type(job.request)], forks=isinstance(job.request, (MeasureRequest, TuneRequest)))
+
+
+def _generation(state: RunState) -> Callable[..., Any]:
+    """A backend that generates kernels for the requested device."""
+    from fuselight.capture.inductor import Generation  # noqa: PLC0415 - the same
+
+    def on_graph(count: int) -> None:
+        keep(state)  # first: the host sends it on when it hears of the graph
+        state.tell("kernels", f"graph {count}", count=count)
+
+    state.generation = Generation(_target_device(state), on_graph)
+    return state.generation
+
+
+def _operator_paths(state: RunState) -> Callable[..., Any]:
+    """A backend that records what each operator decomposes into."""
+    from fuselight.capture.prims.paths import OperatorPaths  # noqa: PLC0415 - the same
+
+    request = state.job.request
+    state.operators = OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())
+    return state.operators
+
+
+def _target_device(state: RunState) -> Device:
+    """Set the device that kernels are for: as requested, else this machine's GPU, else the catalog's fallback."""
+    request = state.job.request
+    asked = request.device if isinstance(request, (GenerateRequest, AssembleRequest)) else None
+    state.device = asked or present_device() or find(FALLBACK)
+    return state.device
+
+
+def _compile_kernels(state: RunState) -> None:
+    """Compile Triton kernels for a device; no user code runs."""
+    from fuselight.adapters.triton_api import assemble  # noqa: PLC0415 - the same
+
+    request = state.job.request
+    if not isinstance(request, AssembleRequest):
+        raise TypeError(f"{type(request).__name__} has no kernels to compile")
+    device = _target_device(state)
+    tempfile.tempdir = state.job.directory  # what a killed compile leaves goes with the run
+    for number, source in enumerate(request.sources, 1):
+        with state.step("assemble", f"kernel {number} of {len(request.sources)}"):
+            state.assembled[text_key(source)] = assemble(
+                source,
+                device,
+                config=request.config,
+                cache=request.cache,
+                disassemble=request.disassemble,
+            )
+
+
+def _measure(state: RunState) -> None:
+    from fuselight.worker.timed.benchmark import coordinate  # noqa: PLC0415 - as this module says
+
+    coordinate(state)
+
+
+def _tune(state: RunState) -> None:
+    from fuselight.worker.timed.tuning import tune  # noqa: PLC0415 - as this module says
+
+    tune(state)
+
+
+def _verify(state: RunState) -> None:
+    from fuselight.worker.verify.verification import VerifyCalls  # noqa: PLC0415 - as this module says
+
+    run_target(state, VerifyCalls())
+
+
+def _live(state: RunState) -> None:
+    from fuselight.worker.live.live import run_live  # noqa: PLC0415 - as this module says
+
+    run_live(state)
+
+
+def _program_capture(state: RunState) -> Callable[..., Any]:
+    """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets."""
+    state.aot = dynamo.AotCapture(lambda: state.phase == "main" and not state.fake)
+    return state.aot
+
+
+RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
+    CaptureRequest: functools.partial(run_target, strategy=MakeCalls(_program_capture)),
+    GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
+    DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
+    AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),
+    MeasureRequest: _measure,
+    TuneRequest: _tune,
+    VerifyRequest: _verify,
+    LiveRequest: _live,
+}
+
+
+def warm_up() -> None:
+    """Trace a tiny function under the recorder, so that a run's first trace finds everything loaded."""
+    with dynamo.capture_only(), dynamo.Recorder(roots=()) as recorder:
+        settings.warm_up()
+    recorder.parts()

@@ -1,0 +1,1 @@
+"""Edited text, traced again in a process that holds the arguments."""

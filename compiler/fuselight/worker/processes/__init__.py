@@ -1,0 +1,1 @@
+"""Processes of a worker: start, pipes, limits, end."""

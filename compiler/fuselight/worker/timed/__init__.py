@@ -1,0 +1,1 @@
+"""Benchmarks and searches: one process for each configuration."""

@@ -1,0 +1,1 @@
+"""Old and new text of a fix, compared on calls."""

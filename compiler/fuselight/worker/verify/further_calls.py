@@ -1,0 +1,395 @@
+"""Makes the further calls of a verification (verification_cases): those of the old text, then the same of the new one.
+
+Invariant: both processes do the same up to each call, so that what the user's files keep is the same before it. A call
+that the old text refuses with an exception says nothing but the type of the exception. What there is no time for is
+reported as not reached, and counts for nothing; a call that takes far longer than that of the old text is a difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.adapters.torch_api import settings
+from fuselight.capture.calls.calls import Prepared, call_mode
+from fuselight.capture.calls.random_fill import quick_random
+from fuselight.capture.calls.rungs import Answered, Silent
+from fuselight.capture.calls.tensors import set_seeds, tensors_in
+from fuselight.measure.measured_call import modules_of
+from fuselight.shared.inputs import UserCallError
+from fuselight.shared.protocol import VerifyRequest
+from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Verification
+from fuselight.shared.report.failure import first_line
+from fuselight.worker.child.state import RunState, put
+from fuselight.worker.child.target_run import Climb
+from fuselight.worker.live.call_records import (
+    CallRecord,
+    RecordingStream,
+    compare_records,
+    load_record,
+    record_call,
+    without_printed,
+)
+from fuselight.worker.processes.deadline import DeadlineExceededError, deadline
+from fuselight.worker.verify.verification_cases import Case, cases_of, compiled_cases
+
+ABOUT = "about.json"
+"""What the run of the old text found for the calls of the inputs, in the folder of its records."""
+_DONE = "further.json"
+"""What the run of the old text has recorded, in the folder of its records."""
+_VERSIONS = 64
+"""Versions of one function that are compiled: many calls have other sizes and other numbers of dimensions."""
+_ENDLESS, _SLOWER = 10.0, 20.0
+"""Seconds that each call may take, and how many times those of the old text: a compile may take long."""
+_ROOM = 1 << 30
+"""Bytes that a call with extreme numbers may allocate."""
+_perf_counter = time.perf_counter  # bound before any user code runs
+
+
+@dataclass(frozen=True)
+class RecordedCase:
+    """What the run of the old text found for one case."""
+
+    is_made: bool
+    """Whether its inputs can be made."""
+    seconds: float
+    """How long its call took."""
+
+
+class NothingToCompareError(Exception):
+    """The calls cannot be compared; the message says why."""
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Compile nothing. `torch.cond` compiles even in eager mode, and without that loses gradients of closures."""
+    cond = torch.cond
+    torch.cond = _python_cond
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        torch.cond = cond
+
+
+def _python_cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
+) -> Any:
+    return true_fn(*operands) if pred else false_fn(*operands)
+
+
+@dataclass
+class FurtherCalls:
+    """The further calls of one text."""
+
+    state: RunState
+    request: VerifyRequest
+    climb: Climb
+    names: Mapping[str, Any]
+    streams: tuple[RecordingStream, RecordingStream]
+    available: list[Answered]
+    """The first answer of the ladder, until it is used."""
+    _end: float = field(init=False)
+    _printed_varies: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._end = _perf_counter() + self.request.seconds
+        self._printed_varies = bool(self._read(ABOUT).get("printed_varies"))
+
+    def make(self) -> None:
+        """Record the calls, or compare them with those that are recorded."""
+        self.state.verification = Verification()
+        try:
+            calls = self._planned()
+            with settings.recompile_limit_of(_VERSIONS):  # else the last ones would run in eager mode
+                if self.request.records:
+                    self._record(calls)
+                else:
+                    self._compare(calls)
+        except NothingToCompareError as why:
+            self.state.verification = replace(self.state.verification, refused=str(why))
+
+    def _planned(self) -> list[tuple[Case, bool]]:
+        """The cases, each with whether it is compiled: a few are, after the most ordinary ones."""
+        first = self._prepared()
+        cases = cases_of(first)
+        compiled = compiled_cases(cases)
+        calls: list[tuple[Case, bool]] = []
+        for families in (_ORDINARY, _NON_FINITE, _SPECIAL, _LAST):
+            calls += [(one, False) for one in cases if one.family in families]
+            calls += [(one, True) for one in compiled if one.family in families]
+        return calls
+
+    def _record(self, calls: list[tuple[Case, bool]]) -> None:
+        done: dict[str, tuple[bool, float]] = {}
+        refused: set[int] = set()
+        for index, (case, compiled) in enumerate(calls):
+            if self._is_late():
+                break
+            start = _perf_counter()
+            try:
+                with deadline(self._end - start + self._least):
+                    record = None if id(case) in refused else self._call(case, compiled=compiled)
+            except DeadlineExceededError:  # what it leaves behind, the other process would not have
+                break
+            if record is not None and record.raised:
+                refused.add(id(case))
+            if record is not None:
+                record.save(self._path(index))
+            done[str(index)] = record is not None, _perf_counter() - start
+            put(os.path.join(self.request.folder, _DONE), json.dumps(done).encode())
+
+    def _compare(self, calls: list[tuple[Case, bool]]) -> None:
+        done = {int(index): RecordedCase(*one) for index, one in self._read(_DONE).items()}
+        eager = {id(case): index for index, (case, compiled) in enumerate(calls) if not compiled}
+        refused: dict[str, None] = {}
+        late: dict[str, None] = {}
+        names = [case.name for case, _ in calls]
+        for index, (case, compiled) in enumerate(calls):
+            known = done.get(index)
+            if known is None or self._is_late():
+                late[case.name] = None
+                continue
+            if compiled and not known.is_made:  # the old text refuses it in eager mode, and did not make it
+                continue
+            self._note(refused, (*late, *names[index:]))  # for a report of a run that ends in this call
+            try:
+                with deadline(max(self._least, _SLOWER * known.seconds)):
+                    record = self._call(case, compiled=compiled)
+            except DeadlineExceededError:  # the calls after it would not be made in the same state
+                self._add_differences(case, (self._slower(known),), compiled=compiled)
+                return
+            if not known.is_made:  # its inputs cannot be made
+                continue
+            old = [load_record(self._path(one)) for one in dict.fromkeys((eager[id(case)], index))]
+            if old[0].raised and record is not None and record.raised == old[0].raised:
+                refused[case.name] = None
+            else:
+                self._add(case, record, old, compiled=compiled)
+        self._note(refused, late)
+
+    def _note(self, refused: Iterable[str], late: Iterable[str]) -> None:
+        verification = self.state.verification or Verification()
+        late = tuple(dict.fromkeys(late))
+        self.state.verification = replace(verification, not_accepted=tuple(refused), not_reached=late)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """What an earlier run wrote; empty if it wrote nothing."""
+        try:
+            with open(os.path.join(self.request.folder, name), encoding="utf-8") as file:
+                found: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def _add(self, case: Case, record: CallRecord | None, old: list[CallRecord], *, compiled: bool) -> None:
+        """Add a comparison. `old`: the call of the old text in eager mode, then compiled if that was made."""
+        differences: tuple[Difference, ...] = (
+            Difference(Aspect.EXCEPTION, "its inputs cannot be built any more"),
+        )
+        if record is not None:
+            found = [self._differences(record, known, compiled=compiled) for known in old]
+            if case.differentiates_twice:
+                found = [_without_unused(one) for one in found]
+            equal = (one for one in found if all(difference.rounding for difference in one))
+            differences = next(equal, found[0])
+        self._add_differences(case, differences, compiled=compiled)
+
+    def _add_differences(self, case: Case, differences: tuple[Difference, ...], *, compiled: bool) -> None:
+        comparison = CallComparison(0, case.name, compiled, differences, case.family)
+        before = self.state.verification or Verification()
+        self.state.verification = replace(before, comparisons=(*before.comparisons, comparison))
+
+    def _differences(self, new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
+        if compiled or self._printed_varies:  # Dynamo prints and warns where it compiles
+            new, old = without_printed(new), without_printed(old)
+        return compare_records(new, old, compiled=compiled)
+
+    def _slower(self, known: RecordedCase) -> Difference:
+        seconds, before = max(self._least, _SLOWER * known.seconds), max(known.seconds, 0.1)
+        return Difference(Aspect.TIME, f"takes more than {seconds:.0f} s, and took {before:.1f} s before")
+
+    @property
+    def _least(self) -> float:
+        """Seconds that each call may take."""
+        return min(_ENDLESS, self.request.seconds / 2)
+
+    def _is_late(self) -> bool:
+        return _perf_counter() > self._end
+
+    def _path(self, index: int) -> str:
+        return os.path.join(self.request.folder, f"further-{index}.pt")
+
+    def _prepared(self) -> Prepared:
+        """Build the first call again. Raises NothingToCompareError."""
+        set_seeds()
+        try:
+            answered = self.available.pop() if self.available else self.climb()
+            planned = answered.calls[0]
+            if planned.fake:
+                raise NothingToCompareError("the directive asks for fake tensors, which have no values")
+            with self.state.step("build", planned.text, planned.location), quick_random():
+                return planned.build()
+        except Silent as why:
+            raise NothingToCompareError(f"the inputs cannot be made again: {why}") from None
+        except UserCallError as fault:
+            cause = fault.__cause__ or fault
+            raise NothingToCompareError(f"the call cannot be built: {first_line(cause)}") from None
+
+    def _call(self, case: Case, *, compiled: bool) -> CallRecord | None:
+        """Build the target and make the call of a case; None if its inputs cannot be made."""
+        with contextlib.nullcontext() if compiled else eager_mode(), contextlib.ExitStack() as restoring:
+            prepared = self._prepared()
+            restoring.callback(ModuleModes(prepared).restore)
+            try:
+                prepared = case.change(prepared)
+            except Exception:  # noqa: BLE001 - a module that has no such dtype, ...
+                return None
+            for _, module in modules_of(prepared):
+                module.zero_grad(set_to_none=True)
+            backward = case.grad if case.grad is not None else prepared.options.train
+            prepared = replace(prepared, options=replace(prepared.options, train=bool(backward)))
+            if compiled and case.family is CaseFamily.RANK:
+                settings.forget_compiled()  # else sizes that have varied are symbolic, unlike in a first call
+            function = self.state.compiled_form(prepared) if compiled else prepared.function
+            mode = "compiled" if compiled else "eager"
+            with (
+                self.state.step("call", f"{case.name} ({mode})"),
+                _bounded_memory() if case.family is CaseFamily.EXTREME else contextlib.nullcontext(),
+                _mode(case, prepared),
+                case.around(),
+                warnings.catch_warnings(),
+            ):
+                warnings.simplefilter("always")
+                set_seeds()
+                roots = tuple(self.request.roots)
+
+                def make() -> Any:
+                    return _outputs(prepared, function, case)
+
+                record, _ = record_call(
+                    prepared, self.names, self.streams, make, roots=roots, compiled=compiled
+                )
+                return record
+
+
+class ModuleModes:
+    """What a case changes of modules, as it was before: a module that the file keeps takes part in the next case."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        """Keep modes, dtypes and flags; no values are copied."""
+        modules = {module: None for _, one in modules_of(prepared) for module in one.modules()}
+        self._modes = [(module, module.training) for module in modules]
+        self._buffers = [(module, dict(module.named_buffers(recurse=False))) for module in modules]
+        self._parameters = [
+            (one, one.data, one.requires_grad)
+            for module in modules
+            for one in module.parameters(recurse=False)
+        ]
+
+    def restore(self) -> None:
+        """Give the modules back what differs."""
+        for module, training in self._modes:
+            module.training = training
+        for module, buffers in self._buffers:
+            for name, now in module.named_buffers(recurse=False):
+                if name in buffers and now.dtype is not buffers[name].dtype:
+                    setattr(module, name, buffers[name])
+        for parameter, data, requires_grad in self._parameters:
+            if parameter.dtype is not data.dtype:
+                parameter.grad = None  # of the other dtype
+                parameter.data = data
+            parameter.requires_grad_(requires_grad)
+
+
+_LAST = frozenset({CaseFamily.EXTREME})
+"""Families whose calls may take long or much memory."""
+_ORDINARY = frozenset(
+    {
+        CaseFamily.SIZE,
+        CaseFamily.GRADIENTS,
+        CaseFamily.SECOND,
+        CaseFamily.MODE,
+        CaseFamily.FROZEN,
+        CaseFamily.REPEATED,
+        CaseFamily.VALUES,
+        CaseFamily.OPTION,
+    }
+)
+_NON_FINITE = frozenset({CaseFamily.NONFINITE})
+"""Families whose compiled calls take no compile of their own, so that there is time for them."""
+_SPECIAL = frozenset(CaseFamily) - _ORDINARY - _NON_FINITE - _LAST
+
+
+@contextlib.contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let large allocations fail: an extreme number may be a size. Only where the system can say what is in use."""
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = used + _ROOM if soft == resource.RLIM_INFINITY else min(soft, used + _ROOM)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextlib.contextmanager
+def _mode(case: Case, prepared: Prepared) -> Iterator[None]:
+    """The mode of the modules and of gradients."""
+    with call_mode(prepared):
+        if case.training is not None:
+            for _, module in modules_of(prepared):
+                module.train(case.training)
+        with torch.set_grad_enabled(torch.is_grad_enabled() if case.grad is None else case.grad):
+            yield
+
+
+def _outputs(prepared: Prepared, function: Callable[..., Any], case: Case) -> Any:
+    """Call the target, and in training run backward from a sum with a weight for each element."""
+    outputs = None
+    for _ in range(case.repeats):
+        outputs = function(*prepared.args, **prepared.kwargs)
+    losses = []
+    for one in tensors_in(outputs) if prepared.options.train else ():
+        if one.requires_grad:
+            weights = torch.linspace(0.5, 1.5, one.numel(), dtype=torch.float64, device=one.device)
+            value = one.abs() if one.is_complex() else one
+            losses.append((value.double() * weights.reshape(one.shape)).sum())
+    if losses and case.differentiates_twice:
+        _differentiate_twice(torch.stack(losses).sum(), prepared)
+    elif losses:
+        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+    return outputs
+
+
+def _without_unused(differences: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """The differences but None and zeros as a second gradient, which depend on how torch writes the first one.
+
+    `relu(x)` has zeros and `x - 1` has None, so that else each `torch.where` of the two would differ.
+    """
+    return tuple(one for one in differences if one.aspect is not Aspect.UNUSED_GRADIENT)
+
+
+def _differentiate_twice(loss: torch.Tensor, prepared: Prepared) -> None:
+    """Run backward from the squares of the gradients of the inputs, if they depend on anything."""
+    leaves = [one for one in tensors_in([prepared.args, prepared.kwargs]) if one.requires_grad]
+    gradients = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
+    squares = [one.double().square().sum() for one in gradients if one is not None and one.requires_grad]
+    if squares:
+        torch.stack(squares).sum().backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,349 @@
+"""The rooms of the Python code, what each contains, and which rooms it may import.
+
+`python scripts/layers.py` writes the table of docs/architecture.md; `tests/test_layers.py` checks code and table.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+START, END = "<!-- rooms: written by scripts/layers.py -->\n", "<!-- end of rooms -->\n"
+PACKAGES = ("fuselight", "fuselight_server")
+
+
+@dataclass(frozen=True)
+class Room:
+    """A folder of modules, and what they may import besides the standard library and each other."""
+
+    name: str
+    contents: str
+    imports: tuple[str, ...] = ()
+    """Rooms; a name covers the rooms inside it."""
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """`fuselight` or `fuselight_server`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it lies in another room."""
+        return self.name.count(".") > 1
+
+
+_C, _S = "fuselight", "fuselight_server"
+
+
+def _room(name: str, contents: str, imports: str = "", libraries: str = "") -> Room:
+    """`imports`: names in the same package, or with `fuselight.` in front of them."""
+    package = name.partition(".")[0]
+    whole = tuple(one if one.startswith(f"{_C}.") else f"{package}.{one}" for one in imports.split())
+    return Room(name, contents, whole, tuple(libraries.split()))
+
+
+ROOMS = (
+    _room(
+        f"{_C}.shared",
+        "data that both processes know, standard library only: JSON codec, Report, messages, grammar of inputs, "
+        "devices, configurations, tuned files, built-in suites, how files of others are read",
+    ),
+    _room(f"{_C}.adapters", "torch and Triton behind names of ours", "shared adapters.torch_api"),
+    _room(
+        f"{_C}.adapters.torch_api",
+        "private names of torch, one module per subject (`dynamo/`, `inductor/`, `choices/`), each tolerating a torch "
+        "that lacks the name",
+        "shared",
+        "torch",
+    ),
+    _room(
+        f"{_C}.adapters.triton_api",
+        "compiles a kernel without a GPU",
+        "shared adapters.torch_api",
+        "torch",
+    ),
+    _room(
+        f"{_C}.adapters.virtual_gpu",
+        "code generation for a GPU that may be absent",
+        "shared adapters.torch_api adapters.triton_api",
+        "torch",
+    ),
+    _room(f"{_C}.capture", "what torch.compile does to a call → Report parts"),
+    _room(
+        f"{_C}.capture.dynamo",
+        "breaks, guards, recompilations, forecasts",
+        "shared adapters",
+        "torch",
+    ),
+    _room(
+        f"{_C}.capture.inductor",
+        "generated kernels",
+        "shared adapters capture.dynamo",
+        "torch",
+    ),
+    _room(
+        f"{_C}.capture.prims",
+        "decompositions",
+        "shared adapters capture.dynamo",
+        "torch",
+    ),
+    _room(
+        f"{_C}.capture.calls",
+        "imports the file, builds the object, makes its calls",
+        "shared adapters capture.dynamo",
+        "torch",
+    ),
+    _room(
+        f"{_C}.replay",
+        "replays a tuned configuration in the user's program; measures nothing",
+        "shared adapters",
+        "torch",
+    ),
+    _room(
+        f"{_C}.measure",
+        "benchmarks: timing, `profile/`, `accuracy/`, `machine/`",
+        "shared adapters capture replay",
+        "torch",
+    ),
+    _room(
+        f"{_C}.tune",
+        "the search for the fastest configuration: `knobs.py` is the catalog",
+        "shared measure",
+    ),
+    _room(f"{_C}.doctor", "checks of the environment", "shared adapters", "torch"),
+    _room(
+        f"{_C}.worker",
+        "`launch.py`, the entry of every process",
+        "doctor worker.child worker.host worker.processes",
+    ),
+    _room(f"{_C}.worker.processes", "start, pipes, limits and end of processes", "shared", "torch"),
+    _room(
+        f"{_C}.worker.child",
+        "one run: the target, its state, its failures, `fuselight run`",
+        "shared adapters capture measure worker.processes",
+        "torch",
+    ),
+    _room(
+        f"{_C}.worker.live",
+        "edited text, traced again with recorded arguments",
+        "shared adapters capture measure worker.child worker.processes",
+        "torch",
+    ),
+    _room(
+        f"{_C}.worker.verify",
+        "old and new text of a fix, compared on calls",
+        "shared adapters capture measure worker.child worker.live worker.processes",
+        "torch",
+    ),
+    _room(
+        f"{_C}.worker.timed",
+        "one process for each configuration of a benchmark or a search",
+        "shared adapters capture measure replay tune worker.child worker.processes",
+        "torch",
+    ),
+    _room(
+        f"{_C}.worker.host",
+        "the long-lived process that never runs user code",
+        "shared adapters capture worker.child worker.live worker.processes worker.timed worker.verify",
+    ),
+    _room(
+        f"{_S}.base",
+        "shared by every room of the server: text of files, settings, Finding, numbers as text, Ctrl-C, the folder "
+        "`.fuselight/`",
+        "fuselight.shared",
+    ),
+    _room(
+        f"{_S}.source",
+        "reads source without running it (tree-sitter); which functions an edit changes; LibCST edits",
+        "fuselight.shared base",
+        "libcst tree_sitter tree_sitter_python",
+    ),
+    _room(
+        f"{_S}.execution",
+        "interpreters with the user's torch, and what they can compile",
+        "fuselight.shared fuselight.doctor base execution.worker_client",
+    ),
+    _room(
+        f"{_S}.execution.worker_client",
+        "owns the worker process; samples a run that makes no progress",
+        "fuselight.shared base",
+    ),
+    _room(f"{_S}.execution.runs", "run keys, planning, queue, kept results", "fuselight.shared base source"),
+    _room(f"{_S}.explain", "Report → words, pages and pictures"),
+    _room(f"{_S}.explain.kernels", "cost of each line", "fuselight.shared base"),
+    _room(
+        f"{_S}.explain.benchmarks",
+        "measured time of each line, verdict, page, history",
+        "fuselight.shared base explain.kernels",
+    ),
+    _room(
+        f"{_S}.explain.searches",
+        "plan, page and decision of a search",
+        "fuselight.shared fuselight.tune base explain.benchmarks",
+    ),
+    _room(
+        f"{_S}.explain.findings",
+        "Report → findings",
+        "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.kernels "
+        "explain.findings.recompilations",
+    ),
+    _room(f"{_S}.explain.findings.common", "catalog of codes, context, texts", "fuselight.shared base"),
+    _room(
+        f"{_S}.explain.findings.recompilations",
+        "guards, recompilations, fixed values",
+        "fuselight.shared base explain.findings.common",
+    ),
+    _room(
+        f"{_S}.explain.findings.breaks",
+        "graph breaks and code that is not compiled",
+        "fuselight.shared base explain.findings.common explain.findings.recompilations",
+    ),
+    _room(
+        f"{_S}.explain.findings.forecasts",
+        "what other inputs will do",
+        "fuselight.shared base explain.findings.common explain.findings.recompilations",
+    ),
+    _room(
+        f"{_S}.explain.findings.kernels",
+        "kernels and measured times as findings",
+        "fuselight.shared base explain.benchmarks explain.findings.common",
+    ),
+    _room(
+        f"{_S}.explain.graphs",
+        "boxes and arrows",
+        "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.recompilations",
+    ),
+    _room(f"{_S}.fixes", "finding → verified fixes"),
+    _room(
+        f"{_S}.fixes.syntax",
+        "the user's code as a LibCST tree, and what is known of its names",
+        "fuselight.shared base source",
+        "libcst",
+    ),
+    _room(
+        f"{_S}.fixes.rewrites",
+        "families of fixes: new text for a finding; `families.py` lists them",
+        "fuselight.shared base source explain fixes.syntax",
+        "libcst",
+    ),
+    _room(
+        f"{_S}.fixes.verification",
+        "runs a fix, and decides what may be offered",
+        "fuselight.shared base source execution explain fixes.rewrites fixes.syntax",
+    ),
+    _room(
+        f"{_S}.commands",
+        "use cases: plain arguments in, data out; the terminal and the editor show it",
+        "fuselight.shared base source execution explain",
+    ),
+    _room(
+        f"{_S}.sweep",
+        "every model of a suite, in processes of this machine or on a Ray cluster; comparison and page",
+        "fuselight.shared fuselight.worker base source execution explain",
+    ),
+    _room(
+        f"{_S}.editor",
+        "the language server; LSP types appear only here",
+        "base execution editor.handlers editor.session",
+        "lsprotocol pygls",
+    ),
+    _room(
+        f"{_S}.editor.rules",
+        "Report and edited text → breaks that the new lines surely cause, without a trace",
+        "fuselight.shared base source explain",
+    ),
+    _room(
+        f"{_S}.editor.results",
+        "results that move with edits, and whether they are current",
+        "fuselight.shared base source execution explain",
+    ),
+    _room(
+        f"{_S}.editor.session",
+        "the mutable state: when to run, consent, live runs",
+        "fuselight.shared base source execution explain fixes editor.results editor.rules",
+    ),
+    _room(
+        f"{_S}.editor.presenters",
+        "data → LSP types and trees",
+        "fuselight.shared base source execution explain editor.results editor.session",
+        "lsprotocol pygls",
+    ),
+    _room(
+        f"{_S}.editor.handlers",
+        "one LSP feature per file",
+        "fuselight.shared fuselight.doctor base source execution explain fixes editor.presenters editor.results "
+        "editor.session",
+        "attrs lsprotocol pygls",
+    ),
+    _room(
+        f"{_S}.cli",
+        "the terminal: one command per file; `formats/` prints",
+        "fuselight.shared fuselight.doctor base source execution explain fixes commands sweep editor",
+    ),
+)
+
+
+def room_of(module: str) -> Room | None:
+    """The innermost room that a module lies in."""
+    holding = [room for room in ROOMS if module == room.name or module.startswith(f"{room.name}.")]
+    return max(holding, key=lambda room: len(room.name), default=None)
+
+
+def covers(rooms: tuple[str, ...], name: str) -> bool:
+    """Whether `name` is one of `rooms` or lies in one."""
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+def table() -> str:
+    """The tables of both packages in Markdown: outer rooms, with the rooms inside them."""
+    lines: list[str] = []
+    for package, folder in (
+        ("fuselight", "compiler/fuselight"),
+        ("fuselight_server", "server/fuselight_server"),
+    ):
+        lines += ["", f"| room in `{folder}/` | contents | may import |", "|---|---|---|"]
+        for room in (one for one in ROOMS if one.package == package and not one.is_inner):
+            inner = [one for one in ROOMS if one.is_inner and one.name.startswith(f"{room.name}.")]
+            words = room.contents + "".join(
+                f"; `{_short(one.name, room.name)}/` {one.contents}" for one in inner
+            )
+            outer = dict.fromkeys(
+                _outer(name, package)
+                for one in (room, *inner)
+                for name in one.imports
+                if not covers((room.name,), name)
+            )
+            lines.append(f"| `{_short(room.name, package)}/` | {words} | {', '.join(outer) or 'nothing'} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _short(name: str, within: str) -> str:
+    return name.removeprefix(f"{within}.").replace(".", "/")
+
+
+def _outer(name: str, package: str) -> str:
+    top = ".".join(name.split(".")[:2])
+    return top.removeprefix(f"{package}.")
+
+
+def with_table(text: str) -> str:
+    """The page with the table as it should be. Raises ValueError where the page has no place for it."""
+    before, start, rest = text.partition(START)
+    _old, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"{PAGE.name} has no lines `{START.strip()}` and `{END.strip()}`")
+    return f"{before}{START}\n{table()}\n{END}{after}"
+
+
+def main() -> int:
+    """Write the table."""
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

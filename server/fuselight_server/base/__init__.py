@@ -1,0 +1,1 @@
+"""Shared by every layer of the server."""

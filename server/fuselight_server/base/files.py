@@ -1,0 +1,82 @@
+"""Files as an editor reads them: their text, their lines, and whether one lies within another.
+
+Invariant: files are read by `fuselight.shared.foreign_files`, so that a pipe or a device cannot hang a process or fill
+its memory. The cache of lines has a bound.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_DISK: collections.OrderedDict[str, tuple[tuple[int, int], list[str]]] = collections.OrderedDict()
+_DISK_FILES = 64
+_SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
+)  # and everything that starts with a dot
+
+
+def disk_lines(path: str) -> list[str]:
+    """Lines of a file on disk, kept until its time or size changes; empty when it cannot be read."""
+    try:
+        stat = Path(path).stat()
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        kept = _DISK.get(path)
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        text = read_regular(path).decode("utf-8-sig", "replace")
+        lines = split_text(text)
+    except (OSError, ValueError):  # a path with a null byte
+        return []
+    _DISK[path] = (stamp, lines)
+    while len(_DISK) > _DISK_FILES:
+        _DISK.popitem(last=False)
+    return lines
+
+
+def split_text(text: str) -> list[str]:
+    """Lines as Python and editors count them: a form feed or U+2028 ends none."""
+    return _LINE_END.split(text)
+
+
+def disk_text(path: str) -> str | None:
+    """Text of a file on disk as an editor would open it; None when it cannot be read as UTF-8."""
+    try:
+        return read_regular(path).decode("utf-8-sig")
+    except (OSError, ValueError):  # a path with a null byte, or text that is not UTF-8
+        return None
+
+
+def walk_sources(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the folders below `folder`, itself first, in a stable order, with the names of all files in each.
+
+    Environments, caches and folders whose name starts with a dot are left out.
+    """
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _SKIPPED_FOLDERS
+            and not name.startswith(".")
+            and not (Path(parent) / name / "pyvenv.cfg").exists()
+        )
+        yield Path(parent), sorted(names)
+
+
+def leaves(file: Path, folder: Path) -> bool:
+    """Whether a file that was found in a folder is a link out of it: what the user named does not include that."""
+    return file.is_symlink() and not within(os.path.realpath(file), os.path.realpath(folder))
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it."""
+    return path == folder or path.startswith(folder.rstrip("/\\") + os.sep)

@@ -1,0 +1,116 @@
+"""What a finding is: data. The editor, the terminal and SARIF each make their own text of it.
+
+Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as in the Report. A span
+without columns means the whole line from its first non-blank character.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from fuselight.shared.report import Tier
+
+
+class Severity(enum.IntEnum):
+    """Higher is worse; `fuselight check` fails at WARNING and above."""
+
+    HINT = 1
+    INFORMATION = 2
+    WARNING = 3
+    ERROR = 4
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a file."""
+
+    path: str
+    line: int
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+
+    def covers(self, line: int, column: int) -> bool:
+        """Whether a position is in it, or at its end."""
+        last = self.end_line or self.line
+        if not self.line <= line <= last:
+            return False
+        after_start = self.column is None or line > self.line or column >= self.column
+        before_end = self.end_column is None or line < last or column <= self.end_column
+        return after_start and before_end
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """Line and column where it starts; column 0 if it has no columns."""
+        return self.line, self.column or 0
+
+    @property
+    def last_line(self) -> int:
+        """The line where it ends."""
+        return self.end_line or self.line
+
+
+@dataclass(frozen=True, order=True)
+class SourceLine:
+    """A line of a file, 1-based."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Related:
+    """Another place that explains the finding."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause at one place, however often it came up."""
+
+    code: str
+    """`GB0170` (torch's own) or `FL201` (docs/findings)."""
+    severity: Severity
+    title: str
+    """One line in plain words, without a full stop."""
+    message: str
+    """Explanation, cost and what to do: short paragraphs in plain text."""
+    span: Span
+    tier: Tier
+    target: str
+    inputs: str
+    """One line: the rung and the call, as `directive on line 12: Net()(f32[4, 8])`."""
+    torch: str
+    link: str | None = None
+    """Page of the code."""
+    hints: tuple[str, ...] = ()
+    torch_hints: int = 0
+    """How many of the last hints are torch's own."""
+    related: tuple[Related, ...] = ()
+    count: int = 1
+    gb_ids: tuple[str, ...] = ()
+    """Further GB ids of the chain, cause excluded."""
+    cost: tuple[str, ...] = ()
+    """Facts: `splits forward into 2 graphs`, `3 operators run in eager`."""
+    cost_us: float = 0.0
+    """The estimated or measured part of a call, microseconds; 0 where it is not known."""
+    fixes: tuple[str, ...] = ()
+    """Stable names of quick fixes that apply: `insert_inputs`, `mark_dynamic`, ..."""
+    subject: str = ""
+    """What identifies it on its line, without values that vary from run to run; empty: the title."""
+    data: tuple[tuple[str, str], ...] = ()
+    """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""
+    cause: str = ""
+    """What findings at several places share if one cure removes them all; empty for a cause of one place."""
+    also_at: tuple[Finding, ...] = ()
+    """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
+    same_as: Span | None = None
+    """Place of the finding that explains this one, which only refers to it."""
+
+
+def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:
+    """Order findings: the worst first, of these the most expensive, then by place."""
+    return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.start)

@@ -1,0 +1,94 @@
+"""A baseline: the findings that are known and accepted, so that a check fails on new ones only.
+
+A finding is known by its content: path, code, target, the text of its line, and its subject, which has no values.
+Invariant: moving a line, or editing another one, changes no fingerprint. Equal findings are counted. A cause with
+several places is accepted with each of them, and is known while one of them is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_files import read_regular, write_whole
+from fuselight_server.commands.options import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.sources import SourceFiles
+
+_SCHEMA = 3
+
+
+def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
+    """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
+    line = sources.line(finding.span.path, finding.span.line) or ""
+    path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
+    parts = (path, finding.code, finding.target, " ".join(line.split()), finding.subject or finding.title)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None:
+    """Accept all of `findings`. Raises OSError."""
+    folder = path.absolute().parent
+    counts = Counter(
+        fingerprint(place, sources, folder) for finding in findings for place in (finding, *finding.also_at)
+    )
+    data = {"schema": _SCHEMA, "findings": dict(sorted(counts.items()))}
+    write_whole(os.path.realpath(path), f"{json.dumps(data, indent=2)}\n".encode(), mode=0o644)
+
+
+def check_writable(path: Path) -> None:
+    """Raise CommandError where no baseline can be written: said before the work, not after it."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        raise CommandError(
+            f"the baseline {path} cannot be written: it is not a regular file. Name another one."
+        )
+    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK):
+        raise CommandError(
+            f"the baseline {path} cannot be written: {place.parent} is no folder that you can write to. "
+            "Name another one."
+        )
+
+
+def new_findings(
+    path: Path, findings: Iterable[Finding], sources: SourceFiles, known: Counter[str] | None = None
+) -> list[Finding]:
+    """The findings that the baseline does not know; `known` where it has been read. Raises CommandError."""
+    known = read(path) if known is None else known
+    folder = path.absolute().parent
+    out = []
+    for finding in findings:
+        keys = [fingerprint(place, sources, folder) for place in (finding, *finding.also_at)]
+        accepted = Counter(keys) & known
+        known -= accepted
+        if not accepted:
+            out.append(finding)
+    return out
+
+
+def read(path: Path) -> Counter[str]:
+    """How often each fingerprint is accepted. Raises CommandError."""
+    try:
+        data = json.loads(read_regular(path))
+    except FileNotFoundError:
+        raise CommandError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
+    except RecursionError:
+        raise CommandError(
+            f"the baseline {path} cannot be read: it is nested too deeply. Write it again with --write-baseline {path}."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"the baseline {path} cannot be read: {error}") from error
+    counts = data.get("findings") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
+        raise CommandError(
+            f"{path} is not a baseline that this version can read. Write it again with --write-baseline {path}."
+        )
+    return Counter(counts)

@@ -1,0 +1,408 @@
+"""The targets of a command's paths, the worker of the command, and the loop that runs them.
+
+Invariant: one worker for all targets, started before it is needed, one run after the other. Each request gives a
+report, and a worker that cannot start or answer gives one that says so. What cannot be read or does not exist is a
+problem, and the other targets run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from fuselight.shared.foreign_files import project_root
+from fuselight.shared.protocol import Answer
+from fuselight.shared.report import Culprit, Failure, Problem
+from fuselight_server.base.formatting import format_lines
+from fuselight_server.base.store import Store, recorded_calls
+from fuselight_server.base.terminal import print_untested, progress_line, standard_error
+from fuselight_server.commands.options import command_options, suggestion
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import python_files, read_text, shown_path
+from fuselight_server.execution.interpreters import NoInterpreterError, choose
+from fuselight_server.execution.runs.kept_answers import KeptAnswers
+from fuselight_server.execution.runs.planning import (
+    MAIN,
+    PlannedRun,
+    RunOptions,
+    call_run,
+    default_runs,
+    named_runs,
+    program_calls,
+)
+from fuselight_server.explain.benchmarks.timing_stats import has_times
+from fuselight_server.explain.findings.failures import failure_report
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+
+    from fuselight.shared.protocol import Refused, RunRequest
+    from fuselight.shared.report import Report
+    from fuselight_server.base.settings import Interpreter
+    from fuselight_server.commands.kept_captures import KeptCaptures
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.execution.runs.programs import Programs
+    from fuselight_server.execution.worker_client.client import Worker
+    from fuselight_server.source.reading import Reading
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class StartedWorker:
+    """The worker of one command, which starts when this is made."""
+
+    def __init__(self, options: CommandOptions, *, sample_after: float = 5.0) -> None:
+        """Raises NoInterpreterError."""
+        from fuselight_server.execution.worker_client.client import Worker  # noqa: PLC0415 - not for --help
+
+        self.choice = chosen_interpreter(options)
+        self._worker = Worker(
+            self.choice, cwd=str(Path.cwd()), log=log_of(options), sample_after=sample_after
+        )
+        self._start = asyncio.create_task(self._worker.start())
+
+    async def ready(self) -> Worker:
+        """The worker, once it has started: one that cannot start refuses its runs with the reason.
+
+        Prints a notice if its torch is untested.
+        """
+        await asyncio.wait({self._start})
+        if self._worker.hello is not None:
+            print_untested(self._worker.hello.versions.torch)
+        return self._worker
+
+    async def close(self) -> None:
+        """End it, started or not."""
+        self._start.cancel()
+        await asyncio.gather(self._start, return_exceptions=True)
+        await self._worker.close()
+
+
+def chosen_interpreter(options: CommandOptions) -> Interpreter:
+    """The interpreter of the command. Raises NoInterpreterError."""
+    return choose(options.python, project_root(options.paths[0]), os.environ)
+
+
+def log_of(options: CommandOptions) -> Callable[[str], None]:
+    """Where the command's log goes."""
+    return standard_error().print if options.is_verbose else lambda _line: None
+
+
+Job = tuple[PlannedRun, RunOptions]
+"""A run, and what is the same for every run of its project."""
+
+
+@dataclass(frozen=True)
+class TargetRun:
+    """The run of one target, and the worker that does it."""
+
+    request: RunRequest
+    worker: Worker
+    choice: Interpreter
+    """The interpreter, and why that one."""
+    show: Callable[[str], None]
+    """Shows progress."""
+
+    async def report(
+        self, request: RunRequest | None = None, on_partial: Callable[[Report], None] = lambda _report: None
+    ) -> Report:
+        """The report of the request, or of another request in its place.
+
+        A failed run gives a report of its failure, with what a benchmark or a search had measured. `on_partial` is
+        called with what is known so far.
+        """
+        asked = request or self.request
+        measured: list[Report] = []
+
+        def partly(report: Report) -> None:
+            measured[:] = [report] if has_times(report.measured) or report.tuned is not None else []
+            on_partial(report)
+
+        answer = await self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
+        if isinstance(answer, Answer):
+            return answer.report
+        failure = self._failure(answer)
+        if measured:
+            return dataclasses.replace(measured[0], failures=(failure,))
+        return failure_report(asked, failure, self.worker.hello.versions if self.worker.hello else None)
+
+    def calls(self, report: Report) -> list[TargetRun]:
+        """The runs that repeat the calls of the program which gave the inputs; as in `program_calls`."""
+        return [self._of_call(request) for request in program_calls(self.request, report)]
+
+    def _of_call(self, request: RunRequest) -> TargetRun:
+        name = request.target.name
+        return dataclasses.replace(self, request=request, show=lambda text: self.show(f"{name}: {text}"))
+
+    def _failure(self, answer: Refused) -> Failure:
+        failure = answer.failure
+        if failure is None:
+            return Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
+        if failure.culprit is not Culprit.ENVIRONMENT:
+            return failure
+        named = "" if self.choice.executable in failure.message else f" ({self.choice.executable})"
+        return dataclasses.replace(
+            failure,
+            message=f"{failure.message}{named}; this interpreter comes from {self.choice.why}",
+            next_step=failure.next_step or "Name an interpreter that has torch with --python PATH",
+        )
+
+
+def complete(
+    options: Namespace,
+    work: Callable[Concatenate[CommandOptions, Callable[[str], None], P], Coroutine[Any, Any, T]],
+    *given: P.args,
+    **named: P.kwargs,
+) -> T:
+    """Do a command's work, which gets its options and what shows its progress before what is given here."""
+    with progress_line(is_quiet=options.verbose) as show:
+        return asyncio.run(work(command_options(options), show, *given, **named))
+
+
+async def report_each(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
+    *,
+    sample_after: float = 5.0,
+    default_sizes: dict[str, int] | None = None,
+    splits_programs: bool = False,
+    after_all: Callable[[CheckOutcome], Awaitable[None]] | None = None,
+    uses_kept: bool = False,
+) -> CheckOutcome:
+    """Make a report of each target of the paths, in one worker, which is closed at the end.
+
+    `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
+    `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
+    nothing has changed is not run.
+    """
+    outcome = CheckOutcome()
+    texts = texts_of(options.paths, outcome)
+    kept = _kept_captures(options) if uses_kept else None
+    outcome.answers = KeptAnswers() if uses_kept else None
+    runs = CommandRuns(options, sample_after, kept, splits_programs=splits_programs)
+    may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
+    if may_run and not (kept is not None and kept.may_answer(texts)):
+        # The worker imports torch while the sources are read: nothing else in a run takes as long.
+        with contextlib.suppress(NoInterpreterError):  # which matters only if there is something to run
+            runs.start()
+    is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
+    try:
+        outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
+        from fuselight_server.execution.runs.programs import Programs  # noqa: PLC0415 - while the worker starts
+
+        programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
+        jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
+        await runs.make_reports(numbered_requests(jobs), outcome, show, report_of)
+        if jobs and after_all is not None:
+            await after_all(outcome)
+    finally:
+        is_over.set()
+        await runs.close()
+    return outcome
+
+
+class CommandRuns:
+    """The runs of one command: in one worker, which starts when it is needed, or known from an earlier check."""
+
+    def __init__(
+        self,
+        options: CommandOptions,
+        sample_after: float,
+        kept: KeptCaptures | None,
+        *,
+        splits_programs: bool = False,
+    ) -> None:
+        self._options = options
+        self._splits_programs = splits_programs
+        self._sample_after = sample_after
+        self._kept = kept
+        self._worker: StartedWorker | None = None
+        self._ready: Worker | None = None
+
+    def start(self) -> StartedWorker:
+        """The worker, which starts now if it has not. Raises NoInterpreterError."""
+        if self._worker is None:
+            self._worker = StartedWorker(self._options, sample_after=self._sample_after)
+        return self._worker
+
+    async def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            await self._worker.close()
+
+    async def make_reports(
+        self,
+        requests: Iterable[tuple[RunRequest, str]],
+        outcome: CheckOutcome,
+        show: Callable[[str], None],
+        report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
+    ) -> None:
+        """Add a report of each request to the outcome. Raises NoInterpreterError."""
+        for request, words in requests:
+            if self._kept is not None and (known := self._kept.answer(request)) is not None:
+                outcome.take_unchanged(known)
+                _note_unknown_name(request, known.report, outcome)
+                continue
+            target_run = await self._target_run(request, words, show)
+            for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
+                report = await report_of(one, outcome)
+                outcome.reports.append(report)
+                _note_unknown_name(one.request, report, outcome)
+                self._keep(request, report, one, outcome)
+                if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
+                    return  # no other run can do better in this interpreter
+        if outcome.reports and self._worker is None:
+            print_untested(outcome.reports[0].versions.torch)
+
+    async def _target_run(self, request: RunRequest, words: str, show: Callable[[str], None]) -> TargetRun:
+        started = self.start()
+        if self._ready is None:
+            show(f"starting {started.choice.executable} ({started.choice.why})")
+            self._ready = await started.ready()
+        asked = request if self._kept is None else self._kept.recording(request)
+        return TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
+
+    def _keep(
+        self, request: RunRequest, report: Report, target_run: TargetRun, outcome: CheckOutcome
+    ) -> None:
+        hello = target_run.worker.hello
+        if self._kept is not None and hello is not None:
+            key = self._kept.keep(request, report, hello.packages)
+            outcome.capture_keys[report.target.path, report.target.name] = key
+
+
+def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:
+    """Add a problem for a name that the program does not compile."""
+    target = request.target
+    failure = next((one for one in report.failures if one.kind == "inputs"), None)
+    if target.kind == "call" and report.inputs is None and failure is not None:
+        outcome.problems.append(Problem("targets", target.name, failure.message))
+
+
+async def _split(target_run: TargetRun, outcome: CheckOutcome) -> list[TargetRun]:
+    """A run for each thing that a program compiles, or the run itself if it is no program's; none with a problem."""
+    if target_run.request.target.kind != "main":
+        return [target_run]
+    report = await target_run.report()
+    runs = target_run.calls(report)
+    if runs or report.failures:
+        return runs or [target_run]
+    what = f"{shown_path(report.target.path)}: the program made no call of anything that it compiles"
+    outcome.problems.append(Problem("targets", what, "name a class or function with --target"))
+    return []
+
+
+def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
+    """The captures of earlier checks; None without an interpreter, which is said where something has to run."""
+    from fuselight_server.commands.kept_captures import KeptCaptures  # noqa: PLC0415 - for `check` alone
+
+    try:
+        return KeptCaptures(chosen_interpreter(options), log_of(options))
+    except NoInterpreterError:
+        return None
+
+
+def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandOptions) -> list[Job]:
+    """Runs of what the user named and no file defines as a target: the only program is asked whether it compiles it."""
+    known = {one.name for reading in readings for one in reading.targets} | {MAIN}
+    programs = [reading for reading in readings if reading.main_line is not None]
+    names = [name for name in options.targets if name not in known]
+    if len(programs) != 1 or not names:
+        return []
+    root = str(project_root(Path(programs[0].path)))
+    run_options = jobs[0][1] if jobs else RunOptions(roots=(root,), limits=options.limits)
+    return [(call_run(programs[0], name), run_options) for name in names]
+
+
+def numbered_requests(jobs: list[Job]) -> Iterator[tuple[RunRequest, str]]:
+    """The request of each job, in order, and how its progress begins."""
+    for number, (planned, run_options) in enumerate(jobs, 1):
+        request = planned.request(number, number, run_options)
+        if number == len(jobs):  # there is no later run to import anything for
+            request = dataclasses.replace(request, preload=False)
+        name = request.target.name or "__main__"
+        yield request, f"{number}/{len(jobs)} {shown_path(request.target.path)}: {name}"
+
+
+def _uncalled(path: str, lines: Iterable[int]) -> str:
+    return (
+        f"{shown_path(path)} compiles on {format_lines(lines)}, but nothing in it makes a call: run the program "
+        "that uses it with `fuselight run PROGRAM`, or write a call as a `# fuselight:` comment (docs/inputs.md)."
+    )
+
+
+def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
+    """The text of each file by its path; a file that cannot be read is a problem."""
+    texts: dict[str, str] = {}
+    for path in python_files(paths):
+        text = read_text(path)
+        if isinstance(text, Problem):
+            outcome.problems.append(text)
+        else:
+            texts[str(path)] = text
+    return texts
+
+
+def readings_of(
+    texts: dict[str, str], names: Iterable[str] = (), stop: Callable[[], bool] = lambda: False
+) -> dict[str, Reading]:
+    """What static reading knows of each text; `stop` ends it early."""
+    from fuselight_server.source.document import read_sources  # noqa: PLC0415 - while the worker starts
+
+    return read_sources(texts, names, stop)
+
+
+def planned_jobs(
+    readings: dict[str, Reading],
+    outcome: CheckOutcome,
+    options: CommandOptions,
+    programs: Programs | None = None,
+    *,
+    default_sizes: dict[str, int] | None = None,
+) -> list[Job]:
+    """Every run of every file; one that does not parse and a named target that does not exist are problems."""
+    jobs: list[Job] = []
+    idle: list[Reading] = []
+    stores: dict[Path, Report | None] = {}
+    targets = options.targets
+    for path, reading in readings.items():
+        if reading.syntax_error is not None:
+            what = f"{shown_path(path)}:{reading.syntax_error.line}"
+            outcome.problems.append(Problem("source", what, "syntax error, so nothing in this file was run"))
+            continue
+        root = project_root(Path(path))
+        if root not in stores:
+            stores[root] = Store.at(root).read_report()
+        run_options = RunOptions(
+            roots=(str(root),),
+            limits=options.limits,
+            default_sizes=default_sizes or {},
+            recorded=recorded_calls(stores[root], path),
+        )
+        planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
+        if not planned and not targets and programs is not None:
+            program = programs.run_of(reading, run_options.roots)
+            planned = (program,) if program is not None else ()
+            idle += [reading] if program is None else []
+        jobs += [(one, run_options) for one in planned]
+    jobs += _named_calls(readings.values(), jobs, options)
+    if programs is not None and not jobs:
+        outcome.uncalled = [_uncalled(*one) for one in programs.uncalled(idle).items()]
+    known = {one.name for reading in readings.values() for one in reading.targets}
+    known |= {one.target.name or "__main__" for one, _ in jobs}
+    for name in targets:
+        if name not in known:
+            where = ", ".join(map(shown_path, readings))
+            why = f"no class or function of this name in {where}{suggestion(name, known)}"
+            outcome.problems.append(Problem("targets", name, why))
+    return jobs

@@ -1,0 +1,318 @@
+"""Benchmarks for the client: the commands that start, end and remove one, and its page with the exports.
+
+Invariant: what cannot be shown is answered with what to do, never with an error. Runs that came with a folder are read
+only while it is trusted. A run is removed only where it is named; its findings and line times go with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pygls.exceptions import JsonRpcException
+
+from fuselight.shared.configurations import ConfigurationError
+from fuselight.shared.report import Tier, Work
+from fuselight_server.base.files import disk_lines, split_text
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.measuring import (
+    failure_of,
+    notes_of,
+    refused,
+    run_message,
+    shown_path,
+    start_asked,
+    started,
+)
+from fuselight_server.editor.handlers.protocol import Written, written
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.editor.session.benchmarks import is_stale, plan_of
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.benchmarks import exports
+from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_gone
+from fuselight_server.explain.benchmarks.history_diff import as_json, compare
+from fuselight_server.explain.benchmarks.page import (
+    Around,
+    Drawn,
+    View,
+    body,
+    nothing,
+    of_body,
+    places_of,
+)
+from fuselight_server.explain.benchmarks.planning import history_of
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Report
+    from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.benchmarks import MeasuredResult
+    from fuselight_server.editor.session.state import State
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, Past
+    from fuselight_server.source.reading import Reading
+
+
+class Texts:
+    """Files as they are now, by the text of their lines: each is read once."""
+
+    def __init__(self, state: State) -> None:
+        """Read what is open from the editor, and the rest from the disk."""
+        self._state = state
+        self._files: dict[str, dict[str, list[int]]] = {}
+
+    def nearest(self, place: SourceLine, run: BenchmarkRun | None) -> SourceLine:
+        """Find the line that has the text of then, the nearest of several; the same number where none has."""
+        text = run.line(place.path, place.line) if run is not None else None
+        if text is None:
+            return place
+        if place.path not in self._files:
+            self._files[place.path] = self._index(place.path)
+        lines = self._files[place.path].get(text.strip(), [])
+        nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
+        return SourceLine(place.path, nearest)
+
+    def _index(self, path: str) -> dict[str, list[int]]:
+        document = self._state.at(path)
+        lines = split_text(document.source.text) if document is not None else disk_lines(path)
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(lines, 1):
+            found.setdefault(line.strip(), []).append(number)
+        return found
+
+
+def bench_key(path: str, target: str) -> Key:
+    """Name the benchmarks of a target; empty, or `__main__`, for the file's own block."""
+    return Key(path, "" if target == MAIN else target, Tier.MEASURED)
+
+
+async def gone_runs(server: Server, history: History) -> tuple[Past, ...]:
+    """Return the runs of targets that the file does not have any more, as far as it can be read."""
+    reading = server.analysis.reading(history.path)
+    if reading is None:
+        return ()
+    names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
+    return await asyncio.to_thread(runs_of_gone, history, names)
+
+
+def other_run(history: History, other: str) -> tuple[BenchmarkRun | None, str]:
+    """Return what to compare with: a run of the history, or the export at a path. Where there is none, why not."""
+    if not Path(other).is_absolute():
+        return read_run(history, other), ""
+    try:
+        return exports.from_json(exports.text_of(other), history.target, history.path), ""
+    except exports.OtherTargetError as error:
+        return None, f"{other}: {error}"
+    except exports.NotReadError as error:
+        return None, str(error)
+
+
+async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:
+    """Make what `fuselight/measured` is answered with."""
+    return (await _page(server, params.uri, params.target, params.run, params.with_))[0]
+
+
+async def answer(server: Server, params: MeasuredParams) -> Written:
+    """Answer `fuselight/measured`."""
+    made = await measured(server, params)
+    return Written(await asyncio.to_thread(written, made))
+
+
+async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
+    """Answer `fuselight/measuredExport`. Raises JsonRpcException where there is nothing, or no such format."""
+    if params.format not in exports.FORMATS:
+        raise JsonRpcException(
+            f"A benchmark is exported as one of {', '.join(exports.FORMATS)}.", code=-32602
+        )
+    made, run = await _page(server, params.uri, params.target, params.run, params.with_)
+    if not made["found"]:
+        raise JsonRpcException(f"There is no benchmark to export. {made['message']}", code=-32803)
+    made = {**made, "running": False, "history": [], "message": ""}
+    try:
+        text = await asyncio.to_thread(_exported, made, run, params.format)
+    except exports.NotBuiltError as error:
+        raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
+    return {"text": text, "name": exports.file_name(made, params.format)}
+
+
+def _exported(made: dict[str, Any], run: BenchmarkRun | None, ending: str) -> str:
+    if ending == "html":
+        return exports.as_html(made)
+    return exports.as_csv(made) if ending == "csv" else exports.as_json(made, run)
+
+
+async def _page(
+    server: Server, uri: str, target: str, wanted: str | None, other: str | None
+) -> tuple[dict[str, Any], BenchmarkRun | None]:
+    """Make the page of a run, the newest where none is named, and what is exported of it."""
+    path = convert.path(uri)
+    if path is None:
+        view = View(uri_of=lambda _path: uri, read_line=server.state.read_line)
+        message = "Fuselight runs files only: save this to a file first."
+        return nothing(uri, target, view, Around(message=message)), None
+    key = bench_key(path, target)
+    history = history_of(path, key.name) if server.state.trusted else None
+    past = await asyncio.to_thread(history.runs) if history is not None else ()
+    gone = await gone_runs(server, history) if history is not None else ()
+    kept = server.state.measured.get(key)
+    live = kept.shown if kept is not None else None
+    if wanted is not None and not (
+        live is not None and live.is_stored and live.run and live.run.past.id == wanted
+    ):
+        live = None
+    if live is not None and live.unfinished == STILL_RUNNING and not live.has_data and past:
+        live = None  # the last whole benchmark says more than first calls
+    run = live.run if live is not None else await asyncio.to_thread(_read, history, wanted)
+    running = server.analysis.runs.in_flight.get(key)
+    around = Around(
+        running=running is not None or key in server.analysis.runs.queue.waiting,
+        message=_message(server, key, kept),
+        history=tuple(
+            {"id": one.id, "when": one.when, "device": one.device, "label": one.label}
+            for one in (*past, *gone)
+        ),
+    )
+    if live is not None and kept is not None:
+        report, is_stored = live.report, live.is_stored
+        around = replace(around, stale=live.stale, notes=tuple(notes_of(live, kept, "benchmark")))
+    elif run is not None:
+        texts = {
+            path: document.source.text for path in run.report.files if (document := server.state.at(path))
+        }
+        stale = await asyncio.to_thread(is_stale, run.report, texts)
+        report, is_stored = run.report, True
+        around = replace(around, stale=stale)
+    else:
+        view = _view(server, None, None)
+        lost = "That benchmark is no longer in the history: choose another one." if wanted is not None else ""
+        return nothing(path, key.name, view, replace(around, message=lost or around.message)), None
+    against, lost = None, ""
+    if history is not None and other:
+        against, lost = await asyncio.to_thread(other_run, history, other)
+    identity = run.past.id if run is not None and is_stored else None
+    around = replace(around, run=identity, notes=(*around.notes, *filter(None, [lost])))
+    return await _drawn(server, report, live, run, against=against, around=around), run
+
+
+async def _drawn(
+    server: Server,
+    report: Report,
+    live: MeasuredResult | None,
+    run: BenchmarkRun | None,
+    *,
+    against: BenchmarkRun | None,
+    around: Around,
+) -> dict[str, Any]:
+    """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds.
+
+    `live` is the result whose lines have moved with edits; None for a run of the history.
+    """
+    lines = (
+        live.covered if live is not None else await asyncio.to_thread(lambda: frozenset(places_of(report)))
+    )
+    compared = await asyncio.to_thread(compare, against, run) if against and run else None
+    paths = {report.target.path}
+    if compared is not None:
+        lines |= {line.place for line in compared.lines if line.after is not None}
+        paths |= {line.place.path for line in compared.lines}
+    still = _view(server, live, run).still(lines, paths)
+    if live is not None and live.drawn is not None and live.drawn.still.places == still.places:
+        drawn = live.drawn
+    else:
+        drawn = Drawn(still, await asyncio.to_thread(body, report, still))
+        if live is not None:
+            live.drawn = drawn
+    if compared is not None:
+        around = replace(around, comparison=await asyncio.to_thread(as_json, compared, still))
+    return of_body(drawn.body, report, still, around)
+
+
+def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:
+    if history is None:
+        return None
+    return read_run(history, wanted) if wanted else history.newest()
+
+
+def _message(server: Server, key: Key, kept: MeasuredResult | None) -> str:
+    message = run_message(server, key, "Benchmarking")
+    if message:
+        return message
+    if kept is None:
+        return f"Press Benchmark above {key.name or MAIN} to measure it."
+    return "" if kept.has_data else f"The last benchmark failed: {failure_of(kept)}"
+
+
+def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None) -> View:
+    """Show lines where edits have moved them; those of an earlier run, where their text stands now."""
+    texts = Texts(server.state)
+
+    def now(place: SourceLine) -> SourceLine | None:
+        return live.now(place) if live is not None else texts.nearest(place, run)
+
+    return View(server.uri_of, server.state.read_line, lambda path: shown_path(server, path), now)
+
+
+def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
+    """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
+    return start_asked(server, options, "Benchmark", _start)
+
+
+def _start(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
+    folder = server.state.folder_of(reading.path)
+    names, work = options.get("configurations"), options.get("work")
+    try:
+        plan = plan_of(
+            folder.settings.bench,
+            compiled=not name
+            or any(one.compiled for one in reading.targets if name in {one.name, one.holds}),
+            names=[one for one in names if isinstance(one, str)] if isinstance(names, (list, tuple)) else (),
+            work=work if work in {one.value for one in Work} else None,
+        )
+    except ConfigurationError as error:
+        whose = "Fuselight" if names else "The setting fuselight.bench.configurations"
+        return refused(f"{whose}: {error}.")
+    server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
+    return started(name, f"{name or MAIN}: {', '.join(plan.configurations)}")
+
+
+def cancel(server: Server, options: dict[str, Any]) -> None:
+    """Answer `fuselight.server.cancelBench`: end the benchmark of a target, or all of them."""
+    target = options.get("target")
+    runs = server.analysis.runs
+    if options.get("uri") is None and target is None:
+        there = (*runs.in_flight, *runs.queue.waiting)
+        runs.cancel([key for key in there if key.tier is Tier.MEASURED])
+        return
+    path = path_in(options)
+    if path is not None and isinstance(target, str):
+        runs.cancel([bench_key(path, target)])
+
+
+def forget(server: Server, options: dict[str, Any]) -> bool:
+    """Answer `fuselight.server.forgetBench`: remove a run from the history; whether there was one."""
+    path, target, run = path_in(options), options.get("target"), options.get("run")
+    if path is None or not isinstance(target, str) or not isinstance(run, str) or not server.state.trusted:
+        return False
+    key = bench_key(path, target)
+    try:
+        removed = remove_run(history_of(path, key.name), run)
+    except OSError as error:
+        server.ui.say(f"The benchmark could not be removed: {error.strerror or error}", error=True)
+        return False
+    live = server.state.measured.get(key)
+    shown = live.shown if live is not None else None
+    if shown is not None and shown.is_stored and shown.run and shown.run.past.id == run:
+        server.state.drop([key])
+    server.state.mark_results([path])
+    return removed
+
+
+COMMANDS = {
+    "fuselight.server.bench": start,
+    "fuselight.server.cancelBench": cancel,
+    "fuselight.server.forgetBench": forget,
+}

@@ -1,0 +1,361 @@
+"""The capture of a target as nodes of the report's tree: inputs, findings, frames, breaks, recompilations, forecast.
+
+Invariant: a count is that of the whole report, even where only the first entries are listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Location
+from fuselight_server.base.finding import Span, rank
+from fuselight_server.base.formatting import format_count, format_estimate, format_place
+from fuselight_server.editor.handlers.code_lens import inputs_words
+from fuselight_server.editor.presenters.tree_nodes import LISTED, Node, NodeMaker
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.counts import break_groups
+from fuselight_server.explain.findings.common.resume_functions import as_found
+from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    birthplace,
+    difference_of,
+)
+from fuselight_server.source.positions import resumption, span
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Compile, Graph, Recompile, Report
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.kernels import KernelResult
+    from fuselight_server.editor.session.fix_session import RefusedFix
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+
+
+@dataclass(frozen=True)
+class CaptureNodeMaker(NodeMaker):
+    """Makes the nodes of one result."""
+
+    result: CaptureResult
+    context: Context
+
+    def now(self, at: Location | None) -> Span | None:
+        """Return where a place of the report is now; None for what is no place in a file."""
+        is_file = at is not None and os.path.isabs(at.path)  # noqa: PTH117 - paths stay text
+        return self.result.places.now(span(at)) if at is not None and is_file else None
+
+    def words(self, at: Location) -> str:
+        """Say where a place of the report is now, as `model.py:12`."""
+        now = self.result.places.now(span(at))
+        return format_place(now.path, now.line)
+
+    def text(self, path: str, text: str) -> str:
+        """Return a text about a file with the lines that it names where they are now."""
+        return self.result.text_now(text, path)
+
+
+def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
+    """Make one node for each change that recompiles, and one over the changes that do not."""
+    changes = make.result.expected_changes
+    listed, breaks = folded(one for one in changes if one.recompiles)
+    recompiling = [_expected(make, one) for one in listed]
+    for place, count in breaks:
+        text = folded_text(make.words(place), count)
+        inside = [_expected(make, one) for one in changes if one.first_break == place]
+        label = f"{text[0].upper()}{text[1:]}"
+        recompiling.append(make.node("expected", label, "sync", where=make.now(place), children=inside))
+    others = [_expected(make, one) for one in changes if not one.recompiles]
+    none = make.group("expected", "Needs no compile", "pass", others)
+    if not recompiling:
+        return none
+    (node,) = make.group("forecast", "Recompiles if", "watch", recompiling)
+    return [{**node, "children": [*node["children"], *none]}]
+
+
+def _expected(make: CaptureNodeMaker, one: ExpectedChange) -> Node:
+    place = "" if one.place is None or not one.recompiles else make.words(one.place)
+    title = make.text(one.path, one.title)
+    guard = f"The compiled code holds while {one.reason}." if one.reason else ""
+    tried = [make.text(one.path, line) for line in make.result.tried.get(one, ())]
+    advice = [f"Advice: {line}" for line in one.remedies]
+    return make.node(
+        "expected",
+        title,
+        "sync" if one.recompiles else "pass",
+        description=", ".join(filter(None, [make.text(one.path, one.cost), place])),
+        tooltip="\n".join(
+            filter(None, [title, *(make.text(one.path, line) for line in (guard, *advice)), *tried])
+        ),
+        where=make.now(one.place) if one.recompiles else None,
+        children=[
+            make.node("remedy", line, "verified" if line.startswith("verified") else "circle-slash")
+            for line in tried
+        ],
+    )
+
+
+def input_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make the node of the inputs over one for each call; none where no inputs were found."""
+    if report.inputs is None:
+        return []
+    calls = [
+        make.node(
+            "call",
+            call.text,
+            "symbol-parameter",
+            description=f"{call.seconds:.2f} s" if call.seconds is not None else "",
+            where=make.now(call.location),
+        )
+        for call in report.inputs.calls[:LISTED]
+    ]
+    modes = {True: "training", False: "inference", None: ""}[report.inputs.training]
+    label = f"Calls ({len(report.inputs.calls)})" if calls else "Inputs"
+    words = ", ".join(filter(None, [make.result.text_now(inputs_words(report.inputs)), modes]))
+    return [make.node("inputs", label, "symbol-parameter", description=words, children=calls)]
+
+
+def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
+    """Make the node of the line to fix first, over the lines that come after it; none where it goes without saying.
+
+    `fix`: the fix of that line that has passed verification.
+    """
+    first = make.result.fix_first(fix)
+    if not first:
+        return []
+    places = [Location(one.cost.path, one.cost.line) for one in make.result.priorities]
+    rest = [
+        make.node(
+            "priority",
+            make.text(place.path, one.gain),
+            "lightbulb",
+            description=make.words(place),
+            where=make.now(place),
+        )
+        for one, place in zip(make.result.priorities[1:], places[1:], strict=True)
+    ]
+    return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
+
+
+def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[Node]:
+    """Make one node for each fix that is not offered, with the reason."""
+    nodes: dict[tuple[str, Span], Node] = {}
+    for one in refused:
+        now, label = make.result.places.now(one.finding.span), f"{one.title}: {one.reason}"
+        description = f"{one.finding.code}, {format_place(now.path, now.line)}"
+        nodes[label, now] = make.node("refused", label, "circle-slash", description=description, where=now)
+    return list(nodes.values())
+
+
+def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[Node]:
+    """Make one node for each finding that has a known cost: the estimated or measured part of a call."""
+    live = [*make.result.findings, *(kernels.findings if kernels is not None else ())]
+    found = [one.now() for one in live if one.finding.cost_us and not one.place.gone]
+    return [
+        make.node(
+            "finding",
+            f"{one.code}: {one.title}",
+            "lightbulb",
+            description=f"{format_estimate(one.cost_us)}, {format_place(one.span.path, one.span.line)}",
+            tooltip=one.message,
+            where=one.span,
+        )
+        for one in sorted(found, key=rank)
+    ]
+
+
+def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make one node for each frame, over its compiles."""
+    nodes = []
+    for index, frame in enumerate(report.frames):
+        compiles = [one for one in report.compiles if one.frame == index]
+        start = resumption(frame)
+        resumed = f", from line {make.result.places.now(span(start)).line} on" if frame.resumes_at else ""
+        nodes.append(
+            make.node(
+                "frame",
+                f"{frame.function}{resumed}",
+                "symbol-function",
+                description=format_count(len(compiles), "compile"),
+                where=make.now(start),
+                children=[_compile(make, report, one) for one in compiles[:LISTED]],
+            )
+        )
+    return nodes
+
+
+def _compile(make: CaptureNodeMaker, report: Report, one: Compile) -> Node:
+    guards = [
+        make.node(
+            "guard",
+            f"{guard.kind} {guard.source}".strip(),
+            "shield",
+            description=guard.code[0] if guard.code else "",
+            tooltip="\n".join(guard.code),
+            where=make.now(_last(guard.born)),
+        )
+        for guard in one.guards[:LISTED]
+    ]
+    symbols = [
+        make.node(
+            "symbol",
+            f"{symbol.name}: {symbol.source}",
+            "symbol-numeric",
+            description=f"specialized to {symbol.specialized_to}"
+            if symbol.specialized_to
+            else symbol.range or "",
+            where=make.now(_last(symbol.stack)),
+        )
+        for symbol in one.symbols[:LISTED]
+    ]
+    count = one.guard_count if one.guard_count is not None else len(one.guards)
+    facts = [one.outcome.value]
+    children = []
+    if one.graph is not None:
+        facts.append(format_count(one.graph.operators, "operator"))
+        children.append(_graph(make, report, one.graph))
+    if one.guard_us is not None:
+        facts.append(f"guards checked in {one.guard_us:.1f} µs")
+    if one.seconds is not None:
+        facts.append(f"{one.seconds:.2f} s")
+    children += make.group("compile", "Guards", "shield", guards, total=count)
+    children += make.group("compile", "Dynamic sizes", "symbol-numeric", symbols, total=len(one.symbols))
+    return make.node(
+        "compile", f"compile {one.id}", "package", description=", ".join(facts), children=children
+    )
+
+
+def _graph(make: CaptureNodeMaker, report: Report, graph: Graph) -> Node:
+    operators = [
+        make.node(
+            "operator",
+            name,
+            "symbol-operator",
+            where=make.now(_last(graph.lines[index])) if index < len(graph.lines) else None,
+        )
+        for index, name in enumerate(graph.targets[:LISTED])
+    ]
+    return make.node(
+        "graph",
+        f"Graph ({format_count(graph.operators, 'operator')})",
+        "type-hierarchy",
+        description=", ".join(graph.inputs[:4]),
+        tooltip=report.texts.get(graph.text_key or "", ""),
+        children=make.listed("compile", operators, graph.operators),
+    )
+
+
+def _last(stack: Sequence[Location]) -> Location | None:
+    return stack[-1] if stack else None
+
+
+def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make one node for each break that a lens counts, in the words and at the place of its finding.
+
+    A break in a library that several lines lead to is one node over those lines.
+    """
+    titles = {
+        (live.finding.code, live.finding.span.path, live.finding.span.line): live.now().title
+        for live in make.result.own
+    }
+    nodes = []
+    for one, *others in break_groups(report.breaks):
+        code = one.ids[0] if one.ids and one.ids[0] else "FL107"
+        homes: dict[tuple[str, int], Location] = {}
+        for same in (one, *others):
+            home = make.context.innermost_user_frame(same.stack, same.above)
+            if home is not None:
+                homes.setdefault((home.path, home.line), home)
+        places = [homes[key] for key in sorted(homes)]
+        home = places[0] if places else _last(one.stack)
+        title = titles.get((code, home.path, home.line)) if home else None
+        what = title or (one.reason.splitlines()[0] if one.reason else "torch gives no reason")
+        more = format_count(len(places) - 1, "more place") if len(places) > 1 else ""
+        times = f"{len(others) + 1} times" if others else ""
+        facts = [make.words(home) if home else "", more, times]
+        lines = [make.node("place", make.words(at), "location", where=make.now(at)) for at in places]
+        nodes.append(
+            make.node(
+                "break",
+                f"{code}: {what.removeprefix('graph break: ')}",
+                "debug-disconnect",
+                description=", ".join(filter(None, facts)),
+                tooltip="\n".join((one.reason, one.explanation, *one.hints)),
+                where=make.now(home),
+                children=make.listed("place", lines) if len(lines) > 1 else (),
+            )
+        )
+    return nodes
+
+
+def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[Node], list[Node]]:
+    """Make one node for each recompilation, in the words of its finding; those that the limit stopped apart."""
+    found = [(one, _recompilation(make, one)) for one in as_found(make.context)]
+    counted = [node for one, node in found if one.compile_id is not None]
+    stopped = [node for one, node in found if one.compile_id is None]  # a lens does not count those
+    return counted, stopped
+
+
+def _recompilation(make: CaptureNodeMaker, one: Recompile) -> Node:
+    """Make the node of one recompilation, over the compiled versions that it was compared with."""
+    home, failure = birthplace(make.context, one)
+    entries = [
+        make.node(
+            "entry",
+            f"compile {entry.compile_id}",
+            "symbol-event",
+            description=make.text(
+                one.location.path, "; ".join(failure.difference for failure in entry.failures)
+            ),
+            tooltip="\n".join(failure.code for failure in entry.failures),
+            where=make.now(next((failure.born[-1] for failure in entry.failures if failure.born), None)),
+        )
+        for entry in one.entries[:LISTED]
+    ]
+    return make.node(
+        "recompilation",
+        make.text(one.location.path, f"{one.function}: {difference_of(one, failure)}"),
+        "sync",
+        description=make.words(home),
+        tooltip="\n".join(one.reasons),
+        where=make.now(home),
+        children=entries,
+    )
+
+
+def not_compiled_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make one node for each function that ran in eager mode."""
+    return [
+        make.node(
+            "eager",
+            one.function,
+            "circle-slash",
+            description=one.kind.value.replace("_", " "),
+            tooltip=one.reason,
+            where=make.now(one.location),
+        )
+        for one in report.not_compiled
+    ]
+
+
+def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make one node for each failure, with its next step."""
+    return [
+        make.node(
+            "failure",
+            one.message,
+            "error",
+            description=f"{one.culprit.value}: {one.kind}",
+            tooltip=f"{one.message}\n{one.next_step}",
+            where=make.now(_last(one.stack)),
+        )
+        for one in report.failures
+    ]
+
+
+def note_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
+    """Make one node for each note of the run."""
+    return [
+        make.node("note", make.result.text_now(one.text), "info", where=make.now(one.location))
+        for one in report.notes
+    ]

@@ -1,0 +1,181 @@
+"""Quick fixes: verified fixes, inputs to insert, captured calls as directives, dynamic dimensions, ignores, pages.
+
+Invariant: an action is offered only with an edit that applies to the current text. The libraries that make edits are
+imported at the first request, not at the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.formatting import format_count
+from fuselight_server.base.store import recorded_calls
+from fuselight_server.editor.handlers.diagnostics import findings_of
+from fuselight_server.editor.handlers.fix_actions import (
+    FIX_ALL,
+    fix_actions,
+    fix_all_action,
+    run_actions,
+)
+from fuselight_server.editor.handlers.inputs import input_actions
+from fuselight_server.editor.presenters import convert
+from fuselight_server.source.document import read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.session.state import Document
+    from fuselight_server.source.edits import TextEdit
+
+OPEN = "fuselight.openPage"
+"""The client's command: in a browser or on a remote host only the client knows how to open a file."""
+
+_CALLS = 3
+"""Captured calls that become directives."""
+
+
+async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+    """Answer `textDocument/codeAction`."""
+    document = server.state.documents.get(params.text_document.uri)
+    if document is None:
+        return None
+    await document.source.read()
+    only = params.context.only or ()
+    # Without `only` a client asks for everything on the lines, and the fix of a whole file belongs to none of them.
+    all_fixes = await fix_all_action(server, document, params) if _wants(FIX_ALL, only) else []
+    if only and not _wants(types.CodeActionKind.QuickFix.value, only):
+        return all_fixes or None
+    first, last = params.range.start.line + 1, params.range.end.line + 1
+    actions: list[types.CodeAction] = []
+    here: list[tuple[Finding, types.Diagnostic]] = []
+    for finding, edited in findings_of(server, document.path):
+        if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
+            shown = convert.diagnostic(finding, server.view, edited=edited)
+            actions += _actions(server, document, finding, shown)
+            here.append((finding, shown))
+    verified = await fix_actions(server, document, params, (shown for _, shown in here))
+    if all(one.disabled is not None for one in verified):
+        verified += run_actions(server, document, here)
+    return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
+
+
+def _wants(kind: str, only: Sequence[str]) -> bool:
+    """Whether a request for kinds is for `kind`: `source` is for `source.fixAll.fuselight`, too."""
+    return any(f"{kind}.".startswith(f"{one}.") for one in only)
+
+
+def _actions(
+    server: Server, document: Document, finding: Finding, shown: types.Diagnostic
+) -> Iterator[types.CodeAction]:
+    from fuselight_server.source import edits  # noqa: PLC0415 - LibCST: 8 MB and 60 ms that a start need not pay
+
+    data = dict(finding.data)
+    text = document.source.text
+    if "insert_inputs" in finding.fixes:
+        target = next((one for one in document.reading().targets if one.name == data.get("target")), None)
+        if target is not None:
+            yield from input_actions(server, document, target, shown)
+    if "mark_dynamic" in finding.fixes:
+        values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
+        sizes = list(zip(values[::2], values[1::2], strict=False))  # the parameter and the dimension of each
+        title = f"Mark {' and '.join(f'dimension {size} of {name}' for name, size in sizes)} as dynamic"
+        yield from _edit(server, title, _mark_dynamic(server, finding, sizes), shown, preferred=True)
+    if "move_directive" in finding.fixes:
+        made = edits.move_directive(document.path, text, finding.span.line, int(data["above"]))
+        yield from _edit(
+            server, f"Move this directive above line {data['above']}", made, shown, preferred=True
+        )
+    if "remove_ignore" in finding.fixes:
+        made = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
+        yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
+    elif finding.code not in {"FL501", "FL502"}:
+        made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
+        more = f" and {format_count(len(finding.also_at), 'more place')}" if finding.also_at else ""
+        yield from _edit(server, f"Ignore {finding.code} on this line{more}", made, shown)
+    page = convert.address(finding)
+    if page is not None and OPEN in server.state.client.commands:
+        yield types.CodeAction(
+            title=f"Open the page of {finding.code}",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[shown],
+            command=types.Command(title="Open the page", command=OPEN, arguments=[page]),
+        )
+
+
+def _captured(server: Server, document: Document, first: int, last: int) -> Iterator[types.CodeAction]:
+    """Make the calls of a target that a run of a program captured into directives above it."""
+    from fuselight_server.source import edits  # noqa: PLC0415 - as above
+
+    for target in document.reading().targets:
+        if target.directives or not first <= target.name_span.line <= last:
+            continue
+        calls = dict.fromkeys(
+            call
+            for result in server.state.captures.values()
+            for call in recorded_calls(result.report, document.path).get(target.name, ())
+        )
+        made = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
+        shown = "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
+        yield from _edit(server, f"Write {shown} of {target.name} as a directive", made)
+
+
+def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:
+    """Make the edits at the call that brought the new sizes: all, or none where an argument is no plain name."""
+    from fuselight_server.source import edits  # noqa: PLC0415 - as above
+
+    if not finding.related or not all(size.isdigit() for _, size in sizes):
+        return []
+    call = finding.related[0].span
+    document = server.state.at(call.path)
+    if document is None:
+        return []
+    owner = server.state.at(finding.span.path)
+    reading = owner.reading() if owner else read_source(finding.span.path, "")
+    target = next((one for one in reading.targets if one.name == finding.target), None)
+    made: dict[TextEdit, None] = {}  # an import that both need is made once
+    for name, size in sizes:
+        found = edits.insert_mark_dynamic(
+            call.path,
+            document.source.text,
+            call.line,
+            parameter=name,
+            dimension=int(size),
+            parameters=target.parameters if target else tuple(name for name, _ in sizes),
+            callee=target.name.rpartition(".")[2] if target and target.kind != "module" else None,
+            column=call.column,
+            end_column=call.end_column,
+        )
+        if not found:
+            return []
+        made |= dict.fromkeys(found)
+    return list(made)
+
+
+def _edit(
+    server: Server,
+    title: str,
+    made: list[TextEdit],
+    shown: types.Diagnostic | None = None,
+    *,
+    preferred: bool = False,
+) -> Iterator[types.CodeAction]:
+    if not made:
+        return
+    changes: dict[str, list[types.TextEdit]] = {}
+    for one in made:
+        place = convert.range_(one.span, server.view)
+        changes.setdefault(server.uri_of(one.span.path), []).append(
+            types.TextEdit(range=place, new_text=one.new_text)
+        )
+    yield types.CodeAction(
+        title=visible(title),
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[shown] if shown is not None else None,
+        edit=types.WorkspaceEdit(changes=changes),
+        is_preferred=preferred or None,
+    )

@@ -1,0 +1,385 @@
+"""Code lenses: on a target its actions and its results, on a line its part in kernels.
+
+Invariant: a target has at most two lenses besides its actions, and each is at most about 60 characters long; the hover
+of the same line has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import os
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Rung, Tier
+from fuselight_server.base.formatting import format_lines
+from fuselight_server.editor.handlers.protocol import Encoded
+from fuselight_server.editor.handlers.status import describe
+from fuselight_server.editor.handlers.sync import NEEDS_FILE
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.lens import (
+    ADD_INPUTS,
+    ASK_BENCHMARK,
+    ASK_TUNE,
+    BENCH,
+    CANCEL_BENCHMARK,
+    CANCEL_TUNING,
+    DETAILS,
+    KERNELS,
+    LONGEST,
+    LONGEST_ADVICE,
+    OF_SERVER,
+    SHOW_BENCHMARK,
+    SHOW_FIRST,
+    SHOW_TUNING,
+    TUNE,
+    USE_INPUTS,
+    Info,
+    age,
+    benchmark_info,
+    kernel_info,
+    lens,
+    line_lenses,
+    shorten,
+    tuning_info,
+    with_state,
+)
+from fuselight_server.editor.results.changes import first_of
+from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.editor.session.live import STARTING
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.findings.common.counts import counts
+from fuselight_server.explain.findings.failures import lacks_inputs
+from fuselight_server.explain.findings.forecasts.forecasts import lens_text
+from fuselight_server.source.positions import span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lsprotocol import types
+
+    from fuselight.shared.protocol import DirectiveLine
+    from fuselight.shared.report import Inputs, Location
+    from fuselight_server.base.finding import Span
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.presenters.convert import PlainRange
+    from fuselight_server.editor.presenters.lens import Lens
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.editor.session.state import Snapshot
+    from fuselight_server.execution.runs.queue import Running
+    from fuselight_server.source.reading import StaticTarget
+
+RUN = "fuselight.server.run"
+CANCEL = "fuselight.server.cancel"
+
+WAITING = "waiting for another benchmark"
+
+_INFOS = 2
+"""Lenses of a target besides its actions."""
+
+SLICE = 200
+"""Targets whose lenses are made before the event loop runs on: some 2 ms."""
+
+
+async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | None:
+    """Answer `textDocument/codeLens`."""
+    document = server.state.documents.get(params.text_document.uri)
+    if document is None:
+        return None
+    await document.source.read()
+    snapshot = server.snapshot(params.text_document.uri)
+    if snapshot is None or snapshot.settings.code_lens == "off":
+        return None
+    client, version = server.view, document.version
+    view = dataclasses.replace(client, read_line=lambda _, line: document.line(line))
+    known = _known(snapshot)
+    answer = Encoded()
+    lenses: list[Lens] = []
+    for index, target in enumerate(snapshot.reading.targets, start=1):
+        serving = snapshot.reading.serving(target) if target.name not in known else None
+        shown = serving or target
+        has_inputs = bool(shown.directives) or shown.name in known
+        is_offered = target.compiled or has_inputs or _is_shown(target, snapshot.settings.code_lens)
+        if is_offered or target.kind == "module":  # a class may have been compiled by a run of `__main__`
+            place = convert.plain_range(target.name_span, view)
+            seen = snapshot if is_offered else dataclasses.replace(snapshot, can_run=False)
+            lenses += _lenses(seen, shown, place, has_inputs=has_inputs)
+        if index % SLICE == 0:
+            answer.extend(lenses)
+            lenses = []
+            await asyncio.sleep(0)
+            if document.version != version:
+                return await code_lens(server, params)
+    has_run = "" in known
+    main = _line_of_program(snapshot) if has_run else await server.analysis.program_line(document)
+    if document.version != version:
+        return await code_lens(server, params)
+    if main is not None:
+        at = {"line": main - 1, "character": 0}
+        lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=has_run).make()
+    lenses += line_lenses(snapshot)
+    answer.extend(lenses)
+    return answer
+
+
+def _line_of_program(snapshot: Snapshot) -> int | None:
+    """Where the program of the file begins: its `__main__` block, or else what the run of its statements named."""
+    if snapshot.reading.main_line is not None:
+        return snapshot.reading.main_line
+    result = snapshot.captures.get(Key(snapshot.path, ""))
+    if result is None:
+        return None
+    place = result.places.line_now(snapshot.path, result.report.target.line)
+    return place.line if place is not None else None
+
+
+def _is_shown(target: StaticTarget, setting: str) -> bool:
+    """Whether the setting asks for lenses on a target that nothing compiles and that has no inputs."""
+    return setting == "all" or (setting == "compilable" and target.computes)
+
+
+def _known(snapshot: Snapshot) -> set[str]:
+    """Name the targets of this file that something has been run for, or is."""
+    keys = (*snapshot.results, *snapshot.running, *snapshot.waiting)
+    return {key.name for key in keys if key.path == snapshot.path}
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetLenses:
+    """The lenses of one target: its actions, then the two most important results.
+
+    A state that both results share stands once, on the first.
+    """
+
+    snapshot: Snapshot
+    name: str
+    """Empty for the file's `__main__` block."""
+    place: PlainRange
+    has_inputs: bool
+    """Whether kernels and benchmarks are offered, too."""
+
+    @property
+    def _argument(self) -> dict[str, str | int]:
+        return {"uri": self.snapshot.document.uri, "target": self.name}
+
+    @property
+    def _running(self) -> Running | None:
+        """The run that is in flight, benchmarks apart: those take minutes and run alongside others."""
+        kernels = Key(self.snapshot.path, self.name, Tier.KERNELS)
+        running = self.snapshot.running
+        return running.get(Key(self.snapshot.path, self.name)) or running.get(kernels)
+
+    def _is_timed(self, tier: Tier) -> bool:
+        key = Key(self.snapshot.path, self.name, tier)
+        return key in self.snapshot.running or key in self.snapshot.waiting
+
+    def make(self, infos: Iterable[Info] = ()) -> list[Lens]:
+        """Make the lenses; `infos` are shown where the target has no results of its own."""
+        found = list(itertools.islice(itertools.chain(self._infos(), infos), _INFOS))
+        if len(found) == _INFOS and found[0].state == found[1].state:
+            found[1] = dataclasses.replace(found[1], state="")
+        actions = list(self._actions())
+        report = next((info for info in found if info.command == DETAILS), None)
+        if report is not None and DETAILS in self.snapshot.client.commands:
+            actions.append(lens(self.place, "Details", DETAILS, self._named(report)))
+        return [*actions, *(self._lens(info) for info in found)]
+
+    def _lens(self, info: Info) -> Lens:
+        longest = LONGEST_ADVICE if info.text.startswith("Fix ") else LONGEST
+        text = with_state(shorten(info.text, longest - len(info.state)), info.state)
+        if info.command not in self.snapshot.client.commands | OF_SERVER:
+            return lens(self.place, text)
+        return lens(self.place, text, info.command, self._named(info))
+
+    def _named(self, info: Info) -> dict[str, str | int]:
+        return self._argument if info.target is None else {**self._argument, "target": info.target}
+
+    def _actions(self) -> Iterator[Lens]:
+        named = {**self._argument, "target": self.name or "__main__"}
+        can_run = self.snapshot.can_run
+        if self.has_inputs and self._running is not None:
+            yield lens(self.place, "Cancel", CANCEL, {"uri": self.snapshot.document.uri})
+        elif can_run:
+            yield lens(self.place, "Run", RUN, named)
+            if self.has_inputs:
+                yield lens(self.place, "Kernels", KERNELS, named)
+        if not self.has_inputs:
+            return
+        timed = (
+            (Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK, BENCH),
+            (Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE, TUNE),
+        )
+        active = [one for one in timed if self._is_timed(one[0])]
+        for _, _, title, cancel, _, _ in active:
+            yield lens(self.place, title, cancel, self._argument)
+        if not active and can_run and self._running is None:
+            for _, title, _, _, ask, direct in timed:
+                command = ask if ask in self.snapshot.client.commands else direct
+                yield lens(self.place, title, command, self._argument)
+
+    def _infos(self) -> Iterator[Info]:
+        """Yield what is in progress, then the results, the most important first."""
+        if not self.has_inputs:
+            return
+        snapshot, running = self.snapshot, self._running
+        if running is not None:
+            yield Info(describe(running))
+        is_timed = False
+        for tier, title, show in (
+            (Tier.MEASURED, "Benchmark", SHOW_BENCHMARK),
+            (Tier.TUNED, "Tune", SHOW_TUNING),
+        ):
+            if self._is_timed(tier):
+                one = snapshot.running.get(Key(snapshot.path, self.name, tier))
+                yield Info(describe(one) if one is not None else f"{title}: {WAITING}", "", show)
+                is_timed = True
+        tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
+        if running is not None or is_timed:  # what is partial belongs to what is in progress
+            tiers.sort(key=lambda info: info.state != STILL_RUNNING)
+            yield from tiers[: 1 if tiers and tiers[0].state == STILL_RUNNING else 0]
+            tiers = [info for info in tiers if info.state != STILL_RUNNING]
+        result = snapshot.captures.get(Key(snapshot.path, self.name))
+        if result is not None:
+            yield from self._of_capture(result)
+        yield from (Info(text) for one in snapshot.predictions if (text := self._edit(one)))
+        yield from tiers[:1]
+        if result is not None and result.changes:
+            yield Info(first_of(result.changes_now), "", DETAILS)
+        if result is not None and not result.stale:
+            yield from self._advice(result)
+        if result is not None and result.report.inputs is not None:
+            yield Info(result.text_now(inputs_words(result.report.inputs)), "", DETAILS)
+
+    def _of_capture(self, result: CaptureResult) -> Iterator[Info]:
+        """Yield what a capture found; for a target without inputs, what gives it some."""
+        if result.has_data or not lacks_inputs(result.report):
+            yield result_info(result)
+            return
+        lines = [line.line for line in self._directives()]
+        if lines:  # written since
+            yield Info(f"inputs from {format_lines(lines)}")
+            return
+        if self.snapshot.can_run and result.input_programs:
+            yield Info(f"Use the inputs of {result.input_programs[0].name}", "", USE_INPUTS)
+        failure = result.report.failures[0]
+        if failure.phase == "program":
+            yield Info(f"failed: {failure.message}")
+        yield Info("needs inputs: add a line", "", ADD_INPUTS)
+
+    def _advice(self, result: CaptureResult) -> Iterator[Info]:
+        """Yield what to fix first, and what would compile again."""
+        if first := result.fix_first(self.snapshot.first_fixes.get(result.key, "")):
+            yield Info(first, age(result), SHOW_FIRST if self.snapshot.client.show_document else DETAILS)
+        if expected := lens_text(result.expected_changes):
+            yield Info(expected, age(result), DETAILS)
+
+    def _directives(self) -> Iterator[DirectiveLine]:
+        """Yield the directives that the target has now."""
+        for target in self.snapshot.reading.targets:
+            if target.name == self.name:
+                yield from target.directives
+
+    def _edit(self, one: Prediction) -> str:
+        """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""
+        if one.key != Key(self.snapshot.path, self.name):
+            return ""
+        if effect := one.effect(self.snapshot.predicted):
+            return f"edit: {effect} (predicted)"
+        if not one.deferred:
+            return ""
+        reason = str(one.deferred[0])
+        # Rules answer while the tracer starts.
+        return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
+
+    def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
+        """Yield kernels, benchmark and search with their rank: current before stale, then the newest first."""
+        snapshot = self.snapshot
+        kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
+        if kernels is not None:
+            info = kernel_info(kernels, is_running=self._running is not None)
+            yield (kernels.shown.stale, -kernels.generation), info
+        measured = snapshot.measured.get(Key(snapshot.path, self.name, Tier.MEASURED))
+        if measured is not None:
+            info = benchmark_info(measured, is_running=self._is_timed(Tier.MEASURED))
+            yield (measured.shown.stale, -measured.generation), info
+        tuned = snapshot.tunings.get(Key(snapshot.path, self.name, Tier.TUNED))
+        if tuned is not None:
+            yield (
+                (tuned.shown.stale, -tuned.generation),
+                tuning_info(tuned, is_running=self._is_timed(Tier.TUNED)),
+            )
+
+
+def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_inputs: bool) -> list[Lens]:
+    if not snapshot.document.runnable:
+        return [lens(place, NEEDS_FILE)] if target.compiled or target.directives else []
+    key = Key(snapshot.path, target.name)
+    infos = []
+    if not (has_inputs and key in snapshot.captures):
+        infos += [result_info(main, within=target.span) for main in _programs(snapshot, target)]
+    if target.directives and key not in snapshot.captures:
+        infos.append(Info(f"inputs from {format_lines(directive.line for directive in target.directives)}"))
+    return TargetLenses(snapshot, target.name, place, has_inputs).make(infos)
+
+
+def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResult]:
+    """Yield the run of `__main__` if it compiled code of `target`, which is compiled or a class."""
+    main = snapshot.captures.get(Key(snapshot.path, ""))
+    if main is None or not (target.compiled or target.kind == "module"):
+        return
+    # `m = torch.compile(Net())` holds no frame of Net.
+    if any(_stands_in(main, frame.location, target.span) for frame in main.report.frames):
+        yield main
+
+
+def _stands_in(result: CaptureResult, at: Location, within: Span) -> bool:
+    """Whether a place of the report is in `within` now."""
+    last = within.end_line or within.line
+    return at.path == within.path and within.line <= result.places.now(span(at)).line <= last
+
+
+def result_info(result: CaptureResult, within: Span | None = None) -> Info:
+    """Say what a run found, for a lens: `2 graphs, 1 break, 3 recompilations`."""
+    return Info(_found(result, within), age(result), DETAILS, result.key.name)
+
+
+def _found(result: CaptureResult, within: Span | None) -> str:
+    if result.report.failures and within is None and not result.has_data:
+        return f"failed: {result.report.failures[0].message}"
+    shown = result.shown
+    if within is not None:
+        return str(counts(shown.report, lambda at: _stands_in(shown, at, within)))
+    return f"{counts(shown.report)}{', failed' if result.report.failures else ''}"
+
+
+def summary(result: CaptureResult) -> str:
+    """Say all in one line: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
+    text = shorten(_found(result, None), 2 * LONGEST)
+    if result.report.inputs is not None:
+        text += f" - {result.text_now(inputs_words(result.report.inputs))}"
+    if result.changes:
+        text += f" - {first_of(result.changes_now)}"
+    return with_state(text, age(result))
+
+
+def inputs_words(inputs: Inputs) -> str:
+    """Say where the inputs came from."""
+    words = {
+        Rung.DIRECTIVE: "inputs",
+        Rung.PROVIDER: "inputs",
+        Rung.DUMMY_INPUTS: "inputs from the model's dummy_inputs",
+        Rung.ANNOTATIONS: "inputs from its annotations",
+        Rung.RECORDED: "inputs recorded by fuselight run",
+        Rung.MAIN: "inputs from the __main__ block",
+        Rung.SCRIPT: "inputs from the file itself",
+        Rung.PROGRAM: "inputs from fuselight run",
+        Rung.CALLER: f"inputs from {os.path.basename(inputs.path)}",  # noqa: PTH119 - paths stay text
+    }[inputs.rung]
+    if words == "inputs":
+        lines = {call.location.line for call in inputs.calls if call.location is not None}
+        if inputs.line is not None:
+            lines.add(inputs.line)
+        return f"inputs from {format_lines(lines)}" if lines else f"inputs from a {inputs.rung.value}"
+    return words

@@ -1,0 +1,157 @@
+"""Settings: pulled from the client per folder, applied without a restart.
+
+Invariant: after a change every folder has the settings that the client gives for it, and only workers whose
+interpreter or environment changed are stopped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight_server.base.settings import parse_settings
+from fuselight_server.base.store import Store
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.state import Folder
+from fuselight_server.editor.session.target_device import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fuselight_server.base.settings import Settings
+    from fuselight_server.editor.handlers.protocol import FolderParams
+    from fuselight_server.editor.handlers.server import Server
+
+SECTION = "fuselight"
+CHOOSE_DEVICE = "fuselight.chooseDevice"
+"""The client's command."""
+
+
+def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
+    """Answer `workspace/didChangeConfiguration`."""
+    if not server.state.client.configuration and isinstance(params.settings, dict):
+        settings: Mapping[str, Any] = params.settings
+        server.state.client_settings = settings.get(SECTION, settings)
+    server.spawn(pull(server), "reading settings")
+
+
+def interpreter_changed(server: Server, _params: FolderParams) -> None:
+    """Answer `fuselight/interpreterChanged`: the settings of each folder tell which interpreter is another one now."""
+    server.spawn(pull(server), "reading settings")
+
+
+async def look_again(server: Server, _params: FolderParams) -> None:
+    """Answer `fuselight/lookAgain`: take in each folder's interpreter, and try again where none could run code."""
+    await pull(server)
+    for folder in list(server.state.folders.values()):
+        if folder.problem is not None:
+            await server.analysis.restart(folder.path)
+
+
+async def pull(server: Server) -> None:
+    """Ask for the settings of every folder and apply what changed, one such pull after the other."""
+    async with server.reading_settings:
+        await _pull(server)
+
+
+async def _pull(server: Server) -> None:
+    if "" not in server.state.folders:
+        server.state.folders[""] = Folder(path="", uri=None, consent="unknown")
+    folders = [folder for key, folder in server.state.folders.items() if folder.uri is not None or key == ""]
+    shown: set[str] = set()
+    bounds = {folder.path: _bounds(folder.settings) for folder in folders}
+    for folder, data in zip(folders, await _ask(server, folders), strict=False):
+        settings, warnings = parse_settings(data)
+        for warning in warnings:
+            if warning not in shown:  # the folders share the user's own settings
+                server.state.log(f"settings: {warning}")
+                server.ui.say(f"Fuselight: {warning}.", error=False)
+            shown.add(warning)
+        await _apply(server, folder, settings)
+    if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
+        server.analysis.outcomes.rederive()
+    for problem in {choose(folder.settings).problem for folder in folders} - {None}:
+        server.state.log(f"settings: {problem}")
+        if CHOOSE_DEVICE not in server.state.client.commands:  # else the client says it, from the status
+            server.ui.say(f"Fuselight: {problem}", error=False)
+    server.analysis.early.end()
+    server.ui.runs_changed()
+    server.analysis.live.settings_changed()
+    server.state.mark_findings(document.path for document in server.state.documents.values())
+
+
+async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:
+    if not server.state.client.configuration:
+        return [server.state.client_settings] * len(folders)
+    items = [types.ConfigurationItem(scope_uri=folder.uri, section=SECTION) for folder in folders]
+    try:
+        return await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+    except Exception as error:  # noqa: BLE001 - runs wait for the settings: they go on with those that there are
+        server.state.log(f"settings: the client did not tell them, so that nothing changes: {error!r}")
+        return ()
+
+
+def _bounds(settings: Settings) -> tuple[object, ...]:
+    """From where on something is a finding: what is known is looked through again when it changes."""
+    return settings.guards, settings.kernels.advise_from_percent, settings.kernels.advise_repeats
+
+
+async def _apply(server: Server, folder: Folder, settings: Any) -> None:
+    before, folder.settings = folder.settings, settings
+    if before == settings:
+        return
+    same_worker = (
+        before.resolved_interpreter == settings.resolved_interpreter
+        and before.interpreter == settings.interpreter
+        and before.environment == settings.environment
+    )
+    affected = [folder]
+    if folder.path == "":
+        affected = [one for one in server.state.folders.values() if one.uri is None]
+        for one in affected:
+            one.settings = settings
+    if not same_worker:
+        for one in affected:
+            await server.analysis.restart(one.path)
+    if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
+        server.ui.refresh_lenses()
+    if before.inlay_hints != settings.inlay_hints:
+        server.ui.refresh_hints()
+
+
+def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:
+    """Answer `workspace/didChangeWorkspaceFolders`."""
+    for gone in params.event.removed:
+        path = convert.path(gone.uri)
+        if path is not None and server.state.folders.pop(path, None) is not None:
+            server.spawn(server.analysis.restart(path), "stopping a worker")
+            server.analysis.gone(path)
+    add_folders(server, params.event.added)
+    server.spawn(start_folders(server), "adding folders")
+
+
+def add_folders(server: Server, folders: Sequence[types.WorkspaceFolder]) -> None:
+    """Take in workspace folders; those that are not on a disk are left out."""
+    for folder in folders:
+        path = convert.path(folder.uri)
+        if path is not None and (path not in server.state.folders or not server.state.folders[path].uri):
+            server.state.folders[path] = Folder(path=path, uri=folder.uri)
+
+
+async def start_folders(server: Server) -> None:
+    """Read the settings of every folder, and what earlier sessions and the last `fuselight run` in it found."""
+    await pull(server)
+    await load_results(server)
+
+
+async def load_results(server: Server) -> None:
+    """Read what earlier sessions and the last `fuselight run` in each folder found."""
+    for folder in list(server.state.folders.values()):
+        if folder.uri is not None:
+            await server.analysis.outcomes.load_program(Store.at(Path(folder.path)))
+            await server.analysis.stored.show(Store.at(Path(folder.path)))
+    for document in list(server.state.documents.values()):
+        if document.runnable:
+            await server.analysis.stored.show_for(document.path)

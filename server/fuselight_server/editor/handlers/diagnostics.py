@@ -1,0 +1,260 @@
+"""Diagnostics of a file: pushed to clients that support it, else pulled; never both for one document.
+
+Invariant: the diagnostics of a file are a function of the state; the same list is not sent twice in a row.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight_server.base.finding import rank
+from fuselight_server.editor.handlers.untraced import untraced
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.results.newest_run import NewestRun, Standing
+from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
+from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.explain.findings import (
+    apply_ignores,
+    expand,
+    fold,
+    of_capture,
+    of_measured,
+    static_findings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.benchmarks import MeasuredResult
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.kernels import KernelResult
+    from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.source.positions import TrackedFinding
+    from fuselight_server.source.reading import Reading
+
+
+_NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
+
+HINTS = 50
+"""Hints about missing inputs in a file; each target has its lens anyway."""
+
+LISTED = 1000
+"""Diagnostics of a file, the worst and costliest first: as many as VS Code shows."""
+
+
+def publish(server: Server, published: dict[str, list[types.Diagnostic]], paths: Iterable[str]) -> None:
+    """Push the diagnostics of `paths` where they differ from `published`, what each file was sent last."""
+    for path in sorted(set(paths)):
+        document = server.state.at(path)
+        if document is None and not path_is_file(path):
+            continue
+        diagnostics = diagnostics_of(server, path)
+        if diagnostics == published.get(path, []):
+            continue
+        if diagnostics:
+            published[path] = diagnostics
+        else:
+            del published[path]
+        server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(
+                uri=server.uri_of(path),
+                diagnostics=diagnostics,
+                version=document.version if document else None,
+            )
+        )
+
+
+def path_is_file(path: str) -> bool:
+    """Whether a path can be named to the client as a file."""
+    return not path.startswith(("<", "untitled:", "vscode-notebook-cell:"))
+
+
+async def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+    """Answer `textDocument/diagnostic`, for clients without push."""
+    document = server.state.documents.get(params.text_document.uri)
+    if document is not None:
+        await document.source.read()
+    items = diagnostics_of(server, document.path) if document else []
+    return types.RelatedFullDocumentDiagnosticReport(items=items)
+
+
+def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
+    """Make the diagnostics of one file: what runs found, what the source shows, ignores applied, and faded lines."""
+    view, found = server.view, findings_of(server, path)
+    if len(found) > LISTED:
+        found = sorted(found, key=lambda item: rank(item[0]))[:LISTED]
+    shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
+    return shown + untraced(server, path)
+
+
+def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
+    """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since.
+
+    Of a cause with several places (findings/causes.py), one is explained and the others refer to it. Predicted findings
+    are among them; a finding that a prediction no longer has says so.
+    """
+    document = server.state.at(path)
+    reading = document.reading() if document else None
+    results = [result for result in server.state.captures.values() if path in result.paths()]
+    kernels = [one for one in server.state.kernels.values() if path in one.paths()]
+    measured = [one for one in server.state.measured.values() if path in one.paths()]
+    found: _Found = {}
+    captured = sorted(results, key=_is_program)
+    gone: dict[tuple[object, ...], bool] = {}
+    _add_standing(server, found, path, _lives((*captured, *kernels, *measured)), gone)
+    _add_predicted(server, found, path)
+    _add_same_causes(server, found, path, results)
+    edited = {_identity(finding): was_edited for finding, was_edited in found.values()}
+    everything = [finding for finding, _ in found.values()]
+    if reading is not None:
+        answered = {
+            result.report.target.name
+            for result in server.state.captures.values()
+            if result.report.inputs is not None and result.report.target.path == path
+        }
+        here = [finding for finding in everything if finding.span.path == path]
+        everything += _static(server, path, reading, here, answered)
+    documents = {one.span.path: server.state.at(one.span.path) for one in everything if one.span.path != path}
+    others = {at: other.reading() for at, other in documents.items() if other is not None}
+    everything = _after_ignores(everything, reading, results, kernels, measured, others=others)
+    return [
+        (gone_after_edit(finding), False)
+        if gone.get(_identity(finding))
+        else (finding, edited.get(_identity(finding), False))
+        for full in fold(everything)
+        for finding in expand(full)
+        if finding.span.path == path
+    ]
+
+
+_Found = dict[tuple[object, ...], tuple["Finding", bool]]
+"""Findings of runs, each with whether its line was edited, by what makes two of them the same."""
+_Live = tuple["TrackedFinding", "TargetResult", "TargetResult"]
+"""A finding, its result, and the newest result of the same target."""
+
+
+def _is_program(result: TargetResult) -> bool:
+    return result.key.name == PROGRAM
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    """What stays of a finding when it is folded."""
+    return finding.code, finding.span, finding.cause or finding.title
+
+
+def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
+    for one in results:
+        for source in one.sources:
+            for live in source.own:
+                yield live, source, one
+
+
+def _add_standing(
+    server: Server,
+    found: _Found,
+    path: str,
+    lives: Iterable[_Live],
+    gone: dict[tuple[object, ...], bool] | None = None,
+) -> None:
+    """Add the findings on lines of `path` that still count; note in `gone` whether predictions no longer have them."""
+    newest = NewestRun.of(path, server.state.results.values(), server.state.read_line)
+    for live, source, one in lives:
+        if live.place.gone or live.place.span.path != path:
+            continue
+        judged = newest.standing(live, source, one)
+        if judged is Standing.REPLACED:
+            continue
+        finding = live.now()
+        predicted = _predicted_status(server, live, one)
+        if predicted is not None and live.edited:
+            continue  # the prediction has it in its own words, or no longer
+        if gone is not None:  # a finding of two targets is gone where it is for both
+            was_gone = gone.get(_identity(finding), True)
+            gone[_identity(finding)] = was_gone and predicted is PredictedStatus.GONE
+        is_doubtful = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
+        was_edited = is_doubtful and predicted is not PredictedStatus.REPEATED
+        same = (finding.code, finding.span, finding.title)
+        if same not in found or (found[same][1] and not was_edited):
+            found[same] = finding, was_edited
+
+
+def _predicted_status(server: Server, live: TrackedFinding, newest: TargetResult) -> PredictedStatus | None:
+    """Return what the edits of its file are predicted to make of a finding of the last run."""
+    prediction = server.state.predictions.get((newest.key, live.place.span.path))
+    return None if prediction is None else prediction.status(live)
+
+
+def _add_predicted(server: Server, found: _Found, path: str) -> None:
+    """Add what is predicted on lines of `path`, where no run has found the same."""
+    places = {same: (one.code, one.span.line) for same, (one, _) in found.items()}
+    known = {places[same] for same, (_, was_edited) in found.items() if not was_edited}
+    for prediction in server.state.predictions.values():
+        for one in prediction.findings():
+            at = (one.code, one.span.line)
+            if one.span.path == path and at not in known:
+                for older in [same for same, place in places.items() if place == at]:
+                    found.pop(older, None)
+                found.setdefault((one.code, one.span, one.title), (one, False))
+
+
+def _add_same_causes(server: Server, found: _Found, path: str, results: Iterable[CaptureResult]) -> None:
+    """Add the findings of other files that share a cause with one in `path`."""
+    causes = {(finding.code, finding.cause) for finding, _ in found.values() if finding.cause}
+    if not causes:
+        return
+    files = {result.key.path for result in results}
+    elsewhere: dict[str, list[_Live]] = {}
+    captures = [one for one in server.state.captures.values() if one.key.path in files]
+    for live, source, one in _lives(sorted(captures, key=_is_program)):
+        at = live.place.span.path
+        if at != path and (live.finding.code, live.finding.cause) in causes:
+            elsewhere.setdefault(at, []).append((live, source, one))
+    for at, lives in elsewhere.items():
+        _add_standing(server, found, at, lives)
+
+
+def _static(
+    server: Server, path: str, reading: Reading, found: list[Finding], answered: set[str]
+) -> list[Finding]:
+    """What the source alone shows, where no run has said the same or found the inputs of a target in `answered`."""
+    hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
+    said = {(finding.code, finding.span.line) for finding in found}
+    return [
+        finding
+        for finding in static_findings(reading, answered=answered, hints=HINTS if hints else 0)
+        if (finding.code, finding.span.line) not in said
+    ]
+
+
+def _after_ignores(
+    found: list[Finding],
+    reading: Reading | None,
+    results: list[CaptureResult],
+    kernels: list[KernelResult],
+    measured: Sequence[MeasuredResult] = (),
+    *,
+    others: Mapping[str, Reading] = _NO_READINGS,
+) -> list[Finding]:
+    """Apply the comments; that one silences nothing is known only after a run of the text as it is.
+
+    Of a code that only another tier has, after a run of that. A file that is not open has no comments; of `others`
+    count those on lines that share a cause with a line of the file.
+    """
+    if reading is None:
+        return list(apply_ignores(found, others, known=lambda _code: False))
+    captured, generated, benchmarked = (
+        any(reading.path in one.depends and not one.stale and one.has_data for one in tier)
+        for tier in (results, kernels, [one.shown for one in measured])
+    )
+
+    def is_known(code: str) -> bool:
+        if of_capture(code):
+            return captured
+        return benchmarked if of_measured(code) else generated
+
+    return list(apply_ignores(found, {**others, reading.path: reading}, known=is_known))

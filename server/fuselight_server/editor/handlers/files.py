@@ -1,0 +1,81 @@
+"""Files that change outside the editor's buffers: watched, renamed, deleted; and the store of `fuselight run`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight_server.base.files import within
+from fuselight_server.base.store import FOLDER, REPORT, Store
+from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED
+from fuselight_server.editor.presenters import convert
+from fuselight_server.explain.benchmarks.history import take_along
+
+if TYPE_CHECKING:
+    from fuselight_server.editor.handlers.server import Server
+
+WATCHED = ("**/*.py", f"**/{FOLDER}/{REPORT}")
+
+PYTHON_FILES = types.FileOperationRegistrationOptions(
+    filters=[
+        types.FileOperationFilter(pattern=types.FileOperationPattern(glob=glob, matches=kind), scheme="file")
+        for glob, kind in (
+            ("**/*.py", types.FileOperationPatternKind.File),
+            ("**/*", types.FileOperationPatternKind.Folder),
+        )
+    ]
+)
+
+
+def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -> None:
+    """Answer `workspace/didChangeWatchedFiles`."""
+    for event in params.changes:
+        path = convert.path(event.uri)
+        if path is None:
+            continue
+        if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
+            server.spawn(
+                server.analysis.outcomes.load_program(Store(Path(path).parent)), "reading the last run"
+            )
+        elif event.type == types.FileChangeType.Deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
+            server.analysis.gone(path)
+        else:  # a checkout may take a file away and bring it back
+            server.analysis.changed_on_disk(path)
+
+
+def renamed(server: Server, params: types.RenameFilesParams) -> None:
+    """Answer `workspace/didRenameFiles`: targets run again under the new name, and benchmarks move to it."""
+    for file in params.files:
+        old, new = convert.path(file.old_uri), convert.path(file.new_uri)
+        if old is not None:
+            server.analysis.gone(old)
+        if new is None:
+            continue
+        if old is not None and server.state.trusted:
+            server.spawn(_move_benchmarks(server, old, new), "moving benchmarks")
+        for document in list(server.state.documents.values()):
+            if within(document.path, new):
+                server.analysis.saved(document.path, automatic=True)
+
+
+async def _move_benchmarks(server: Server, old: str, new: str) -> None:
+    try:
+        moved = await asyncio.to_thread(lambda: list(take_along(old, new)))
+    except OSError as error:
+        server.state.log(f"benchmarks of {old} stay under its old name: {error.strerror or error}")
+        return
+    for one in moved:
+        where = {"uri": server.uri_of(one.path), "target": one.target}
+        server.protocol.notify(MEASURED_CHANGED, where)
+
+
+def deleted(server: Server, params: types.DeleteFilesParams) -> None:
+    """Answer `workspace/didDeleteFiles`."""
+    for file in params.files:
+        path = convert.path(file.uri)
+        if path is not None:
+            server.analysis.gone(path)

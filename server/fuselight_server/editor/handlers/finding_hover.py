@@ -1,0 +1,195 @@
+"""A finding in a hover: what to do first, for all findings of the line, then what happened.
+
+A hover shows some ten lines; the rest is out of sight. Invariant: a verified fix comes before advice, ours before
+PyTorch's, which is cut to a sentence where there is any of ours. Advice that was tried and refused is not repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_count
+from fuselight_server.editor.handlers.fix_actions import title_of
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.markdown import code_block, link, plain
+from fuselight_server.explain.findings.common.how_to import how_to
+from fuselight_server.explain.findings.common.text import compose, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.handlers.server import Server
+
+_MOST_FIXES = 2
+"""Fixes of a finding that are named before they are verified."""
+_MOST_REFUSED = 3
+_MOST_OF_TORCH = 2
+"""Hints of PyTorch that stand for an advice of ours."""
+_SHORT = 160
+
+
+@dataclass(frozen=True)
+class KnownFixes:
+    """What is known of the fixes of a finding, in words."""
+
+    passed: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    not_offered: tuple[str, ...] = ()
+    """Those that no run was needed for to refuse them."""
+
+    @property
+    def withdraws_advice(self) -> bool:
+        """Whether everything that the advice could mean was tried and refused."""
+        return bool(self.refused) and not self.passed and not self.untried
+
+
+@dataclass(frozen=True)
+class ShownFinding:
+    """A finding with what a hover needs to explain it."""
+
+    finding: Finding
+    edited: bool
+    line: str = ""
+    """The line of the source on which it starts, for an example."""
+    fixes: KnownFixes = KnownFixes()
+
+
+async def shown_findings(
+    server: Server, path: str, found: Iterable[tuple[Finding, bool]]
+) -> list[ShownFinding]:
+    """Add to findings the lines where they start and what is known of their fixes."""
+    document = server.state.at(path)
+    shown = []
+    for finding, edited in found:
+        line = document.line(finding.span.line) if document is not None else None
+        fixes = KnownFixes() if edited else await _known_fixes(server, finding)
+        shown.append(ShownFinding(finding, edited, line or "", fixes))
+    return shown
+
+
+async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
+    fixes, line = server.analysis.fixes, finding.span.line
+    passed, untried, refused = [], [], []
+    found = await fixes.on_lines(finding.span.path, line, line)
+    for offer in found.offers:
+        if (offer.finding.code, offer.finding.span.line) != (finding.code, line):
+            continue
+        attempt = fixes.known(offer)
+        if attempt is None or attempt.is_checking:
+            untried.append(offer.remedy.title)
+        elif attempt.has_passed:
+            passed.append(title_of(attempt))
+        else:
+            refused.append(f"{offer.remedy.title}: {attempt.refusal}")
+    not_offered = [
+        f"{one.title}: {one.reason}"
+        for one in found.refused
+        if (one.finding.code, one.finding.span.line) == (finding.code, line)
+    ]
+    return KnownFixes(*(tuple(dict.fromkeys(one)) for one in (passed, untried, refused, not_offered)))
+
+
+def explanations(shown: Sequence[ShownFinding]) -> list[str]:
+    """Say what the diagnostics above the hover leave out: of several findings, what to do for each comes first."""
+    if len(shown) == 1:
+        return [explain(shown[0])]
+    return [
+        "\n\n".join(_with_code(one, _to_do(one)) for one in shown),
+        *(_with_code(one, _details(one)) for one in shown),
+    ]
+
+
+def explain(shown: ShownFinding) -> str:
+    """Say of a finding what to do, then what happened."""
+    return "\n\n".join((*_to_do(shown), *_details(shown)))
+
+
+def markdown(finding: Finding, *, edited: bool) -> str:
+    """Say all about a finding, as Markdown that stands alone."""
+    code = link(finding.code, convert.address(finding))
+    return f"**{plain(convert.message(finding))}** {code}\n\n{explain(ShownFinding(finding, edited))}"
+
+
+def _with_code(shown: ShownFinding, parts: Sequence[str]) -> str:
+    code = f"**{link(shown.finding.code, convert.address(shown.finding))}**"
+    return "\n\n".join((code, *parts))
+
+
+def _to_do(shown: ShownFinding) -> list[str]:
+    parts = ["*From before your edit of this line.*"] if shown.edited else []
+    parts += _fixes(shown.fixes)
+    if shown.fixes.withdraws_advice:
+        return parts
+    mine, torchs = _hints(shown.finding)
+    parts.append(_rendered(compose(hints=mine or (() if shown.fixes.passed else torchs[:_MOST_OF_TORCH]))))
+    if not shown.fixes.passed and not shown.edited and shown.finding.same_as is None:
+        parts += _example(shown)
+    return [part for part in parts if part]
+
+
+def _fixes(known: KnownFixes) -> list[str]:
+    if known.passed:
+        return [f"**Fix, verified:** {plain(known.passed[0])}. Apply it with Quick Fix."]
+    parts = []
+    if known.untried:
+        named = ", ".join(plain(title) for title in known.untried[:_MOST_FIXES])
+        parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
+    refused = [*known.refused, *known.not_offered][:_MOST_REFUSED]
+    return [*parts, *(plain(sentence(one)) for one in refused)]
+
+
+def _example(shown: ShownFinding) -> list[str]:
+    example = how_to(shown.finding, shown.line)
+    if example is None or "```" in example.code:
+        return []
+    return [f"{plain(example.words)}:", code_block(example.code, "python")]
+
+
+def _details(shown: ShownFinding) -> list[str]:
+    finding = shown.finding
+    happened = finding.message.removeprefix(finding.title).removeprefix(".").strip()
+    cost, hints = compose(cost=finding.cost), compose(hints=finding.hints)
+    parts = [cost if cost in happened else ""]
+    parts += [text.strip() for text in happened.replace(hints, "").replace(cost, "").split("\n\n")]
+    parts.append(_folded_torch_hints(shown))
+    if finding.gb_ids:
+        parts.append(f"Related: {', '.join(finding.gb_ids)}")
+    source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]
+    ran = f"*{finding.tier.value}: {'; '.join(plain(part) for part in source if part)}*"
+    return [*(_rendered(part) for part in parts if part), ran]
+
+
+def _hints(finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hints of a finding: ours, and PyTorch's."""
+    ours = len(finding.hints) - finding.torch_hints
+    return finding.hints[:ours], finding.hints[ours:]
+
+
+def _folded_torch_hints(shown: ShownFinding) -> str:
+    """What PyTorch advises, in a sentence where other advice stands first; the report has the rest."""
+    mine, torchs = _hints(shown.finding)
+    is_advice = not mine and not shown.fixes.passed and not shown.fixes.withdraws_advice
+    given = _MOST_OF_TORCH if is_advice else 1
+    first = "" if is_advice or not torchs else f"PyTorch: {sentence(_shortened(torchs[0]))}"
+    others = format_count(len(torchs) - given, "more hint") if len(torchs) > given else ""
+    return f"{first} The report has {others} of PyTorch.".strip() if others else first
+
+
+def _shortened(hint: str) -> str:
+    """The first sentence of a hint."""
+    first, end, _ = hint.partition(". ")
+    text = first + end.strip()
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _rendered(text: str) -> str:
+    """A text as Markdown: lines that begin with a dash are the items of a list."""
+    return "\n\n".join(
+        "\n".join(f"- {plain(line[2:])}" for line in lines) if is_item else plain("\n".join(lines))
+        for paragraph in text.split("\n\n")
+        for is_item, lines in itertools.groupby(paragraph.split("\n"), lambda line: line.startswith("- "))
+    )

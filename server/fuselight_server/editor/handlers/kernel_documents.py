@@ -1,0 +1,203 @@
+"""Kernels for the client: those of a line, the source of one with its lines, and heat marks.
+
+Invariant: a kernel that is no longer available is answered with a text that says what to do, never with an error.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report import Tier
+from fuselight_server.base.formatting import format_estimate
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.lens import shown_benchmarks, shows_estimates
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.kernels.documents import (
+    ATEN,
+    SASS,
+    SOURCE,
+    STAGES,
+    WRAPPER,
+    compiled,
+    compiles,
+    document,
+    file_name,
+    find,
+    key_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import GeneratedGraph, Kernel
+    from fuselight_server.editor.handlers.protocol import (
+        KernelDocumentParams,
+        KernelLinesParams,
+        KernelsAtParams,
+    )
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.benchmarks import MeasuredResult
+    from fuselight_server.editor.results.kernels import KernelResult
+    from fuselight_server.explain.kernels.documents import KernelDocument
+
+LISTED = 500
+"""Kernels that are offered at once."""
+
+LEVELS = (0.02, 0.15, 0.4)
+"""Shares of the time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
+
+
+def kernels_at(server: Server, params: KernelsAtParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelsAt`: the kernels of some lines of a file (without lines: all), to choose from."""
+    path = convert.path(params.uri)
+    entries: list[dict[str, Any]] = []
+    for result in _results(server, path, params.target):
+        if params.line is None:
+            launches = [(graph, kernel) for graph in result.report.generated for kernel in graph.kernels]
+        else:
+            last = params.line if params.last is None else params.last
+            launches = [
+                launch
+                for row in result.rows(path or "")
+                if params.line <= row.place.line - 1 <= last
+                for launch in result.launches_on(row)
+            ]
+        entries += _entries(server, result, launches)
+    return {"kernels": entries[:LISTED]}
+
+
+def _results(server: Server, path: str | None, target: str | None) -> list[KernelResult]:
+    found = [result.shown for result in server.state.kernels.values() if path in result.paths()]
+    named = [one for one in found if one.key.path == path and one.key.name == target]
+    return named or sorted(found, key=lambda one: -one.generation)
+
+
+def _entries(
+    server: Server, result: KernelResult, launches: list[tuple[GeneratedGraph, Kernel]]
+) -> Iterator[dict[str, Any]]:
+    """Make one entry for each kernel, then for the wrappers of the graphs."""
+    at = {"uri": server.uri_of(result.key.path), "target": result.key.name}
+    for graph, kernel, count in counted_launches(launches):
+        facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
+        facts += [] if kernel.estimate_us is None else [format_estimate(kernel.estimate_us)]
+        facts += [f"{count} launches"] if count > 1 else []
+        yield {
+            **at,
+            "kernel": key_of(graph, kernel),
+            "form": SOURCE,
+            "name": file_name(kernel),
+            "label": kernel.name,
+            "description": ", ".join(facts),
+        }
+    for graph in {id(graph): graph for graph, _ in launches}.values():
+        for form, words in ((WRAPPER, "calls the kernels"), (ATEN, "ATen graph")):
+            made = document(result.report, key_of(graph), form)
+            if made is not None:
+                yield {
+                    **at,
+                    "kernel": key_of(graph),
+                    "form": form,
+                    "name": made.name,
+                    "label": made.name.removesuffix(".py"),
+                    "description": f"{graph.phase.value} {graph.compile_id}, {words}",
+                }
+
+
+def counted_launches(
+    launches: list[tuple[GeneratedGraph, Kernel]],
+) -> list[tuple[GeneratedGraph, Kernel, int]]:
+    """Fold launches of the same source and time, and count them."""
+    folded: dict[tuple[object, ...], tuple[GeneratedGraph, Kernel, int]] = {}
+    for graph, kernel in launches:
+        # Library kernels of one name differ in their sizes: an entry has one time, which is that of all its launches.
+        us = None if kernel.estimate_us is None else format_estimate(kernel.estimate_us)
+        same = (graph.compile_id, graph.phase, kernel.text_key or kernel.name, us)
+        first = folded.get(same, (graph, kernel, 0))
+        folded[same] = (*first[:2], first[2] + 1)
+    return list(folded.values())
+
+
+def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelDocument`: the text, and which lines of it come from which lines of the user's."""
+    path = convert.path(params.uri) or ""
+    kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
+    result = kept.shown if kept is not None else None
+    made = _document(server, result, params) if result is not None else None
+    if result is None or made is None:
+        nothing: dict[str, Any] = {"links": [], "sourceLinks": [], "forms": [], "stale": False}
+        return {"found": False, "text": _gone(params), **nothing}
+    links = []
+    for link in made.links:
+        now = [place for one in link.places if (place := result.now(one)) is not None]
+        for file in dict.fromkeys(place.path for place in now):
+            lines = [place.line - 1 for place in now if place.path == file]
+            links.append(
+                {
+                    "uri": server.uri_of(file),
+                    "lines": lines,
+                    "first": link.first - 1,
+                    "last": link.last - 1,
+                }
+            )
+    return {
+        "found": True,
+        "text": made.text,
+        "links": links,
+        "sourceLinks": [
+            {"lines": [one.line - 1], "first": one.first - 1, "last": one.last - 1}
+            for one in made.source_links
+        ],
+        "forms": [{"form": form, "name": name} for form, name in made.forms],
+        "stale": result.stale,
+    }
+
+
+def _document(server: Server, result: KernelResult, params: KernelDocumentParams) -> KernelDocument | None:
+    """Make the text; until a kernel is compiled, the text of a compiled form says so."""
+    if params.form not in STAGES:
+        return document(result.report, params.kernel, params.form)
+    found = find(result.report, params.kernel)
+    kernel = found[1] if found is not None else None
+    if found is None or kernel is None or not compiles(kernel, result.report):
+        return None
+    assembled = result.assembled.get(kernel.text_key or "")
+    disassemble = params.form == SASS
+    if assembled is None or (disassemble and not assembled.disassembled and assembled.failure is None):
+        key = replace(result.key, kernel=kernel.text_key or "", disassemble=disassemble)
+        server.analysis.compile(key)
+        assembled = None
+    return compiled(result.report, found[0], kernel, params.form, assembled)
+
+
+def _gone(params: KernelDocumentParams) -> str:
+    is_cpp = params.form == SOURCE and params.kernel.rpartition(":")[2].startswith("cpp_")
+    mark = "//" if is_cpp else STAGES.get(params.form, "#")
+    target = params.target or "__main__"
+    file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
+    parts = params.kernel.split(":", maxsplit=3)
+    name = parts[-1] if len(parts) > 3 else f"The {parts[-1]} graph {parts[0]}"  # noqa: PLR2004 - see `key_of`
+    lines = (
+        f"{name} is not available.",
+        f"Kernels are kept until the window is closed. Those of {target} have not been generated since,",
+        "or its last run has no such kernel.",
+        f"To generate them again, open {file} and press Kernels above {target}: this text is then replaced.",
+    )
+    return "\n".join([*(f"{mark} {line}" for line in lines), ""])
+
+
+def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelLines`: the lines whose part of the time, measured or estimated, is worth a mark."""
+    path = convert.path(params.uri) or ""
+    marks: dict[int, dict[str, int]] = {}
+    snapshot = server.snapshot(params.uri)
+    measured = shown_benchmarks(snapshot) if snapshot is not None else []
+    estimated = [one for one in _results(server, path, None) if shows_estimates(one, measured)]
+    results: list[MeasuredResult | KernelResult] = [*measured, *estimated]
+    for result in results:
+        for row in result.rows(path) if result.us else ():
+            level = sum(row.us / result.us >= bound for bound in LEVELS)
+            if level and row.place.line not in marks:
+                marks[row.place.line] = {"line": row.place.line - 1, "level": level}
+    return {"lines": [marks[line] for line in sorted(marks)]}

@@ -1,0 +1,144 @@
+"""Start and end: what the client can do, which folders there are, when to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.capabilities import ServerCapabilitiesBuilder, get_capability
+
+from fuselight_server.editor.handlers import configuration, diagnostics, files
+from fuselight_server.editor.handlers.server import register
+from fuselight_server.editor.session.state import ClientFeatures
+
+if TYPE_CHECKING:
+    from fuselight_server.editor.handlers.protocol import TrustParams
+    from fuselight_server.editor.handlers.server import Server
+
+PARENT_SECONDS = 2.0
+"""Seconds between two checks of the client's process, on systems without an event for its end."""
+
+
+def initialize(server: Server, params: types.InitializeParams) -> None:
+    """Read the client's capabilities and folders before the answer."""
+    options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
+    state = server.state
+    state.trusted = options.get("trusted") is not False
+    state.client_settings = options.get("settings")
+    state.client = client_features(params.capabilities, options)
+    server.encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
+    folders = list(params.workspace_folders or ())
+    if not folders and params.root_uri:
+        folders = [types.WorkspaceFolder(uri=params.root_uri, name="")]
+    configuration.add_folders(server, folders)
+    if not state.client.push:
+        options_ = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False)
+        register(server, types.TEXT_DOCUMENT_DIAGNOSTIC, diagnostics.pull, options_)
+    if params.process_id is not None:
+        server.spawn(leave_with(server, params.process_id), "watching the client")
+
+
+def client_features(capabilities: types.ClientCapabilities, options: dict[str, Any]) -> ClientFeatures:
+    """Read what the client can do."""
+    document, commands = capabilities.text_document, options.get("clientCommands")
+    return ClientFeatures(
+        push=document is None or document.publish_diagnostics is not None or document.diagnostic is None,
+        configuration=bool(get_capability(capabilities, "workspace.configuration")),
+        progress=bool(get_capability(capabilities, "window.work_done_progress")),
+        lens_refresh=bool(get_capability(capabilities, "workspace.code_lens.refresh_support")),
+        hint_refresh=bool(get_capability(capabilities, "workspace.inlay_hint.refresh_support")),
+        watch=bool(get_capability(capabilities, "workspace.did_change_watched_files.dynamic_registration")),
+        diagnostic_refresh=bool(get_capability(capabilities, "workspace.diagnostics.refresh_support")),
+        confirm_run=options.get("confirmRun") is True,
+        previews_fixes=options.get("previewFix") is True,
+        disabled_actions=bool(get_capability(capabilities, "text_document.code_action.disabled_support")),
+        resolves_actions="edit"
+        in (get_capability(capabilities, "text_document.code_action.resolve_support.properties") or ()),
+        document_changes=bool(get_capability(capabilities, "workspace.workspace_edit.document_changes")),
+        change_annotations=bool(
+            get_capability(capabilities, "workspace.workspace_edit.change_annotation_support")
+        ),
+        show_document=bool(get_capability(capabilities, "window.show_document.support")),
+        commands=frozenset(commands if isinstance(commands, (list, tuple)) else ()),
+    )
+
+
+def initialized(server: Server, _params: types.InitializedParams) -> None:
+    """Read settings and watch files, once the client listens."""
+    server.spawn(_begin(server), "starting")
+
+
+async def _begin(server: Server) -> None:
+    if server.state.client.watch:
+        watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in files.WATCHED]
+        await server.client_register_capability_async(
+            types.RegistrationParams(
+                registrations=[
+                    types.Registration(
+                        id="fuselight-files",
+                        method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                        register_options=types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
+                    )
+                ]
+            )
+        )
+    await configuration.start_folders(server)
+
+
+def trust(server: Server, params: TrustParams) -> None:
+    """Answer `fuselight/trust`. Revoked trust ends every run; granted trust loads the last runs of the folders."""
+    server.state.trusted = params.trusted
+    if params.trusted:
+        server.spawn(configuration.load_results(server), "reading the last runs")
+    else:
+        server.spawn(server.analysis.restart(None), "stopping workers")
+    server.ui.runs_changed()
+
+
+async def shutdown(server: Server, _params: None) -> None:
+    """End runs and workers before the answer, so that no process outlives `exit`."""
+    await server.analysis.close()
+
+
+async def leave_with(server: Server, process_id: int) -> None:
+    """End this process when the client's ends: its pipe may be held open by others."""
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process_id)
+        except OSError as error:
+            if isinstance(error, ProcessLookupError):
+                await _leave(server)
+            return
+        gone = asyncio.Event()
+        asyncio.get_running_loop().add_reader(handle, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(handle)
+            os.close(handle)
+    else:
+        while _lives(process_id):  # noqa: ASYNC110 - such systems have no event for it
+            await asyncio.sleep(PARENT_SECONDS)
+    await _leave(server)
+
+
+def _lives(process_id: int) -> bool:
+    if sys.platform == "win32":  # os.kill would end it; the end of stdin has to serve
+        return True
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+async def _leave(server: Server) -> None:
+    logging.getLogger(__name__).warning("the client is gone")
+    await server.analysis.close()
+    os._exit(1)  # a thread still reads stdin, which nothing will end

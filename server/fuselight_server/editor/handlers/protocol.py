@@ -1,0 +1,280 @@
+"""Fuselight's additions to LSP, and its changes to the protocol class of pygls.
+
+Invariant: every request is answered, even one that cannot be read, and no answer carries a traceback or a link.
+Parameters of custom methods are typed, because pygls turns untyped ones into namedtuples that lose keys.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest
+from pygls.protocol import LanguageServerProtocol, lsp_method
+
+from fuselight.shared.report.visible import visible, visible_json
+
+STATUS = "fuselight/status"
+CONFIRM_RUN = "fuselight/confirmRun"
+REPORT_CHANGED = "fuselight/reportChanged"
+REPORT_TREE = "fuselight/reportTree"
+TARGET_AT = "fuselight/targetAt"
+KERNELS_AT = "fuselight/kernelsAt"
+KERNEL_DOCUMENT = "fuselight/kernelDocument"
+KERNEL_LINES = "fuselight/kernelLines"
+GRAPHS = "fuselight/graphs"
+MEASURED = "fuselight/measured"
+MEASURED_EXPORT = "fuselight/measuredExport"
+MEASURED_CHANGED = "fuselight/measuredChanged"
+TUNED = "fuselight/tuned"
+TUNED_CHANGED = "fuselight/tunedChanged"
+DOCTOR = "fuselight/doctor"
+TRUST = "fuselight/trust"
+INTERPRETER_CHANGED = "fuselight/interpreterChanged"
+LOOK_AGAIN = "fuselight/lookAgain"
+PREVIEW_FIX = "fuselight/previewFix"
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define
+class ReportTreeParams:
+    """Which file's reports; None for all."""
+
+    uri: str | None = None
+
+
+@attrs.define
+class FolderParams:
+    """URI of a folder, or of a file in it; None for the first folder, or for all."""
+
+    folder: str | None = None
+
+
+@attrs.define
+class TargetAtParams:
+    """A 0-based line of a file."""
+
+    uri: str
+    line: int
+
+
+@attrs.define
+class KernelsAtParams:
+    """Lines of a file, 0-based, both included; without `line` all of it. `target` where it is known whose kernels."""
+
+    uri: str
+    line: int | None = None
+    last: int | None = None
+    target: str | None = None
+
+
+@attrs.define
+class KernelDocumentParams:
+    """A text of a kernel: the target's file and name, and what `fuselight/kernelsAt` calls it."""
+
+    uri: str
+    target: str
+    kernel: str
+    form: str
+
+
+@attrs.define
+class KernelLinesParams:
+    """Which file."""
+
+    uri: str
+
+
+@attrs.define
+class GraphsParams:
+    """Which target of which file, empty for the file's `__main__` block; None for the only one that there is."""
+
+    uri: str
+    target: str | None = None
+
+
+@attrs.define
+class MeasuredParams:
+    """Which target of which file, and which two of its runs to compare: ids, None for the newest and for none.
+
+    `with` may be the path of an export as well.
+    """
+
+    uri: str
+    target: str
+    run: str | None = None
+    with_: str | None = None
+
+
+@attrs.define
+class MeasuredExportParams(MeasuredParams):
+    """As `MeasuredParams`, and the format: `json`, `csv` or `html`."""
+
+    format: str = attrs.field(kw_only=True)
+
+
+@attrs.define
+class TunedParams:
+    """Which target of which file."""
+
+    uri: str
+    target: str
+
+
+@attrs.define
+class TrustParams:
+    """Whether the workspace is trusted now."""
+
+    trusted: bool
+
+
+def without_links(text: str) -> str:
+    """Return text that a client shows as it is: VS Code makes links of `[words](command:...)` in its messages."""
+    return visible(text).replace("](", "] (")
+
+
+class Encoded:
+    """A list in JSON, encoded piece by piece: at a stretch, a large one would hold up the event loop."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def extend(self, items: list[Any]) -> None:
+        """Append `items`, which are of JSON's own types."""
+        if items:
+            self._pieces.append(json.dumps(items)[1:-1])
+
+    @property
+    def text(self) -> str:
+        """The whole list; ASCII."""
+        return f"[{', '.join(self._pieces)}]"
+
+
+@dataclass(frozen=True)
+class Written:
+    """An answer that is JSON already."""
+
+    text: str
+
+
+_PIECES = 4
+"""How deep a value is taken apart before it is encoded: the encoder lets no other thread run until it is done."""
+
+
+def written(value: Any, depth: int = _PIECES) -> str:
+    """Return JSON of a large value, in ASCII, made piece by piece: for a thread."""
+    if isinstance(value, str):
+        return json.dumps(visible(value))
+    if depth and isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)}: {written(item, depth - 1)}' for key, item in value.items())}}}"
+    if depth and isinstance(value, list):
+        return f"[{', '.join(written(item, depth - 1) for item in value)}]"
+    return visible_json(json.dumps(value))
+
+
+def _message(method: str, params: type[Any], *, answered: bool = True) -> type[Any]:
+    """Make the type of a message: a request, or a notification where nothing is answered."""
+    number: Any = int | str
+    identity = {"id": attrs.field(type=number)} if answered else {}
+    fields = {
+        "params": attrs.field(type=params),
+        "method": attrs.field(type=str, default=method),
+        "jsonrpc": attrs.field(type=str, default="2.0"),
+    }
+    return attrs.make_class(f"{params.__name__}Message", {**identity, **fields})
+
+
+_OURS: dict[str, type[Any]] = {
+    REPORT_TREE: _message(REPORT_TREE, ReportTreeParams),
+    TARGET_AT: _message(TARGET_AT, TargetAtParams),
+    KERNELS_AT: _message(KERNELS_AT, KernelsAtParams),
+    KERNEL_DOCUMENT: _message(KERNEL_DOCUMENT, KernelDocumentParams),
+    KERNEL_LINES: _message(KERNEL_LINES, KernelLinesParams),
+    GRAPHS: _message(GRAPHS, GraphsParams),
+    MEASURED: _message(MEASURED, MeasuredParams),
+    MEASURED_EXPORT: _message(MEASURED_EXPORT, MeasuredExportParams),
+    TUNED: _message(TUNED, TunedParams),
+    DOCTOR: _message(DOCTOR, FolderParams),
+    TRUST: _message(TRUST, TrustParams, answered=False),
+    INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, FolderParams, answered=False),
+    LOOK_AGAIN: _message(LOOK_AGAIN, FolderParams),
+}
+
+
+def _left_to_feature(method: str) -> Any:
+    """Make the handler of a notification that hands it to the feature and does nothing else."""
+
+    def handle(self: Protocol, params: Any) -> Any:
+        yield self.fm.features[method], (params,), None
+
+    return lsp_method(method)(handle)
+
+
+_NOT_INITIALIZED = -32002
+"""The error code of LSP for a request before `initialize`."""
+_SHOWN = 100
+"""Characters of a method's name in an error."""
+
+
+class Protocol(LanguageServerProtocol):
+    """pygls' protocol with typed custom methods, short errors, and documents left to our own state."""
+
+    _is_initialized = False
+
+    def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]  # theirs is cached
+        """Return the type of a message; responses stay with pygls."""
+        return _OURS.get(method) or super().get_message_type(method)
+
+    def _handle_cancel_notification(self, msg_id: Any) -> None:
+        """Cancel a request; one that has been answered meanwhile needs no warning."""
+        if msg_id in self._request_futures:
+            super()._handle_cancel_notification(msg_id)
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Read a message. A request that cannot be read is answered with an error before the error goes on."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+    def handle_message(self, message: Any) -> None:
+        """Answer a message; before `initialize`, a request gets an error and a notification nothing, but `exit`."""
+        method = getattr(message, "method", None)
+        if not hasattr(message, "jsonrpc"):
+            raise JsonRpcInvalidRequest(message="it is no message of JSON-RPC 2.0")
+        if method == types.INITIALIZE:
+            self._is_initialized = True
+        if method is None or self._is_initialized or method == types.EXIT:
+            super().handle_message(message)
+        elif hasattr(message, "id"):
+            text = f"`{str(method)[:_SHOWN]}` came before `initialize`. Send `initialize` first"
+            self._send_response(message.id, error=types.ResponseError(code=_NOT_INITIALIZED, message=text))
+
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """Send an answer; an error goes without pygls' traceback, which belongs in the log."""
+        if error is not None:
+            error.data = None
+            error.message = without_links(str(error.message))
+        elif isinstance(result, (Encoded, Written)):
+            self._result_types.pop(msg_id, None)
+            body = f'{{"id": {json.dumps(msg_id)}, "jsonrpc": "{self.VERSION}", "result": {result.text}}}'
+            if self.writer is not None:
+                self.writer.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            return
+        super()._send_response(msg_id, result, error)
+
+    # pygls keeps its own copy of every document and applies each change to it, at a cost that grows with the file.
+    # Ours are incremental (state.py), so these keep the order of events and nothing else. Of a canceled progress, pygls
+    # would warn that it did not make the token.
+
+    lsp_text_document__did_open = _left_to_feature(types.TEXT_DOCUMENT_DID_OPEN)
+    lsp_text_document__did_change = _left_to_feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    lsp_text_document__did_close = _left_to_feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    lsp_work_done_progress_cancel = _left_to_feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)

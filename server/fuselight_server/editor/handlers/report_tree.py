@@ -1,0 +1,136 @@
+"""The report as a tree for the client's view: `fuselight/reportTree`. The client only shows it.
+
+Invariant: each node with a line jumps to where that line is now. A target's node has the same children in the same
+order as long as the same kinds of facts are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Tier
+from fuselight_server.editor.handlers.capture_nodes import (
+    CaptureNodeMaker,
+    break_nodes,
+    failure_nodes,
+    finding_nodes,
+    first_nodes,
+    forecast_nodes,
+    frame_nodes,
+    input_nodes,
+    not_compiled_nodes,
+    note_nodes,
+    recompilation_nodes,
+    refused_nodes,
+)
+from fuselight_server.editor.handlers.code_lens import summary
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.presenters.kernel_nodes import kernel_node
+from fuselight_server.editor.presenters.prediction_nodes import prediction_nodes
+from fuselight_server.editor.presenters.tree_nodes import Node, NodeMaker, identified
+from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.explain.findings.common.context import Context, Thresholds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.editor.handlers.protocol import ReportTreeParams
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.kernels import KernelResult
+    from fuselight_server.editor.session.fix_session import RefusedFix
+    from fuselight_server.editor.session.state import State
+
+
+@dataclass(frozen=True)
+class ReportFixes:
+    """What a report says of the fixes of its target."""
+
+    first: str = ""
+    """The fix of the line to fix first that has passed verification."""
+    refused: tuple[RefusedFix, ...] = ()
+
+
+async def report_tree(server: Server, params: ReportTreeParams) -> Node:
+    """Answer `fuselight/reportTree`."""
+    path = convert.path(params.uri) if params.uri else None
+    shown = shown_results(server.state, path)
+    nodes, session = [], server.analysis.fixes
+    for result, kernels in shown:
+        fixes = ReportFixes(session.first_fix(result), await session.refused_fixes(result))
+        predictions = [one for one in server.state.predictions.values() if one.key == result.key]
+        readings = server.state.readings_of(predictions)
+        predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
+        nodes.append(target_node(result, server.view, kernels, predicted, fixes))
+    return {"nodes": nodes}
+
+
+def target_node(
+    result: CaptureResult,
+    view: convert.Client,
+    kernels: KernelResult | None = None,
+    predicted: Sequence[Node] = (),
+    fixes: ReportFixes = ReportFixes(),
+) -> Node:
+    """Make the node of one target and all below it; `predicted` is what its last run could not know."""
+    report, key = result.report, result.key
+
+    def read_line(path: str, line: int) -> str | None:
+        # After an edit the lines are not those that ran: of those without a break, the text is left out.
+        now = None if result.stale else view.read_line(path, line)
+        return result.broken_lines.get((path, line), now)
+
+    context = Context.of(report, Thresholds(), read_line)
+    make = CaptureNodeMaker(view, result, context)
+    name = key.name or "__main__"
+    start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
+    counted, stopped = recompilation_nodes(make)
+    children = [
+        *first_nodes(make, fixes.first),
+        *predicted,
+        *input_nodes(make, report),
+        *make.group("findings", "Findings, costliest first", "checklist", finding_nodes(make, kernels)),
+        *make.group("refusals", "Fixes not offered", "circle-slash", refused_nodes(make, fixes.refused)),
+        *make.changes("changes", result.changes_now),
+        *([kernel_node(kernels, view)] if kernels is not None else []),
+        *make.group("frames", "Frames", "symbol-function", frame_nodes(make, report)),
+        *make.group("breaks", "Graph breaks", "debug-disconnect", break_nodes(make, report)),
+        *make.group("recompilations", "Recompilations", "sync", counted),
+        *make.group("stopped", "Stopped by the recompile limit", "stop-circle", stopped),
+        *forecast_nodes(make),
+        *make.group("eager", "Not compiled", "circle-slash", not_compiled_nodes(make, report)),
+        *make.group("failures", "Failures", "error", failure_nodes(make, report)),
+        *make.group("notes", "Notes", "info", note_nodes(make, report)),
+        *make.group("problems", "Not available", "question", make.problems(report)),
+    ]
+    versions = f"torch {report.versions.torch}, Python {report.versions.python}, {report.device}"
+    node = make.node(
+        "target",
+        name,
+        "history" if result.stale else "symbol-class",
+        description=summary(result),
+        tooltip=f"{name} in {key.path}\n{summary(result)}\n{versions}",
+        where=make.now(start) if start and start.path == report.target.path else None,
+        children=children,
+    )
+    identified(node, f"{key.path}::{key.name}")
+    return {**node, "target": {"uri": view.uri_of(key.path), "target": key.name}}
+
+
+def shown_results(state: State, path: str | None) -> list[tuple[CaptureResult, KernelResult | None]]:
+    """Return the results of the targets that a file is part of (None: of all targets), by target.
+
+    Where only kernels were generated, their report serves as the capture, too.
+    """
+    kernels = {replace(key, tier=Tier.CAPTURE): one for key, one in state.kernels.items()}
+    results = state.captures
+    for key, one in kernels.items():
+        if key not in results:
+            made = capture_result_of(key, one.generation, one.report, ())
+            results[key] = replace(made, places=one.places, stale=one.stale)
+    return [
+        (result, kernels.get(key))
+        for key, result in sorted(results.items(), key=lambda item: (item[0].path, item[0].name))
+        if path is None or key.path == path or path in result.depends
+    ]

@@ -1,0 +1,233 @@
+"""The server object that every feature gets, and the registration of features.
+
+Invariant: an exception in a feature is logged with the method and the versions and answered as a short error; the
+server goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import inspect
+import logging
+import platform
+import threading
+import traceback
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lsprotocol import types
+from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
+from pygls.lsp.server import LanguageServer
+
+from fuselight.shared.report import is_user_file
+from fuselight.shared.report.visible import visible
+from fuselight.shared.version import version
+from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
+from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.state import State
+from fuselight_server.editor.session.ui import Ui
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from fuselight_server.editor.session.analysis import Analysis
+    from fuselight_server.editor.session.state import Snapshot
+    from fuselight_server.execution.runs.keys import Key
+
+logger = logging.getLogger(__name__)
+_LOGGED = 300
+"""Characters of an error in the log."""
+
+
+class OneLine(logging.Filter):
+    """Has pygls log one short line for each message that it cannot handle, and none where we log one ourselves."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten a record of pygls; False: drop it."""
+        if not record.name.startswith("pygls"):
+            return True
+        words = visible(record.getMessage()[:_LOGGED].partition("\n")[0])
+        record.msg, record.args, record.exc_info, record.exc_text = words, (), None, None
+        return not words.startswith(("Unable to handle message", "Unable to deserialize message"))
+
+
+def installed(name: str) -> str | None:
+    """Version of one of our libraries; None where it travels without its metadata."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+class ClientUi(Ui, Protocol):
+    """What features ask of the user interface; `lsp_ui` implements it."""
+
+    def refresh_hints(self) -> None:
+        """Let the client ask for inlay hints again."""
+        ...
+
+    def status_changed(self) -> None:
+        """Send the statuses of folders that differ from those that were sent."""
+        ...
+
+    def run_of(self, token: str | int) -> Key | None:
+        """Return the run that a progress token belongs to; None where it is over."""
+        ...
+
+
+class CancellableProgress(Protocol):
+    """Progress that is no run's; `fix_actions` implements it."""
+
+    def update(self) -> None:
+        """Show what is in progress."""
+        ...
+
+    def cancel(self, token: str | int) -> bool:
+        """Cancel what a progress token belongs to; False where it is none of ours."""
+        ...
+
+
+class Server(LanguageServer):
+    """pygls' server with our state."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "fuselight",
+            version(),
+            protocol_cls=WireProtocol,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=types.NotebookDocumentSyncOptions(
+                notebook_selector=[
+                    types.NotebookDocumentFilterWithCells(
+                        cells=[types.NotebookCellLanguage(language="python")]
+                    )
+                ]
+            ),
+            max_workers=2,
+        )
+        self.state = State()
+        self.analysis: Analysis
+        self.ui: ClientUi
+        self.verifications: CancellableProgress
+        self.automatic_saves: set[str] = set()
+        """URIs of documents that the editor, not the user, is about to save."""
+        self.stop_event = threading.Event()
+        self.encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+        self.reading_settings = asyncio.Lock()
+        """Held while settings are read and applied: the settings requested last are applied last."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._shown_failures: set[str] = set()
+
+    @property
+    def view(self) -> convert.Client:
+        """What conversion to the client's types needs."""
+        roots = tuple(folder.path for folder in self.state.folders.values() if folder.path)
+        return convert.Client(
+            encoding=self.encoding,
+            read_line=self.state.read_line,
+            uri_of=self.uri_of,
+            is_user_file=lambda path: is_user_file(path, roots),
+        )
+
+    def uri_of(self, path: str) -> str:
+        """Return the client's own URI of an open file, else one made from the path."""
+        document = self.state.at(path)
+        return document.uri if document else convert.uri(path)
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """Return the state of an open document that features read."""
+        runs = self.analysis.runs
+        snapshot = self.state.snapshot(uri, runs.in_flight, runs.queue.waiting)
+        if snapshot is None:
+            return None
+        fixes = self.analysis.fixes
+        first = {key: fix for key, one in snapshot.captures.items() if (fix := fixes.first_fix(one))}
+        return dataclasses.replace(snapshot, first_fixes=first)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
+        """Run `work` on the loop; its failure is logged as that of `what`."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.failed(what, error)
+
+        task.add_done_callback(done)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Log a failure, and show the user once per feature that the log has it."""
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.state.log(
+            f"{what} failed (fuselight {self.version}, Python {platform.python_version()}, "
+            f"pygls {installed('pygls')}): {error!r}\n{trace}"
+        )
+        if what not in self._shown_failures:
+            self._shown_failures.add(what)
+            self.window_show_message(
+                types.ShowMessageParams(
+                    type=types.MessageType.Error,
+                    message=f"Fuselight: {what} failed ({type(error).__name__}). The log has the details.",
+                )
+            )
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log a message that pygls could not handle; a request has been answered with an error."""
+        if source is not FeatureRequestError:
+            cause = error.__cause__ or error
+            words = " ".join(f"{type(cause).__name__}: {cause}"[:_LOGGED].split())
+            self.state.log(f"message not handled: {words}")
+
+
+def register(
+    server: Server, method: str, handler: Callable[[Server, Any], Any], options: object = None
+) -> None:
+    """Let `handler` answer `method`."""
+    server.feature(method, options)(_guarded(server, method, handler))
+
+
+def register_command(server: Server, name: str, handler: Callable[[Server, dict[str, Any]], Any]) -> None:
+    """Let `handler` answer the command `name`; it gets the first argument, empty where that is no object."""
+    server.command(name)(_guarded(server, name, handler, _options))
+
+
+def _options(*arguments: Any) -> dict[str, Any]:
+    return arguments[0] if arguments and isinstance(arguments[0], dict) else {}
+
+
+def _guarded(
+    server: Server,
+    method: str,
+    handler: Callable[[Server, Any], Any],
+    read: Callable[..., Any] = lambda params: params,
+) -> Callable[..., Any]:
+    """Wrap `handler`, which gets what `read` makes of the parameters."""
+
+    @contextlib.contextmanager
+    def answered() -> Iterator[None]:
+        try:
+            yield
+        except JsonRpcException:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary where a defect of ours stops
+            server.failed(method, error)
+            message = f"{method} failed: {type(error).__name__}. Fuselight's log has the details."
+            raise JsonRpcInternalError(message=message) from None
+
+    async def guarded_async(*params: Any) -> Any:
+        with answered():
+            return await handler(server, read(*params))
+
+    def guarded(*params: Any) -> Any:
+        with answered():
+            return handler(server, read(*params))
+
+    chosen = guarded_async if inspect.iscoroutinefunction(handler) else guarded
+    # pygls asks of an annotation whether it is a subclass of its server, which Any is no class for before Python 3.11,
+    # and whether the server is an instance of it, when the server goes in first. Without annotations it asks nothing.
+    chosen.__annotations__.clear()
+    return chosen

@@ -1,0 +1,237 @@
+"""What runs do, for the client: the status of each folder, work-done progress, and changes of timed runs.
+
+Invariant: a status is sent when it changes, and `idle` with generation N only when every run up to N has ended and its
+findings are published. A progress that was begun ends with its run. `fuselight/measuredChanged` is sent once for each
+benchmark, and `fuselight/tunedChanged` for each search, that began, moved on, ended, is of another text now or has its
+lines elsewhere, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import collections
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight.shared.report import Tier
+from fuselight_server.base.formatting import format_count, format_place
+from fuselight_server.editor.handlers.protocol import MEASURED_CHANGED, TUNED_CHANGED
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.session.target_device import choose
+from fuselight_server.explain.findings.common.causes import group_by_cause
+from fuselight_server.explain.searches.words import with_best
+
+if TYPE_CHECKING:
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.session.state import Folder
+    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.execution.runs.queue import Running
+
+
+def statuses(server: Server) -> list[dict[str, Any]]:
+    """Make the status of every workspace folder, and of what lies outside any."""
+    folders = [folder for key, folder in server.state.folders.items() if key]
+    return [_status(server, folder) for folder in folders]
+
+
+def _status(server: Server, folder: Folder) -> dict[str, Any]:
+    runs = server.analysis.runs
+    running = [run for run in runs.in_flight.values() if run.job.lane.folder == folder.path]
+    waiting = [job for job in runs.queue.waiting.values() if job.lane.folder == folder.path]
+    interpreter = server.analysis.workers.interpreter(folder)
+    state, text, detail = _words(
+        server, folder, running, len(waiting), has_interpreter=interpreter is not None
+    )
+    return {
+        "folder": folder.uri,
+        "state": state,
+        "text": text,
+        "detail": detail,
+        "generation": runs.settled,
+        "interpreter": interpreter.executable if interpreter else None,
+        "why": interpreter.why if interpreter else None,
+        "torch": folder.torch,
+        "device": choose(folder.settings).status(),
+        "running": [run.job.key.words for run in running],
+        "verifying": verifying(server, folder),
+    }
+
+
+def verifying(server: Server, folder: Folder) -> list[str]:
+    """Titles of the fixes of a folder whose verification is in progress or waits."""
+    active = server.analysis.fixes.active.values()
+    return [one.title for one in active if server.state.folder_of(one.path) is folder]
+
+
+def _words(  # noqa: PLR0911 - one return a state
+    server: Server, folder: Folder, running: list[Running], waiting: int, *, has_interpreter: bool
+) -> tuple[str, str, str]:
+    """State, text and detail."""
+    if not server.state.trusted:
+        return (
+            "untrusted",
+            "not trusted",
+            "This workspace is not trusted: Fuselight reads its code, but runs none of it.",
+        )
+    if running:
+        detail = "; ".join(describe(run) for run in running)
+        if waiting:
+            detail += f"; {waiting} waiting"
+        starting = all(run.progress is None for run in running) and folder.torch is None
+        name = running[0].job.key.words
+        return ("starting", "starting", detail) if starting else ("running", name, detail)
+    if not has_interpreter:
+        return (
+            "noInterpreter",
+            "no interpreter",
+            "No Python interpreter was found: select one that has torch.",
+        )
+    if folder.problem:
+        return "noInterpreter", "no torch", folder.problem
+    if folder.consent == "never":
+        return "idle", "runs off", "Fuselight won't run code in this folder, as you chose."
+    results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
+    if not results:
+        return "idle", "ready", "Save a file, or run a target from its code lens."
+    count = sum(len(group_by_cause(live.finding for live in one.findings)) for one in results)
+    tiers = collections.Counter(one.key.tier for one in results)
+    detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
+    detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
+    detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
+    kernels = [one.shown for one in results if isinstance(one, KernelResult)]
+    changed = [f"{one.key.words}: {one.headline}" for one in kernels if one.headline]
+    return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
+
+
+def describe(run: Running) -> str:
+    """Say how far a run is, as `tracing frame 17, model.py:88`."""
+    progress = run.progress
+    if progress is None:
+        return f"starting {run.job.key.words}"
+    if run.job.key.is_timed:
+        doing = "Tuning" if run.job.key.tier is Tier.TUNED else "Benchmarking"
+        detail = with_best(progress.detail or progress.phase, run.remark)
+        return f"{doing} {run.job.key.name or '__main__'}: {detail}"
+    words = {
+        "import": "importing",
+        "build": "building",
+        "program": "running",
+        "call": "calling",
+        "trace": "tracing",
+        "report": "reporting",
+        "kernels": "generated",
+        "assemble": "compiling",
+    }
+    phase = words.get(progress.phase, progress.phase)
+    if progress.sampled:
+        return progress.detail
+    if progress.detail:
+        return f"{phase} {progress.detail}"
+    if progress.path and progress.line:
+        return f"{phase} {format_place(progress.path, progress.line)}"
+    return f"{phase} {run.job.key.words}"
+
+
+class ProgressBars:
+    """The progress that the client shows, by run."""
+
+    def __init__(self) -> None:
+        self._shown: dict[int, tuple[str, Running, str]] = {}
+
+    def update(self, server: Server) -> None:
+        """Begin, move on and end progress, so that it shows the runs that are in flight."""
+        if not server.state.client.progress:
+            return
+        runs = {id(run): run for run in server.analysis.runs.in_flight.values()}
+        for identity in [one for one in self._shown if one not in runs]:
+            token, _, _ = self._shown.pop(identity)
+            server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
+        for identity, run in runs.items():
+            words = describe(run)
+            if identity not in self._shown:
+                token = str(uuid.uuid4())
+                self._shown[identity] = (token, run, words)
+                server.spawn(self._begin(server, identity, token, words), "progress")
+            elif self._shown[identity][2] != words:
+                token = self._shown[identity][0]
+                self._shown[identity] = (token, run, words)
+                report = types.WorkDoneProgressReport(message=words, cancellable=True)
+                server.progress(types.ProgressParams(token, report))
+
+    async def _begin(self, server: Server, identity: int, token: str, words: str) -> None:
+        # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
+        # before `begin`, else a short run would end before it had begun.
+        asked = server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token=token))
+        if identity in self._shown:
+            begin = types.WorkDoneProgressBegin(title="Fuselight", message=words, cancellable=True)
+            server.progress(types.ProgressParams(token, begin))
+        await asked
+
+    def key(self, token: str | int) -> Key | None:
+        """Return what a token's run is about; None for a token that is not ours or is over."""
+        for shown, run, _ in self._shown.values():
+            if shown == token:
+                return run.job.key
+        return None
+
+
+def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
+    """Answer `window/workDoneProgress/cancel`."""
+    if server.verifications.cancel(params.token):
+        return
+    key = server.ui.run_of(params.token)
+    if key is not None:
+        server.analysis.runs.cancel([key])
+
+
+class TimedRunNotifications:
+    """Notifies the client of timed runs that began, moved on, ended, or are of another text now: once each."""
+
+    def __init__(self) -> None:
+        self._sent: dict[Key, tuple[object, ...]] = {}
+
+    def update(self, server: Server) -> frozenset[str]:
+        """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
+        runs = server.analysis.runs
+        known: dict[Key, tuple[object, ...]] = {
+            key: (
+                one.generation,
+                one.unfinished,
+                one.is_stored,
+                one.shown.stale,
+                one.shown.moves,
+                one.seconds,
+            )
+            for key, one in server.state.measured.items()
+        }
+        for key, search in server.state.tunings.items():
+            known[key] = (
+                search.generation,
+                search.unfinished,
+                search.written,
+                search.shown.stale,
+                search.seconds,
+            )
+        now: dict[Key, tuple[object, ...]] = {}
+        asked = server.analysis.consent.asked
+        preparing = server.analysis.tunings.preparing
+        in_flight = [
+            key for key in (*runs.in_flight, *runs.queue.waiting, *asked, *preparing) if key.is_timed
+        ]
+        for key in (*known, *in_flight):
+            running = runs.in_flight.get(key)
+            now[key] = (
+                *known.get(key, ()),
+                key in in_flight,
+                key in asked,
+                key in preparing,
+                describe(running) if running else "",
+            )
+        changed = [key for key in now.keys() | self._sent.keys() if now.get(key) != self._sent.get(key)]
+        for key in changed:
+            where = {"uri": server.uri_of(key.path), "target": key.name}
+            server.protocol.notify(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
+        self._sent = now
+        there = [server.state.measured[key] for key in changed if key in server.state.measured]
+        return frozenset(path for one in there for path in one.paths())

@@ -1,0 +1,1 @@
+"""Data → LSP types and trees."""

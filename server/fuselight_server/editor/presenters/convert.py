@@ -1,0 +1,189 @@
+"""Between Fuselight's own types and LSP's: functions named after what they make.
+
+Invariant: position encodings exist here and nowhere else. Inside, lines are 1-based and columns are UTF-8
+bytes; LSP lines are 0-based and columns count units of the encoding that the client chose. A column beyond the
+end of its line means the end of the line, in both directions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lsprotocol import types
+from pygls import uris
+
+from fuselight.shared.report import Tier
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.explain.findings.common.causes import same_cause
+
+ReadLine = Callable[[str, int], "str | None"]
+"""Path and 1-based line to the line's text, None where there is none."""
+
+PlainRange = dict[str, dict[str, int]]
+"""`types.Range` in JSON's own types: `start` and `end`, each with `line` and `character`."""
+
+BEFORE_EDIT = "before your edit: "
+PREDICTED = "Predicted from your edit; the next run confirms it"
+
+_NAME_BYTES = 255
+"""The longest name that a file system has."""
+
+_MOST_LINES = 2**31
+"""An LSP line is a 31-bit number."""
+
+_ADDRESS = re.compile(r"(?:https|file)://[^\s<>\\]+")
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFORMATION: types.DiagnosticSeverity.Information,
+    Severity.HINT: types.DiagnosticSeverity.Hint,
+}
+
+
+@dataclass(frozen=True)
+class Client:
+    """What conversion depends on: the encoding of columns, the lines, the client's own names of files."""
+
+    encoding: types.PositionEncodingKind | str
+    read_line: ReadLine
+    uri_of: Callable[[str], str]
+    is_user_file: Callable[[str], bool] = lambda _path: True
+    """Whether a file is the user's own, and not a library's."""
+
+
+def path(uri: str) -> str | None:
+    """Absolute path of a `file:` URI; None for any other, as `untitled:`, a notebook cell, or a damaged URI."""
+    if not uri.startswith("file:"):
+        return None
+    try:
+        fs_path = os.path.normpath(uris.to_fs_path(uri) or "")
+        names = os.fsencode(fs_path).split(os.fsencode(os.sep))
+    except ValueError:  # as `file://[`
+        return None
+    is_absolute = os.path.isabs(fs_path)  # noqa: PTH117 - paths stay text
+    return fs_path if is_absolute and "\0" not in fs_path and max(map(len, names)) <= _NAME_BYTES else None
+
+
+def line_of(value: object) -> int | None:
+    """0-based line that a client sent; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < _MOST_LINES else None
+
+
+def uri(path: str) -> str:
+    """`file:` URI of an absolute path."""
+    return uris.from_fs_path(path) or path
+
+
+def units(text: str, byte_column: int, encoding: types.PositionEncodingKind | str) -> int:
+    """Columns of `encoding` that the first `byte_column` UTF-8 bytes of `text` take."""
+    if encoding == types.PositionEncodingKind.Utf8:
+        return min(byte_column, len(text.encode("utf-8", "surrogatepass")))
+    if text.isascii():
+        return min(byte_column, len(text))
+    head = text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore")
+    if encoding == types.PositionEncodingKind.Utf32:
+        return len(head)
+    return len(head.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def byte_column(text: str, column: int, encoding: types.PositionEncodingKind | str) -> int:
+    """UTF-8 bytes of `text` before its `column`, counted in units of `encoding`."""
+    if encoding == types.PositionEncodingKind.Utf8 or text.isascii():
+        return min(column, len(text.encode("utf-8", "surrogatepass")))
+    if encoding == types.PositionEncodingKind.Utf32:
+        return len(text[:column].encode("utf-8", "surrogatepass"))
+    head = text.encode("utf-16-le", "surrogatepass")[: 2 * column].decode("utf-16-le", "ignore")
+    return len(head.encode("utf-8", "surrogatepass"))
+
+
+def range_(span: Span, client: Client) -> types.Range:
+    """Range of `span`; without columns, the line from its first non-blank character to its end."""
+    ends = plain_range(span, client)
+    return types.Range(start=types.Position(**ends["start"]), end=types.Position(**ends["end"]))
+
+
+def plain_range(span: Span, client: Client) -> PlainRange:
+    """As `range_`, in JSON's own types, for answers that hold hundreds."""
+    end_line = span.end_line or span.line
+    first = client.read_line(span.path, span.line) or ""
+    last = first if end_line == span.line else client.read_line(span.path, end_line) or ""
+    first, last = first.rstrip("\r\n"), last.rstrip("\r\n")
+    if span.column is None:
+        start = len(first) - len(first.lstrip())
+        start_column = units(first, len(first[:start].encode()), client.encoding)
+    else:
+        start_column = units(first, span.column, client.encoding)
+    if span.end_column is None:
+        end_column = units(last, len(last.rstrip().encode("utf-8", "surrogatepass")), client.encoding)
+    else:
+        end_column = units(last, span.end_column, client.encoding)
+    if end_line == span.line:
+        end_column = max(start_column, end_column)
+    return {
+        "start": {"line": max(span.line - 1, 0), "character": start_column},
+        "end": {"line": max(end_line - 1, 0), "character": end_column},
+    }
+
+
+def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> types.Diagnostic:
+    """Show `finding`. `edited`: its line was changed after the run, so that it may no longer hold."""
+    severity = _SEVERITIES[finding.severity]
+    if edited and severity in {types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning}:
+        severity = types.DiagnosticSeverity.Information
+    return types.Diagnostic(
+        range=range_(finding.span, client),
+        severity=severity,
+        source="fuselight",
+        code=finding.code,
+        code_description=types.CodeDescription(href=page) if (page := address(finding)) else None,
+        message=visible((BEFORE_EDIT if edited else "") + message(finding)),
+        related_information=[
+            types.DiagnosticRelatedInformation(
+                location=types.Location(client.uri_of(related.span.path), range_(related.span, client)),
+                message=visible(related.message),
+            )
+            for related in (*folded(finding.related, client.is_user_file), *same_cause(finding))
+        ]
+        or None,
+    )
+
+
+def folded(related: Iterable[Related], is_user_file: Callable[[str], bool]) -> Iterator[Related]:
+    """Yield the places in the user's files, and of a library's only the first: the innermost frame."""
+    has_library = False
+    for one in related:
+        is_users = is_user_file(one.span.path)
+        if is_users or not has_library:
+            yield one
+        has_library = has_library or not is_users
+
+
+def address(finding: Finding) -> str | None:
+    """Return where the finding's page is: on the web or a file, and nothing that an editor would run."""
+    href = finding.link
+    return href if href is not None and _ADDRESS.fullmatch(href) else None
+
+
+def message(finding: Finding) -> str:
+    """Words of a diagnostic: one line, as a list of problems wants it, with how often it came up.
+
+    Explanation, cost, hints and inputs are the hover's, which an editor shows under these words.
+    """
+    if finding.tier is Tier.PREDICTED:
+        return f"{finding.title}. {PREDICTED}"
+    return finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")
+
+
+def position(
+    at: types.Position, line_of: Callable[[int], str | None], encoding: types.PositionEncodingKind | str
+) -> tuple[int, int]:
+    """Turn a client's position into a 1-based line and a column in UTF-8 bytes."""
+    line = at.line + 1
+    return line, byte_column(line_of(line) or "", at.character, encoding)

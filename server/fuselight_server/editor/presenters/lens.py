@@ -1,0 +1,371 @@
+"""Lenses in JSON's own types, as each keystroke asks for hundreds, and the words of kernels and benchmarks in them.
+
+Invariant: every estimate carries its `~`. A kernel that several lines share gives each its part of the time, so that
+the parts of all lines are the target's total. A measured time replaces an estimate as long as the code is what was
+measured; after an edit the estimates are back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fuselight.shared.configurations import WRITTEN
+from fuselight.shared.report import Tier
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import (
+    format_count,
+    format_estimate,
+    format_line_ranges,
+    format_moment,
+    format_percent,
+    format_size,
+)
+from fuselight_server.editor.results.target_result import STILL_RUNNING
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.words import benchmark_times, first_calls, line_summary
+from fuselight_server.explain.kernels.summary import target_details, target_summary
+from fuselight_server.explain.searches.words import headline, lens_words, progress_best
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from fuselight_server.editor.presenters.convert import PlainRange
+    from fuselight_server.editor.results.benchmarks import MeasuredResult, MeasuredRow
+    from fuselight_server.editor.results.kernels import KernelResult, KernelRow
+    from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.editor.results.tunings import TuningResult
+    from fuselight_server.editor.session.state import Snapshot
+
+
+Lens = dict[str, Any]
+"""`types.CodeLens` as it goes to the client."""
+
+LONGEST = 60
+"""Characters of a lens. The hover of the same line has the rest."""
+
+LONGEST_ADVICE = 140
+"""Characters of the lens that says what to fix first: a function's name and a fix are in it."""
+
+STALE = "before your edit"
+VERIFIED = "verified"
+
+
+@dataclass(frozen=True)
+class Info:
+    """A lens that informs."""
+
+    text: str
+    state: str = ""
+    """Why the result is not final or not of the current text; `STALE`, or what the result says of itself."""
+    command: str = ""
+    """The client's command that a click runs."""
+    target: str | None = None
+    """The target that the command is for, if that is another one."""
+
+
+def lens(
+    place: PlainRange, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
+) -> Lens:
+    """Make a lens; without a command it is text alone."""
+    return {
+        "range": place,
+        "command": {"title": visible(title), "command": command, "arguments": [argument] if argument else []},
+    }
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Cut `text` where a lens ends."""
+    line = " ".join(text[: 2 * longest].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def age(result: TargetResult) -> str:
+    """Say that a result is of the text before an edit, of a verified fix, or when an earlier session made it."""
+    if result.verified and not result.stale:
+        return VERIFIED
+    if result.stale or not result.restored:
+        return STALE if result.stale else ""
+    return f"from {format_moment(result.restored)}"
+
+
+def with_state(text: str, state: str) -> str:
+    """Append a state in parentheses."""
+    return f"{text} ({state})" if state else text
+
+
+def caveats(result: TargetResult) -> str:
+    """Say why a result is not final, and that it is not of the current text."""
+    return with_state(with_state("", result.unfinished), age(result))
+
+
+def _state(result: TargetResult, *, is_running: bool) -> str:
+    return STILL_RUNNING if is_running and result.unfinished else result.unfinished or age(result.shown)
+
+
+BENCH = "fuselight.server.bench"
+CANCEL_BENCHMARK = "fuselight.server.cancelBench"
+ASK_BENCHMARK = "fuselight.benchmark"
+SHOW_BENCHMARK = "fuselight.showBenchmark"
+"""The client's commands: one that asks what to measure before it asks the server, one that opens the page."""
+
+TUNE = "fuselight.server.tune"
+CANCEL_TUNING = "fuselight.server.cancelTune"
+ASK_TUNE = "fuselight.tune"
+SHOW_TUNING = "fuselight.showTuning"
+"""The client's commands: one that starts a search and opens its page, one that only opens the page."""
+
+_PLAIN = frozenset({WRITTEN, "default"})
+"""Configurations that a line does not name."""
+_CONFIGURATIONS = 3
+"""Configurations that a summary names, eager apart."""
+
+
+def benchmark_info(result: MeasuredResult, *, is_running: bool) -> Info:
+    """Say what was measured of a target: `eager 12.3 ms, default 4.1 ms (3.0×)`."""
+    shown = result.shown
+    state = _state(result, is_running=is_running)
+    measured = shown.report.measured
+    if result.unfinished == STILL_RUNNING and not result.has_data:
+        return Info(first_calls(measured.configurations if measured else (), 2), state, SHOW_BENCHMARK)
+    if not shown.has_data or measured is None:
+        return Info(_nothing(result), "", SHOW_BENCHMARK)
+    failed = ", failed" if result.report.failures or shown is not result else ""
+    text = benchmark_times(
+        measured, _CONFIGURATIONS, LONGEST - len(failed) - (len(state) + 3 if state else 0)
+    )
+    return Info(text + failed, state, SHOW_BENCHMARK)
+
+
+def benchmark_summary(result: MeasuredResult) -> str:
+    """Say all in one line: `eager 12.3 ms, default 4.1 ms (3.0×), measured on NVIDIA H200`."""
+    shown = result.shown
+    if result.unfinished == STILL_RUNNING and not result.has_data:
+        rows = result.report.measured.configurations if result.report.measured is not None else ()
+        return with_state(first_calls(rows, _CONFIGURATIONS + 1), "still measuring")
+    if not shown.has_data or shown.report.measured is None:
+        return shorten(_nothing(result), 2 * LONGEST)
+    measured = shown.report.measured
+    text = f"{benchmark_times(measured, _CONFIGURATIONS)}, measured on {words.device(measured.machine)}"
+    if shown is not result:
+        text += "; the benchmark after it failed"
+    elif result.report.failures:
+        text += ", failed"
+    return text + caveats(shown)
+
+
+def _nothing(result: MeasuredResult) -> str:
+    return f"no benchmark: {result.failures[0].message if result.failures else 'nothing was measured'}"
+
+
+def tuning_info(result: TuningResult, *, is_running: bool) -> Info:
+    """Say what a search decided: `Tuned: 1.34× over default`."""
+    shown = result.shown
+    tuned = shown.tuned
+    if tuned is None or not shown.has_data:
+        return Info(_not_tuned(result), "", SHOW_TUNING)
+    text = lens_words(tuned)
+    if tuned.result is None and not tuned.finished:
+        text = progress_best(tuned) or "nothing faster than default yet"
+    failed = ", failed" if shown is not result and not result.unfinished else ""
+    return Info(text + failed, _state(result, is_running=is_running), SHOW_TUNING)
+
+
+def tuning_summary(result: TuningResult) -> str:
+    """Say all in one line: the decision, and where it was measured."""
+    shown = result.shown
+    tuned = shown.tuned
+    if tuned is None or not shown.has_data:
+        return shorten(_not_tuned(result), 2 * LONGEST)
+    later = "; the search after it failed" if shown is not result and not result.unfinished else ""
+    return f"{headline(tuned)}, on {words.device(tuned.machine)}{later}{caveats(shown)}"
+
+
+def _not_tuned(result: TuningResult) -> str:
+    return f"not tuned: {result.failures[0].message if result.failures else 'nothing was measured'}"
+
+
+def shown_benchmarks(snapshot: Snapshot) -> list[MeasuredResult]:
+    """Return the benchmarks whose times stand on lines of the file, the newest first."""
+    found = []
+    for key, one in snapshot.measured.items():
+        estimates = snapshot.kernels.get(Key(key.path, key.name, Tier.KERNELS))
+        if one.shown.lines and not _is_superseded(
+            one.shown, estimates.shown if estimates is not None else None
+        ):
+            found.append(one.shown)
+    return sorted(found, key=lambda one: -one.generation)
+
+
+def shows_estimates(result: KernelResult, measured: Iterable[MeasuredResult]) -> bool:
+    """Whether a target's estimates stand on its lines: no measurement does."""
+    return all((one.key.path, one.key.name) != (result.key.path, result.key.name) for one in measured)
+
+
+def _is_superseded(measured: MeasuredResult, estimates: KernelResult | None) -> bool:
+    """Whether estimates are shown instead: of the code as it is now, or for another device, asked for since."""
+    if estimates is None or not estimates.has_data:
+        return False
+    if measured.stale:
+        return True
+    elsewhere = measured.report.target_device is None or (
+        estimates.report.target_device is not None
+        and estimates.report.target_device.key != measured.report.target_device.key
+    )
+    return elsewhere and not estimates.stale and estimates.generation > measured.generation
+
+
+def measured_words(result: MeasuredResult, rows: list[MeasuredRow], *, longest: int | None = None) -> str:
+    """Say the part of some lines: `2 kernels, 38.4 µs ± 1% (17%), fused with lines 12-19`.
+
+    Without a length, all about them: where it was measured, and whether that is current.
+    """
+    text = line_summary((row.line for row in rows), result.us)
+    if longest is not None:
+        return text + fused(rows, longest - len(text))
+    measured, one = result.report.measured, result.configuration
+    named = f" as {one.name}" if one is not None and one.name not in _PLAIN else ""
+    text += f", measured{named} on {words.device(measured.machine)}" if measured is not None else ""
+    return text + fused(rows) + caveats(result)
+
+
+def fused(rows: Sequence[KernelRow | MeasuredRow], longest: int | None = None) -> str:
+    """`, fused with lines 12-19`: the lines that share kernels with `rows`; their number where that is too long."""
+    lines = frozenset[SourceLine]().union(*(row.fused_with for row in rows)) - {row.place for row in rows}
+    if not lines:
+        return ""
+    text = f", fused with {format_line_ranges(lines, rows[0].place)}"
+    return (
+        text
+        if longest is None or len(text) <= longest
+        else f", fused with {format_count(len(lines), 'line')}"
+    )
+
+
+USE_INPUTS = "fuselight.server.useInputs"
+ADD_INPUTS = "fuselight.server.addInputs"
+SHOW_FIRST = "fuselight.server.showFirst"
+OF_SERVER = frozenset({USE_INPUTS, ADD_INPUTS, SHOW_FIRST})
+"""Commands of the server's that a lens runs, so that any client has them."""
+
+KERNELS = "fuselight.server.kernels"
+SHOW_KERNEL = "fuselight.showKernel"
+"""The client's command that opens the source of a kernel."""
+DETAILS = "fuselight.showDetails"
+
+
+def kernel_info(result: KernelResult, *, is_running: bool) -> Info:
+    """Say how many kernels a target has: `24 kernels, ~228 µs on h200`."""
+    shown = result.shown
+    if not shown.has_data:
+        return Info(f"no kernels: {result.report.failures[0].message}", "", DETAILS)
+    failed = ", failed" if result.report.failures else ""
+    return Info(target_summary(shown.report) + failed, _state(result, is_running=is_running), DETAILS)
+
+
+def kernel_summary(result: KernelResult) -> str:
+    """Say all that a run generated: `24 kernels, ~228 µs on h200, saves 12.6 MB for backward`."""
+    shown = result.shown
+    failures = result.report.failures
+    if not shown.has_data:
+        return shorten(f"no kernels: {failures[0].message}", 2 * LONGEST)
+    text = target_details(shown.report, shown.kept_bytes)
+    if failures:
+        text += ", failed"
+    if shown.headline:
+        text += f" - {shown.headline}"
+    return text + caveats(shown)
+
+
+def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
+    """Make a lens for each line, or each function, that has a part in kernels: measured times before estimates."""
+    how = snapshot.settings.kernels.lens
+    if how == "off":
+        return
+    measured = shown_benchmarks(snapshot)
+    estimated = [one.shown for one in snapshot.kernels.values() if shows_estimates(one.shown, measured)]
+    estimated.sort(key=lambda one: -one.generation)
+    shown: list[MeasuredResult | KernelResult] = [*measured, *estimated]
+    several = sum(bool(one.rows(snapshot.path)) for one in shown) > 1
+    covered: set[int] = set()
+    for benchmark in measured:
+        for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), covered):
+            text = _named(benchmark, several) + measured_words(benchmark, timed, longest=LONGEST)
+            yield _line_lens(snapshot, benchmark, line, timed, text)
+    for result in estimated:
+        for line, group in _grouped(snapshot, result.rows(snapshot.path), covered):
+            text = _named(result, several) + kernel_words(result, group, longest=LONGEST)
+            yield _line_lens(snapshot, result, line, group, text)
+
+
+def _line_lens(
+    snapshot: Snapshot,
+    result: KernelResult | MeasuredResult,
+    line: int,
+    rows: Sequence[KernelRow | MeasuredRow],
+    text: str,
+) -> Lens:
+    """Make a lens; a click opens the source of the kernels of its lines."""
+    text_there = snapshot.document.line(line) or ""
+    at = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
+    place: PlainRange = {"start": at, "end": at}
+    has_source = replace(result.key, tier=Tier.KERNELS) in snapshot.kernels
+    if not has_source or SHOW_KERNEL not in snapshot.client.commands:
+        return lens(place, text)
+    named: dict[str, str | int] = {"uri": snapshot.document.uri, "target": result.key.name}
+    first, last = rows[0].place.line - 1, rows[-1].place.line - 1
+    return lens(place, text, SHOW_KERNEL, {**named, "line": first, "last": last})
+
+
+Lined = TypeVar("Lined", "KernelRow", "MeasuredRow")
+
+
+def _grouped(snapshot: Snapshot, rows: Iterable[Lined], covered: set[int]) -> list[tuple[int, list[Lined]]]:
+    """Put rows on lines that are not `covered` yet, or under their functions, as the settings say."""
+    fresh = [row for row in rows if row.place.line not in covered]
+    covered.update(row.place.line for row in fresh)
+    if snapshot.settings.kernels.lens == "function":
+        return _functions(snapshot, fresh)
+    return [(row.place.line, [row]) for row in fresh]
+
+
+def _named(result: KernelResult | MeasuredResult, several: bool) -> str:  # noqa: FBT001 - one of two words
+    return f"{result.key.name or '__main__'}: " if several else ""
+
+
+def kernel_words(result: KernelResult, rows: list[KernelRow], *, longest: int | None = None) -> str:
+    """Say the part of some lines: `2 kernels, ~41 µs (18%), fused with lines 12-19`.
+
+    Without a length, all about them: for which device, what they save for backward, and whether that is current.
+    """
+    launches = {(id(graph), kernel.launch) for row in rows for graph, kernel in row.line.launches}
+    text, on = format_count(len(launches), "kernel"), f" on {result.device}" if longest is None else ""
+    if result.us:
+        us = sum(row.us for row in rows)
+        text += f"{f', {format_estimate(us)}' if us else ''}{on} ({format_percent(us, result.us)})"
+    else:
+        text += f"{on}, {format_size(float(sum(row.line.bytes for row in rows)))}"
+    if longest is not None:
+        return text + fused(rows, longest - len(text))
+    text += fused(rows)
+    saved = sum(one.bytes for row in rows if (one := result.saved_on(row)) is not None)
+    if saved:
+        text += f", saves {format_size(saved)} for backward"
+    return text + caveats(result)
+
+
+def _functions(snapshot: Snapshot, rows: Iterable[Lined]) -> list[tuple[int, list[Lined]]]:
+    """Put lines under the innermost function or module around them; the rest stand for themselves."""
+    groups: dict[int, list[Lined]] = {}
+    for row in rows:
+        line = row.place.line
+        around = [
+            one
+            for one in snapshot.reading.targets
+            if one.span.line <= line <= (one.span.end_line or one.span.line)
+        ]
+        inner = max(around, key=lambda one: one.span.line, default=None)
+        groups.setdefault(inner.name_span.line if inner else line, []).append(row)
+    return sorted(groups.items())

@@ -1,0 +1,53 @@
+"""What the edits since the last run change, as nodes of the report's tree.
+
+Invariant: every entry says that it is predicted; what an ignore comment silences is not listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_place
+from fuselight_server.editor.results.predictions import without_ignored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.presenters.tree_nodes import Node, NodeMaker
+    from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.source.reading import Reading
+
+
+def prediction_nodes(
+    make: NodeMaker, predictions: Iterable[Prediction], readings: Mapping[str, Reading]
+) -> list[Node]:
+    """Make the node of a target's predictions; none where there are none. `readings` are the open files by path."""
+    nodes: list[Node] = []
+    effects: list[str] = []
+    for one in predictions:
+        effects += filter(None, [one.effect(readings)])
+        nodes += (_finding(make, new, "predicted", "edit") for new in without_ignored(one.added(), readings))
+        gone = without_ignored(one.removed(), readings)
+        nodes += (_finding(make, old, "gone after your edit (predicted)", "check") for old in gone)
+        nodes += (
+            make.node(
+                "predicted",
+                f"not predicted: {change}",
+                "question",
+                description="the next run shows its effect",
+            )
+            for change in one.deferred
+        )
+    return make.group("predicted", "Predicted from your edit", "edit", nodes, description="; ".join(effects))
+
+
+def _finding(make: NodeMaker, one: Finding, standing: str, icon: str) -> Node:
+    return make.node(
+        "predicted",
+        f"{one.code}: {one.title.removeprefix('graph break: ')}",
+        icon,
+        description=f"{standing}, {format_place(one.span.path, one.span.line)}",
+        tooltip=one.message,
+        where=one.span,
+    )

@@ -1,0 +1,114 @@
+"""The nodes of the client's tree: labels, places, bounds and ids.
+
+Invariant: each node has all keys of the protocol, a label and a description of one line, and at most `LISTED` entries
+of one kind, with a node that counts the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report.visible import visible
+from fuselight_server.editor.presenters import convert
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Span
+
+Node = dict[str, Any]
+
+LISTED = 200
+"""Entries of one kind that a node lists."""
+
+LONGEST_LABEL = 300
+LONGEST_TOOLTIP = 4000
+
+
+@dataclass(frozen=True)
+class NodeMaker:
+    """Makes the nodes of one target."""
+
+    view: convert.Client
+
+    def node(
+        self,
+        kind: str,
+        label: str,
+        icon: str,
+        *,
+        description: str = "",
+        tooltip: str = "",
+        where: Span | None = None,
+        kernel: Node | None = None,
+        children: Iterable[Node] = (),
+    ) -> Node:
+        """Make one node. The client's menus depend on `kind`.
+
+        `where` is the place that it jumps to, `kernel` the text that it opens instead.
+        """
+        label, description = _line(label), _line(description)
+        return {
+            "label": label,
+            "description": description,
+            "tooltip": visible(tooltip or label)[:LONGEST_TOOLTIP],
+            "accessibilityLabel": ", ".join(filter(None, [label, description])),
+            "icon": icon,
+            "uri": self.view.uri_of(where.path) if where else None,
+            "range": convert.plain_range(where, self.view) if where else None,
+            "contextValue": kind,
+            "kernel": kernel,
+            "children": list(children),
+        }
+
+    def listed(self, kind: str, nodes: list[Node], total: int | None = None) -> list[Node]:
+        """Return the first nodes, and one that counts the rest of `total`."""
+        shown = nodes[:LISTED]
+        more = (len(nodes) if total is None else total) - len(shown)
+        return [*shown, self.node(kind, f"and {more:,} more", "ellipsis")] if more > 0 else shown
+
+    def group(
+        self,
+        kind: str,
+        label: str,
+        icon: str,
+        nodes: list[Node],
+        *,
+        description: str = "",
+        total: int | None = None,
+    ) -> list[Node]:
+        """Make a node over `nodes` with their number; none without nodes."""
+        if not nodes:
+            return []
+        count = len(nodes) if total is None else total
+        children = self.listed(kind, nodes, total)
+        return [self.node(kind, f"{label} ({count:,})", icon, description=description, children=children)]
+
+    def changes(self, kind: str, texts: Iterable[str]) -> list[Node]:
+        """Make a node over what differs from the run before; none where nothing does."""
+        nodes = [self.node(kind, text, "diff") for text in texts]
+        return self.group("changes", "Changed since the run before", "diff", nodes)
+
+    def problems(self, report: Report) -> list[Node]:
+        """Make one node for each part that the report lacks."""
+        return [self.node("problem", one.what, "question", description=one.why) for one in report.problems]
+
+
+def identified(node: Node, identity: str) -> Node:
+    """Give a node and all below it their ids, which are the same for the same places in the tree."""
+    counts: Counter[str] = Counter()
+    for child in node["children"]:
+        kind = child["contextValue"]
+        identified(child, f"{identity}/{kind}/{counts[kind]}")
+        counts[kind] += 1
+    node["id"] = identity
+    return node
+
+
+def _line(text: str) -> str:
+    """Return `text` on one line that is not too long for a tree."""
+    line = visible(" ".join(text[: 2 * LONGEST_LABEL].split()))
+    is_cut = len(text) > 2 * LONGEST_LABEL or len(line) > LONGEST_LABEL
+    return f"{line[:LONGEST_LABEL]}\N{HORIZONTAL ELLIPSIS}" if is_cut else line

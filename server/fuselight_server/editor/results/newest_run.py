@@ -1,0 +1,121 @@
+"""Which findings of a stale result still count: a function is judged by the newest run of its current text.
+
+Invariant: a finding is hidden only where a newer run covered its function and did not repeat the finding. The report of
+the older run keeps it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from fuselight_server.editor.results.captures import CaptureResult
+from fuselight_server.source.positions import span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.source.positions import TrackedFinding
+
+_CLOSING = (")", "]", "}")
+"""What the last line of a parameter list may begin with, as deep as its `def`."""
+
+
+class Standing(Enum):
+    """What a newer run makes of a finding."""
+
+    HOLDS = "holds"
+    DOUBTFUL = "doubtful"
+    """The code was edited since, and a newer run failed or left this function out."""
+    REPLACED = "replaced"
+    """A newer run covered the function."""
+
+
+@dataclass(frozen=True)
+class NewestRun:
+    """The complete captures that ran one file, and the lines of the file as they are now."""
+
+    path: str
+    captures: tuple[CaptureResult, ...]
+    line: Callable[[int], str | None]
+
+    @classmethod
+    def of(
+        cls, path: str, results: Iterable[TargetResult], read_line: Callable[[str, int], str | None]
+    ) -> NewestRun:
+        """Choose the captures that ran the file and did not fail."""
+        complete = (
+            one
+            for one in results
+            if isinstance(one, CaptureResult)
+            and one.has_data
+            and not one.report.failures
+            and path in one.report.files
+        )
+        return cls(path, tuple(complete), lambda number: read_line(path, number))
+
+    def standing(self, finding: TrackedFinding, result: TargetResult, newest: TargetResult) -> Standing:
+        """Say whether a finding of `result` still counts; `newest` is the newest result of the same target."""
+        has_failed = result is not newest and not newest.unfinished
+        otherwise = (
+            Standing.DOUBTFUL
+            if has_failed and not result.depends.isdisjoint(result.changed_files)
+            else Standing.HOLDS
+        )
+        if self.path not in result.changed_files:
+            return otherwise
+        text = result.report.files.get(self.path)
+        newer = [
+            one
+            for one in self.captures
+            if one.generation > result.generation and one.report.files[self.path] != text
+        ]
+        if not newer:
+            return otherwise
+        if isinstance(result, CaptureResult):
+            function = self._function_then(finding, result) if finding.edited else None
+            for one in newer:
+                functions = {
+                    frame.function for frame in one.report.frames if frame.location.path == self.path
+                }
+                if self._covers(one, finding.place.span.line) or function in functions:
+                    return Standing.REPLACED
+        return Standing.DOUBTFUL
+
+    def _function_then(self, finding: TrackedFinding, result: CaptureResult) -> str | None:
+        """Name the frame that a finding was in: an edit of its line may have moved it out of the function."""
+        line = finding.finding.span.line
+        frames = [
+            (frame.location.line, frame.function)
+            for frame in result.report.frames
+            if frame.location.path == self.path and frame.location.line <= line
+        ]
+        return max(frames)[1] if frames else None
+
+    def _covers(self, result: CaptureResult, line: int) -> bool:
+        """Whether a frame of `result` is the innermost function around a line."""
+        starts = (
+            result.places.now(span(frame.location)).line
+            for frame in result.report.frames
+            if frame.location.path == self.path
+        )
+        start = max((start for start in starts if start <= line), default=None)
+        if start is None:
+            return False
+        depth = _depth(self.line(start) or "")
+        if depth is None:
+            return False
+        for number in range(start + 1, line + 1):
+            text = self.line(number) or ""
+            here = _depth(text)
+            if here is not None and here <= depth and not text.lstrip().startswith(_CLOSING):
+                return False
+        return True
+
+
+def _depth(text: str) -> int | None:
+    """Return the indentation of a line; None for an empty line or a comment."""
+    code = text.lstrip()
+    return None if not code or code.startswith("#") else len(text) - len(code)

@@ -1,0 +1,95 @@
+"""Which new statements the program surely reaches, judged by the old statements around them that were traced.
+
+Invariant: control comes to a statement only through the statements before it in its block. So a new statement is
+reached if a later one of its block was traced, or if an earlier one was traced and control left it at its end.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.editor.rules.functions import EditedFunction
+
+_EXITS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_NO_TRACE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
+
+
+def is_reached(function: EditedFunction, block: Sequence[ast.stmt], index: int, *, entered: bool) -> bool:
+    """Whether the new statement at `index` of a block is reached; `entered` says that its first statement is."""
+    before = block[:index]
+    if any(function.is_new(one) and has_exit(one) for one in before):
+        return False
+    if any(function.is_traced(one) for one in block[index + 1 :]):
+        return True
+    for one in reversed(before):
+        if function.is_new(one) or _leaves_no_facts(one):
+            continue
+        return function.is_traced(one) and ends(function, one)
+    return entered or _replaces_traced(function, block, index)
+
+
+def has_exit(node: ast.stmt) -> bool:
+    """Whether control may leave a statement otherwise than at its end; functions that it defines do not count."""
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (*_EXITS, ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(one))
+    return False
+
+
+def ends(function: EditedFunction, node: ast.stmt) -> bool:
+    """Whether an old statement that was traced was left at its end, at least once."""
+    if not has_exit(node):
+        return True
+    if isinstance(node, ast.If):
+        branch = function.branch(node.test)
+        if branch is None:
+            return False
+        body, other = (all(ends(function, one) for one in side) for side in (node.body, node.orelse))
+        return (branch.true > 0 and body) or (branch.false > 0 and other)
+    if isinstance(node, (ast.For, ast.While)):  # `break` and `continue` leave its body, not the loop
+        return not any(_returns(one) for one in (*node.body, *node.orelse))
+    if isinstance(node, ast.With):
+        return all(ends(function, one) for one in node.body)
+    return False
+
+
+def _returns(node: ast.AST) -> bool:
+    return any(isinstance(one, (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
+
+
+def _leaves_no_facts(node: ast.stmt) -> bool:
+    return isinstance(node, _NO_TRACE) or (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+
+def _replaces_traced(function: EditedFunction, block: Sequence[ast.stmt], index: int) -> bool:
+    """Whether a block of new statements stands in the place of old ones, of which the first was traced."""
+    edited, first = function.edited, block[0].lineno
+    hunk = edited.hunk_of(first)
+    if hunk is None or hunk.old_last < hunk.old_first or edited.hunk_of(block[index].lineno) != hunk:
+        return False
+    old = next(
+        (line for line in range(hunk.old_first, hunk.old_last + 1) if _is_code(edited.old[line - 1])), 0
+    )
+    if next(line for line in range(hunk.first, first + 1) if _is_code(edited.new[line - 1])) != first:
+        return False  # the hunk begins with a statement around the block
+    same_indent = old > 0 and _indent(edited.old[old - 1]) == block[0].col_offset
+    return same_indent and old in function.old_lines_traced
+
+
+def _is_code(row: bytes) -> bool:
+    text = row.strip()
+    return bool(text) and not text.startswith(b"#")
+
+
+def _indent(row: bytes) -> int:
+    return len(row) - len(row.lstrip())

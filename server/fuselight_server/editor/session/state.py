@@ -1,0 +1,392 @@
+"""The server's state: one mutable `State` on the event loop, and the frozen `Snapshot` that features read.
+
+Invariant: only the event loop's thread touches `State`, and every method that changes it records the files that look
+different: `take_changes` returns them once. LSP types stay outside: capabilities arrive as plain values.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report.visible import visible
+from fuselight_server.base.files import disk_lines, disk_text, within
+from fuselight_server.base.settings import Settings
+from fuselight_server.editor.results.benchmarks import MeasuredResult
+from fuselight_server.editor.results.captures import CaptureResult, limit_facts
+from fuselight_server.editor.results.kernels import KernelResult
+from fuselight_server.editor.results.target_result import (
+    Results,
+    compare_with_disk,
+    keys_of,
+    mark_current,
+)
+from fuselight_server.editor.results.tunings import TuningResult
+from fuselight_server.source.document import SourceDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fuselight_server.editor.results.predictions import Prediction
+    from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.execution.runs.queue import Running
+    from fuselight_server.source.reading import Reading
+    from fuselight_server.source.text_changes import Change
+
+LOG_LINES = 500
+"""Lines of our own log that a problem report can show."""
+
+
+INPUT_PROGRAMS = 200
+"""Targets whose chosen programs are kept."""
+
+
+@dataclass
+class Document:
+    """One open document."""
+
+    uri: str
+    path: str
+    """Absolute path for a file; the URI itself where a run has no file to import."""
+    version: int
+    source: SourceDocument
+    runnable: bool
+    """Whether it is a file on disk; untitled buffers and notebook cells are not."""
+
+    def reading(self) -> Reading:
+        """Read the source as it is now."""
+        return self.source.reading()
+
+    def line(self, number: int) -> str | None:
+        """Text of the 1-based line without its end; None beyond the last one."""
+        if not 0 < number <= self.source.line_count:
+            return None
+        return self.source.line_bytes(number).decode("utf-8", "surrogatepass")
+
+
+@dataclass
+class Folder:
+    """One workspace folder, or the folder of a file that lies outside any."""
+
+    path: str
+    uri: str | None
+    settings: Settings = field(default_factory=Settings)
+    consent: str = "unknown"
+    """`unknown`, `run`, `never`, or `later`: not before the user asks for a run."""
+    problem: str | None = None
+    """Why no run can work here, as a missing torch."""
+    torch: str | None = None
+    """Version of torch that the worker said hello with."""
+
+
+@dataclass
+class ClientFeatures:
+    """What the client can do, as plain values."""
+
+    push: bool = True
+    configuration: bool = False
+    progress: bool = False
+    lens_refresh: bool = False
+    hint_refresh: bool = False
+    watch: bool = False
+    diagnostic_refresh: bool = False
+    confirm_run: bool = False
+    resolves_actions: bool = False
+    """Whether it asks for the edit of a code action when that is chosen."""
+    document_changes: bool = False
+    """Whether an edit may say of which version of a file it is."""
+    change_annotations: bool = False
+    """Whether an edit may ask for a preview."""
+    show_document: bool = False
+    """Whether it can show a document with a selection."""
+    previews_fixes: bool = False
+    """Whether it shows a preview of a fix when it is asked to, with a button that applies all of it."""
+    disabled_actions: bool = False
+    """Whether it shows a code action that cannot be chosen, with the reason."""
+    commands: frozenset[str] = frozenset()
+
+
+class ResultsByTier:
+    """What has results, each tier's by itself."""
+
+    results: Results
+
+    @property
+    def captures(self) -> dict[Key, CaptureResult]:
+        """Results of tier capture."""
+        return self.results.of(CaptureResult)
+
+    @property
+    def kernels(self) -> dict[Key, KernelResult]:
+        """Results of tier kernels."""
+        return self.results.of(KernelResult)
+
+    @property
+    def measured(self) -> dict[Key, MeasuredResult]:
+        """Benchmarks."""
+        return self.results.of(MeasuredResult)
+
+    @property
+    def tunings(self) -> dict[Key, TuningResult]:
+        """Searches for the fastest configuration."""
+        return self.results.of(TuningResult)
+
+
+@dataclass(frozen=True)
+class Snapshot(ResultsByTier):
+    """One document and everything that features may say about it."""
+
+    document: Document
+    reading: Reading
+    settings: Settings
+    results: Results
+    """Results of every tier that say something about this file."""
+    running: Mapping[Key, Running]
+    client: ClientFeatures
+    can_run: bool
+    """Whether a run may be offered: the file is on disk and the workspace is trusted."""
+    waiting: frozenset[Key] = frozenset()
+    """Runs of this file's targets that wait for other runs."""
+    predictions: tuple[Prediction, ...] = ()
+    """What edits of any file are predicted to change for this file's targets."""
+    predicted: Mapping[str, Reading] = field(default_factory=dict)
+    """The open files that these predictions concern, by path: their comments ignore findings."""
+    first_fixes: Mapping[Key, str] = field(default_factory=dict)
+    """The verified fix of the line to fix first, by target: `Use torch.where: verified`."""
+
+    @property
+    def path(self) -> str:
+        """The document's path."""
+        return self.document.path
+
+
+class State(ResultsByTier):
+    """Documents, folders, results and the log."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Document] = {}
+        self.folders: dict[str, Folder] = {}
+        self.results = Results()
+        self.client = ClientFeatures()
+        self.trusted = True
+        self.client_settings: object = None
+        """The settings that came with the start, for a client that cannot be asked."""
+        self.log_lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
+        self.on_log: Callable[[str], None] = lambda _line: None
+        self.on_change: Callable[[], None] = lambda: None
+        """Called whenever there is something new for `take_changes` to return."""
+        self.predictions: dict[tuple[Key, str], Prediction] = {}
+        """By the target, and the edited file."""
+        self.input_programs: collections.OrderedDict[tuple[str, str], str] = collections.OrderedDict()
+        """By a target's file and name: the other file that the user has chosen to get its inputs from."""
+        self._by_path: dict[str, Document] = {}
+        self._findings: set[str] = set()
+        self._reports: set[str] = set()
+
+    def log(self, line: str) -> None:
+        """Keep a line for a problem report and show it in the client's log."""
+        self.log_lines.append(f"{time.strftime('%H:%M:%S')} {line}")
+        self.on_log(visible(line))
+
+    # Changes
+
+    def take_changes(self) -> tuple[set[str], set[str]]:
+        """Return the files that look different since the last call.
+
+        First those whose diagnostics may differ, then those whose reports and lenses may.
+        """
+        changes = self._findings | self._same_causes(self._findings), self._reports
+        self._findings, self._reports = set(), set()
+        return changes
+
+    def _same_causes(self, paths: set[str]) -> set[str]:
+        """Return the files with a finding whose cause has a place in one of `paths` too: their texts name its line."""
+        files: dict[tuple[str, str], set[str]] = {}
+        for live in (live for result in self.captures.values() for live in result.findings):
+            if live.finding.cause:
+                files.setdefault((live.finding.code, live.finding.cause), set()).add(live.finding.span.path)
+        return {path for places in files.values() if not places.isdisjoint(paths) for path in places}
+
+    def mark_findings(self, paths: Iterable[str]) -> None:
+        """Record that diagnostics of these files may differ."""
+        self._findings.update(paths)
+        self.on_change()
+
+    def mark_results(self, paths: Iterable[str]) -> None:
+        """Record that diagnostics, reports and lenses of these files may differ."""
+        paths = tuple(paths)
+        self._reports.update(paths)
+        self.mark_findings(paths)
+
+    def open(self, document: Document) -> None:
+        """Add an opened document."""
+        self.documents[document.uri] = document
+        self._by_path[document.path] = document
+        self.mark_findings([document.path])
+
+    def close(self, uri: str) -> Document | None:
+        """Remove a closed document; None if it was not open."""
+        document = self.documents.pop(uri, None)
+        if document is not None:
+            if self._by_path.get(document.path) is document:
+                del self._by_path[document.path]
+            self.mark_findings([document.path])
+        return document
+
+    def at(self, path: str) -> Document | None:
+        """Return the open document of a path."""
+        return self._by_path.get(path)
+
+    def unsaved_changes(self, path: str) -> list[Change]:
+        """Return what the editor has changed of the text on disk; nothing where either has no text."""
+        document, text = self.at(path), disk_text(path)
+        if document is None or text is None:
+            return []
+        return SourceDocument(path, text).become(document.source.text)
+
+    def edit(self, path: str, change: Change) -> None:
+        """Move lines of results for one change of an open document."""
+        self.mark_findings([path])
+        for result in self.results.values():
+            was_stale = result.stale
+            result.change(path, change)
+            if not was_stale and result.stale:
+                self.mark_findings(result.paths())
+        for prediction in self.predictions.values():
+            before = prediction.is_current, len(tuple(prediction.findings()))
+            prediction.change(path, change)
+            if before != (prediction.is_current, len(tuple(prediction.findings()))):
+                self.mark_results({*prediction.paths(), prediction.key.path})
+
+    def compare_with_text(self, path: str, source: SourceDocument) -> None:
+        """Mark results current that ran just the text of an open document."""
+        for result in mark_current(self.results.values(), path, lambda: keys_of(source.text)):
+            self.mark_results(result.paths())
+
+    def compare_with_disk(self, path: str) -> None:
+        """Mark results as stale or current after a file that is not open was written."""
+        self.mark_findings([path])
+        for result in compare_with_disk(self.results.values(), path):
+            self.mark_results(result.paths())
+
+    def accept(self, result: TargetResult) -> None:
+        """Replace the older result of the target; the last complete one stays where the new one is not."""
+        self._drop_predictions({result.key})
+        self.mark_results(self.results.accept(result))
+        limit_facts(self.captures.values())
+
+    def discard_partial(self, key: Key, generation: int) -> None:
+        """Discard what a canceled run has shown."""
+        self.mark_results(self.results.discard_partial(key, generation))
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Drop the results of some runs."""
+        keys = tuple(keys)
+        self._drop_predictions(set(keys))
+        for key in keys:
+            result = self.results.pop(key, None)
+            if result is not None:
+                self.mark_results(result.paths())
+
+    def drop_file(self, path: str) -> None:
+        """Drop what is known of a deleted file or folder."""
+        self.mark_results(self.results.drop_file(path))
+        lost = {key for key, file in self.predictions if within(file, path) or key not in self.results}
+        self._drop_predictions(lost)
+
+    def predict(self, prediction: Prediction) -> None:
+        """Show what is predicted from the edits of a file."""
+        before = self.predictions.get((prediction.key, prediction.path))
+        paths = prediction.paths() | (before.paths() if before is not None else frozenset())
+        self.predictions[prediction.key, prediction.path] = prediction
+        self.mark_results({*paths, prediction.key.path})
+
+    def drop_prediction(self, key: Key, path: str) -> None:
+        """Drop what is predicted of a target from the edits of a file."""
+        prediction = self.predictions.pop((key, path), None)
+        if prediction is not None:
+            self.mark_results({*prediction.paths(), key.path})
+
+    def _drop_predictions(self, keys: set[Key]) -> None:
+        for key, path in [one for one in self.predictions if one[0] in keys]:
+            self.drop_prediction(key, path)
+
+    def choose_program(self, path: str, target: str, program: str) -> None:
+        """Get the inputs of a target from the program in another file from now on."""
+        self.input_programs[path, target] = program
+        self.input_programs.move_to_end((path, target))
+        while len(self.input_programs) > INPUT_PROGRAMS:
+            self.input_programs.popitem(last=False)
+
+    def programs_of(self, path: str) -> dict[str, str]:
+        """Return the programs that were chosen for the targets of a file, by target name."""
+        return {target: program for (file, target), program in self.input_programs.items() if file == path}
+
+    def folder_of(self, path: str) -> Folder:
+        """Return the innermost workspace folder of `path`; outside any, the file's own folder."""
+        holds = [folder for folder in self.folders.values() if folder.uri and within(path, folder.path)]
+        if holds:
+            return max(holds, key=lambda folder: len(folder.path))
+        own = os.path.dirname(path)  # noqa: PTH120 - paths stay text
+        if own not in self.folders:
+            self.folders[own] = Folder(path=own, uri=None, settings=self.outside_settings())
+        return self.folders[own]
+
+    def snapshot(
+        self, uri: str, running: Mapping[Key, Running], waiting: Iterable[Key] = ()
+    ) -> Snapshot | None:
+        """Return what features read of an open document; None if it is not open."""
+        document = self.documents.get(uri)
+        if document is None:
+            return None
+        path = document.path
+        predictions = tuple(one for one in self.predictions.values() if one.key.path == path)
+        results = Results(
+            (key, result)
+            for key, result in self.results.items()
+            if key.path == path or path in result.depends or path in result.paths()
+        )
+        return Snapshot(
+            document=document,
+            reading=document.reading(),
+            settings=self.folder_of(path).settings if document.runnable else self.outside_settings(),
+            results=results,
+            running={key: run for key, run in running.items() if key.path == path},
+            client=self.client,
+            can_run=document.runnable and self.trusted,
+            waiting=frozenset(key for key in waiting if key.path == path),
+            predictions=predictions,
+            predicted=self.readings_of(predictions),
+        )
+
+    def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:
+        """Read the open files that have lines with these predictions, by path."""
+        documents = [self.at(path) for path in {path for one in predictions for path in one.paths()}]
+        return {one.path: one.reading() for one in documents if one is not None}
+
+    def outside_settings(self) -> Settings:
+        """Return the settings of what lies in no folder."""
+        outside = self.folders.get("")
+        return outside.settings if outside else Settings()
+
+    def read_line(self, path: str, line: int) -> str | None:
+        """Text of a 1-based line, from the editor if the file is open there, else from the disk."""
+        document = self.at(path)
+        if document is not None:
+            return document.line(line)
+        lines = disk_lines(path)
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+    def overlays(self, roots: tuple[str, ...], also: str) -> dict[str, str]:
+        """Texts of the open files under `roots` (and `also`) that are not on disk as the editor has them."""
+        return {
+            document.path: document.source.text
+            for document in self.documents.values()
+            if document.runnable
+            and (document.path == also or any(within(document.path, root) for root in roots))
+            and disk_text(document.path) != document.source.text
+        }

@@ -1,0 +1,117 @@
+"""Results of earlier sessions: captures, benchmarks and searches of unchanged sources, without a run.
+
+Invariant: each store is read once a session, in a trusted workspace only, since a store that came with the folder can
+claim anything. A result of this session is never replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Tier
+from fuselight_server.base.files import within
+from fuselight_server.base.store import Store
+from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_result_of
+from fuselight_server.editor.results.captures import read_capture
+from fuselight_server.editor.results.target_result import keys_on_disk
+from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
+from fuselight_server.editor.session.intake import line_reader, modified, thresholds_of
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.stored_reports import keep_capture, unchanged_captures
+from fuselight_server.explain.benchmarks.history import History, owners
+from fuselight_server.explain.searches.last_search import kept_searches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.results.target_result import TargetResult
+    from fuselight_server.editor.session.state import State
+    from fuselight_server.explain.findings import Thresholds
+
+_GENERATION = 0
+"""Every run of this session is newer."""
+
+
+class StoredResults:
+    """Keeps captures, and shows those of earlier sessions."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._read: set[Path] = set()
+
+    async def keep(self, result: CaptureResult) -> None:
+        """Keep a capture of a file in a workspace folder; why that is not possible goes to the log."""
+        folder = self._state.folder_of(result.key.path)
+        if not result.has_data or folder.uri is None:
+            return
+        store = Store.at(Path(folder.path))
+        try:
+            await asyncio.to_thread(keep_capture, store, result.report)
+        except OSError as error:
+            self._state.log(f"results cannot be kept in {store.folder}: {error.strerror or error}")
+
+    async def show_for(self, path: str) -> None:
+        """Show what the store of a file has, if the file lies in a workspace folder."""
+        if self._state.folder_of(path).uri is not None:
+            await self.show(Store.of(Path(path)))
+
+    async def show(self, store: Store) -> None:
+        """Show the captures, benchmarks and searches of a store whose sources are unchanged."""
+        if not self._state.trusted or store.folder in self._read:
+            return
+        self._read.add(store.folder)
+        thresholds = thresholds_of(self._state.folder_of(str(store.folder)).settings)
+        results = itertools.chain(_captures(store, thresholds), _benchmarks(store), _searches(store))
+        shown = 0
+        while (result := await asyncio.to_thread(next, results, None)) is not None:
+            if result.key not in self._state.results:
+                for path in result.depends:
+                    for change in self._state.unsaved_changes(path):
+                        result.change(path, change)
+                self._state.accept(result)
+                shown += 1
+        if shown:
+            self._state.log(f"{shown} results of an earlier session, from {store.folder}")
+
+
+def _captures(store: Store, thresholds: Thresholds) -> Iterator[TargetResult]:
+    for report, made in unchanged_captures(store):
+        key = Key(report.target.path, report.target.name)
+        if not within(key.path, str(store.folder.parent)):
+            continue
+        result = read_capture(key, _GENERATION, report, thresholds, line_reader({}))
+        result.restored = made
+        yield result
+
+
+def _benchmarks(store: Store) -> Iterator[TargetResult]:
+    """Yield the last benchmark of each target."""
+    newest = sorted(owners(store), key=lambda one: modified(str(one[0])), reverse=True)
+    for _, owner in newest[: MeasuredResult.MOST]:
+        path = str(store.folder.parent / owner.path)
+        run = History(store, path, owner.target).newest()
+        if run is None or not _is_unchanged(run.report):
+            continue
+        result = measured_result_of(Key(path, owner.target, Tier.MEASURED), _GENERATION, run.report)
+        result.run, result.is_stored, result.restored = run, True, run.past.when
+        yield result
+
+
+def _searches(store: Store) -> Iterator[TargetResult]:
+    """Yield the last search of each target."""
+    for report in itertools.islice(kept_searches(store), TuningResult.MOST):
+        key = Key(report.target.path, report.target.name, Tier.TUNED)
+        if report.tuned is not None and within(key.path, str(store.folder.parent)) and _is_unchanged(report):
+            result = tuning_result_of(key, _GENERATION, report)
+            result.restored = report.tuned.started
+            yield result
+
+
+def _is_unchanged(report: Report) -> bool:
+    files = report.files.items()
+    return bool(files) and all(key in keys_on_disk(path) for path, key in files)

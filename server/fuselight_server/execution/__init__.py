@@ -1,0 +1,1 @@
+"""Interpreters, worker processes, and which run is next."""

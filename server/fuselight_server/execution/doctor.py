@@ -1,0 +1,94 @@
+"""Runs the checks of an interpreter (compiler/fuselight/doctor) and sums them up in words.
+
+Invariant: the checks end, with a failed one if the process does not answer, and no code of the user's runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from fuselight.doctor import Check, Status
+from fuselight.shared.codec import DecodeError, decode
+from fuselight_server.execution.worker_client.process import launch_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from fuselight_server.base.settings import Interpreter
+
+SILENCE = 240.0
+"""Seconds without an answer after which the process is ended: a compile has its own limit below that."""
+_TAIL = 400
+MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "skipped"}
+
+
+async def examine(
+    interpreter: Interpreter, environ: Mapping[str, str], *, compiles: bool = True
+) -> AsyncIterator[Check]:
+    """Yield each check of the interpreter as it is done."""
+    command = [interpreter.executable, *interpreter.args, "-X", "utf8", str(launch_path()), "doctor"]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            *([] if compiles else ["--no-compile"]),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+        )
+    except OSError as error:
+        yield _ended(interpreter, f"cannot be started: {error.strerror or error}")
+        return
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("the process has no pipes")
+    stderr = asyncio.create_task(process.stderr.read())
+    try:
+        while line := await asyncio.wait_for(process.stdout.readline(), SILENCE):
+            yield decode(Check, json.loads(line))
+        if await process.wait() != 0:
+            said = (await stderr).decode("utf-8", "replace").strip()[-_TAIL:]
+            yield _ended(interpreter, f"ended with {process.returncode}: {said or 'it printed nothing'}")
+    except (TimeoutError, asyncio.TimeoutError):
+        yield _ended(interpreter, f"gave no answer for {SILENCE:.0f} s")
+    except (ValueError, DecodeError) as error:
+        yield _ended(interpreter, f"gave an answer that cannot be read: {error}")
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        stderr.cancel()
+        await asyncio.gather(stderr, return_exceptions=True)
+
+
+def _ended(interpreter: Interpreter, how: str) -> Check:
+    return Check(
+        "interpreter",
+        "Interpreter",
+        Status.FAILED,
+        f"{interpreter.executable} {how}",
+        "the checks run in the Python that has your torch",
+        "Choose another interpreter, or start it by hand to see what it says",
+    )
+
+
+def failed(checks: Iterable[Check]) -> bool:
+    """Whether anything keeps torch.compile or Fuselight from working."""
+    return any(check.status is Status.FAILED for check in checks)
+
+
+def verdict(checks: Iterable[Check]) -> str:
+    """Sum up the checks in one line."""
+    done = list(checks)
+    bad = sum(check.status is Status.FAILED for check in done)
+    doubtful = sum(check.status is Status.WARNING for check in done)
+    if bad:
+        return f"{bad} of {len(done)} checks failed: fix the first one, then check again"
+    if doubtful:
+        return f"torch.compile works here; {doubtful} of {len(done)} checks have warnings"
+    return f"torch.compile works here: {len(done)} checks, nothing to fix"

@@ -1,0 +1,1 @@
+"""Report → words, pages and pictures."""

@@ -1,0 +1,282 @@
+"""A benchmark as a file: JSON with all of it, CSV (`tables`), HTML that draws itself without a network.
+
+Invariant: the HTML is the page's own script and style between a policy that allows nothing else, and the page as data;
+no text of the report becomes markup. JSON can be given to `fuselight bench --against`.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import html
+import io
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.codec import DecodeError, decode, encode
+from fuselight.shared.foreign_files import read_regular
+from fuselight.shared.report.visible import visible, visible_json
+from fuselight_server.explain.benchmarks.history import BenchmarkRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+SCHEMA = 1
+FORMATS = ("json", "csv", "html")
+_MOST_BYTES = 2**28
+"""Of an export: a benchmark of thousands of kernels is a tenth of it."""
+BUILD = "npm ci && npm run build"
+BENCH = "bench"
+"""Name of the script of a benchmark's page."""
+_STYLE = Path("media", "bench.css")
+
+
+class NotBuiltError(Exception):
+    """The page's script or style is not there."""
+
+
+def as_json(page: dict[str, Any], run: BenchmarkRun | None) -> str:
+    """Return the page, and the run that it was made of."""
+    return json.dumps(
+        {"schema": SCHEMA, "page": page, "run": encode(run) if run is not None else None}, indent=1
+    )
+
+
+class NotReadError(ValueError):
+    """A file is no export of a benchmark; says why."""
+
+
+def text_of(path: str) -> str:
+    """Return the text of an export. Raises NotReadError."""
+    try:
+        text = read_regular(path, _MOST_BYTES).decode()
+        from_json(text)
+    except (OSError, ValueError, DecodeError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise NotReadError(f"{path} cannot be compared with: {reason}") from None
+    return text
+
+
+class OtherTargetError(ValueError):
+    """An export has no run of the target that is wanted."""
+
+
+def from_json(text: str, target: str | None = None, path: str = "") -> BenchmarkRun:
+    """Return the run of an export, of `target`, whose file is the most like `path` where several have one of that name.
+
+    Raises ValueError or DecodeError with what is wrong.
+    """
+    data = json.loads(text)
+    entries = data.get("targets", [data]) if isinstance(data, dict) else []
+    runs = [one["run"] for one in entries if isinstance(one, dict) and isinstance(one.get("run"), dict)]
+    if not runs:
+        raise DecodeError("no benchmark is in it: make one with `fuselight bench --format json`")
+    found: list[BenchmarkRun] = [decode(BenchmarkRun, one) for one in runs]
+    if target is None:
+        return found[0]
+    named = [run for run in found if run.report.target.name == target]
+    if not named:
+        there = ", ".join(run.report.target.name or "__main__" for run in found)
+        raise OtherTargetError(f"it has no benchmark of {target or '__main__'}, but of {there}")
+    return max(named, key=lambda run: _alike(run.report.target.path, path))
+
+
+def _alike(one: str, other: str) -> int:
+    """Count the names that two paths end with alike: the checkout may lie elsewhere."""
+    ends = zip(reversed(Path(one).parts), reversed(Path(other).parts), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], ends))
+
+
+def extension_folder() -> Path:
+    """Return where the page's parts lie: in a checkout as in the packed extension, two folders above the package."""
+    return Path(__file__).resolve().parents[3] / "extension"
+
+
+def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, str]:
+    """Return a page's script, by its name, and style. Raises NotBuiltError where they were not built."""
+    parts = folder or extension_folder()
+    code = parts / "dist" / f"{script}.js"
+    try:
+        return code.read_text(encoding="utf-8"), (parts / _STYLE).read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotBuiltError(
+            f"the page's script is not built ({error.filename} cannot be read): "
+            f"build it with `{BUILD}` in a checkout, or export from the editor"
+        ) from None
+
+
+def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
+    """Return the page of a benchmark as one file. Raises NotBuiltError where its script was not built."""
+    return standalone_page(page, f"Benchmark: {page['title']}", BENCH, folder)
+
+
+def standalone_page(page: dict[str, Any], title: str, script_name: str, folder: Path | None = None) -> str:
+    """Return a page as one file, drawn by the script of this name. Raises NotBuiltError where that was not built."""
+    script, style = page_parts(script_name, folder)
+    data = f'<script type="application/json" id="page">{_as_data(page)}</script>'
+    return html_document(title, style, data, script, images="data:")
+
+
+_HTML = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def html_document(title: str, style: str, body: str, script: str, *, images: str = "") -> str:
+    """Return one file that needs no network: a policy that allows this style and script alone, and `images`."""
+    script = re.sub(r"(?i)</(script)", r"<\\/\1", script).replace("<!--", "<\\!--")  # the same in its strings
+    style = re.sub(r"(?i)</(style)", r"<\\/\1", style)
+    policy = f"default-src 'none'; script-src '{policy_hash(script)}'; style-src '{policy_hash(style)}'"
+    return _HTML.format(
+        policy=f"{policy}; img-src {images}" if images else policy,
+        title=html.escape(visible(title)),
+        style=style,
+        body=body,
+        script=script,
+    )
+
+
+def policy_hash(text: str) -> str:
+    """Return how a content policy names a script or a style that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _as_data(page: dict[str, Any]) -> str:
+    """JSON that no parser of HTML takes for a tag, and no engine for the end of a line."""
+    text = visible_json(json.dumps(page))  # ASCII: U+2028 is escaped already
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def file_name(page: dict[str, Any], ending: str) -> str:
+    """Return how an export is called: `Net-2026-01-31.json`."""
+    name = re.sub(r"[^\w.-]+", "_", page["title"]).strip("_") or "benchmark"
+    day = page["when"][:10]
+    return f"{name}{f'-{day}' if day else ''}.{ending}"
+
+
+COLUMNS: tuple[str, ...] = (
+    "target", "table", "configuration", "name", "kind", "path", "line", "us", "spread", "low_us", "high_us", "share",
+    "speedup", "clock", "wall_us", "first_us", "second_us", "peak_bytes", "own_bytes", "accurate", "count",
+    "estimate_us", "isolated_us", "bandwidth_gbs", "tflops", "of_limit", "note", "unsteady", "calls", "graph_breaks",
+    "compiles", "recompiles", "joined", "phase", "cosine", "absolute", "relative", "start_us", "depth", "compile_id",
+    "sampled", "before_us", "change", "file",
+)  # fmt: skip
+"""Which are filled depends on `table`: `configuration`, `tensor`, `line`, `kernel`, `where`, `step`, `comparison`,
+`verdict`, `about`, `note`."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+Row = dict[str, Any]
+
+
+def as_csv(*pages: dict[str, Any]) -> str:
+    """Return all tables of all pages in one."""
+    return csv_text(
+        COLUMNS,
+        ({"target": page["title"], "file": page["path"], **row} for page in pages for row in _rows(page)),
+    )
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
+    """Return rows as CSV, in which no cell is a formula; a missing value is an empty cell."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows({key: _spreadsheet_cell(value) for key, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _rows(page: dict[str, Any]) -> Iterator[Row]:
+    for row in page["configurations"]:
+        yield from _configuration(row)
+    for name, found in page["profiles"].items():
+        yield from ({**row, "configuration": name} for row in _profile(found))
+    if page["comparison"] is not None:
+        yield from _comparison(page["comparison"])
+    for statement in page["verdict"]:
+        yield {"table": "verdict", "note": statement["text"], **_at(statement["place"])}
+    about = {"when": page["when"], "one call": page["work"], "inputs": "; ".join(page["inputs"])}
+    facts = [*about.items(), *((fact["name"], fact["value"]) for fact in page["machine"])]
+    yield from ({"table": "about", "name": name, "note": value} for name, value in facts)
+    notes = [*(["the code has changed since"] if page["stale"] else []), *page["notes"]]
+    yield from ({"table": "note", "note": note} for note in notes)
+
+
+def _configuration(row: dict[str, Any]) -> Iterator[Row]:
+    accuracy = row["accuracy"] or {"passed": None, "text": "", "tensors": [], "place": None}
+    said = [row["failure"] or "", accuracy["text"], *row["notes"]]
+    yield {
+        **_known(row),
+        "table": "configuration",
+        "configuration": row["name"],
+        "name": None,
+        "accurate": accuracy["passed"],
+        **_at(accuracy["place"]),
+        "note": "; ".join(one for one in said if one),
+    }
+    for tensor in accuracy["tensors"]:
+        passed = {"accurate": tensor["passed"], "name": tensor["what"]}
+        yield {"table": "tensor", "configuration": row["name"], **_known(tensor), **passed}
+
+
+def _profile(found: dict[str, Any]) -> Iterator[Row]:
+    for line in found["lines"]:
+        names = "; ".join(line["kernels"])
+        yield {"table": "line", **_known(line), **_at(line["place"]), "note": names}
+    for kernel in found["kernels"]:
+        note = "" if kernel["joined"] else "not joined to a line"
+        yield {"table": "kernel", **_known(kernel), **_at(kernel["place"]), "note": note}
+    for part in found["where"]:
+        yield {
+            "table": "where",
+            **_known(part),
+            "name": part["label"],
+            **_at(part["place"]),
+            "note": part["what"],
+        }
+    for step in found["steps"]:
+        yield {"table": "step", **_known(step), **_at(step["place"])}
+
+
+def _comparison(found: dict[str, Any]) -> Iterator[Row]:
+    for one in found["configurations"]:
+        yield {"table": "comparison", "configuration": one["name"], **_pair(one)}
+    for line in found["lines"]:
+        yield {"table": "comparison", **_at(line["place"]), **_pair(line), "note": line["place"]["text"]}
+    for text in (f"against {found['label']}", *(f"not the same for both: {one}" for one in found["differs"])):
+        yield {"table": "comparison", "note": text}
+
+
+def _pair(one: dict[str, Any]) -> Row:
+    return {"before_us": one["before_us"], "us": one["after_us"], "change": one["change"]}
+
+
+def _known(row: dict[str, Any]) -> Row:
+    return {key: row[key] for key in COLUMNS if key in row}
+
+
+def _at(place: dict[str, Any] | None) -> Row:
+    return {} if place is None else {"path": place["path"], "line": place["line"] + 1}
+
+
+def _spreadsheet_cell(value: Any) -> Any:
+    """Return a value as a cell, which no spreadsheet takes for a formula."""
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

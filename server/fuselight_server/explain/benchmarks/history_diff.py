@@ -1,0 +1,289 @@
+"""One benchmark against another: of an earlier run, another branch, another file.
+
+Invariant: lines are paired by their text, in order, also where their numbers moved; a line that was edited in place is
+paired with itself. A change within both spreads is None and is never reported as a change. The diff also lists every
+other difference between the two runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report import Clock
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import (
+    format_change,
+    format_line_ranges,
+    format_moment,
+    format_time,
+)
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.profile import times_by_line
+from fuselight_server.explain.benchmarks.timing_stats import (
+    Range,
+    change,
+    clock_of,
+    range_of,
+    shown_of,
+    timing_of,
+)
+
+_EARLIER = 5
+"""Benchmarks whose readings are added to one of the same code."""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Measured, MeasuredConfiguration, Report
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, Past
+    from fuselight_server.explain.benchmarks.page import Shows
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A time before and after; None on a side that has none."""
+
+    before: Range | None
+    after: Range | None
+
+    @property
+    def change(self) -> float | None:
+        """By which part it changed; None where that is not known, or within the spreads."""
+        return change(self.before, self.after) if self.before is not None and self.after is not None else None
+
+    def __str__(self) -> str:
+        """`1 ms -> 1.1 ms`, or the one time that there is."""
+        return " -> ".join(format_time(side.us) for side in (self.before, self.after) if side is not None)
+
+    def as_json(self) -> dict[str, float | None]:
+        """Return it for the page."""
+        before, after = (side.us if side is not None else None for side in (self.before, self.after))
+        return {"before_us": before, "after_us": after, "change": self.change}
+
+
+@dataclass(frozen=True)
+class LinePair(Pair):
+    """One line in both runs: a new one has no time before, and one that is gone none after."""
+
+    place: SourceLine
+    """Where it is now; where it was, for a line that is gone."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed since `before`."""
+
+    before: BenchmarkRun
+    configurations: tuple[tuple[str, Pair], ...]
+    lines: tuple[LinePair, ...]
+    """Of the configuration whose profile stands on the lines, the largest change first."""
+    differs: tuple[str, ...] = ()
+    """What differed in addition to the code, as text: it may explain a change."""
+
+
+def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
+    """Compare two runs."""
+    old, new = before.report.measured, after.report.measured
+    if old is None or new is None:
+        return Comparison(before, (), ())
+    clock = clock_of(new) if clock_of(new) is clock_of(old) else Clock.WALL
+    was, now = (
+        {one.name: range_of(timing) for one in side.configurations if (timing := timing_of(one, clock))}
+        for side in (old, new)
+    )
+    return Comparison(
+        before,
+        tuple((name, Pair(was[name], later)) for name, later in now.items() if name in was),
+        tuple(_lines(before, after, old, new)),
+        tuple(_differences(before.report, after.report).values()),
+    )
+
+
+def with_earlier_readings(report: Report, history: History) -> Report:
+    """Return a finished benchmark with what the last ones of the same code read, where a time depends on the process.
+
+    Readings count where nothing but the configurations differs: neither files, versions, inputs nor the device.
+    """
+    measured = report.measured
+    if measured is None or not measured.finished:
+        return report
+    clock = clock_of(measured)
+    wanted = {
+        one.name: timing
+        for one in measured.configurations
+        if (timing := timing_of(one, clock)) is not None and (one.host_bound or timing.unsteady)
+    }
+    readings: defaultdict[str, list[float]] = defaultdict(list)
+    for past in history.runs()[:_EARLIER] if wanted else ():
+        run = history.read(past.id)
+        earlier = run.report if run is not None else None
+        if earlier is None or earlier.measured is None or earlier.files != report.files:
+            continue
+        if _differences(earlier, report).keys() - {"configurations"}:
+            continue
+        for one in earlier.measured.configurations:
+            timing = timing_of(one, clock)
+            if timing is not None and one.name in wanted:
+                readings[one.name].append(timing.median_us)
+    rows = {one.name: one for one in measured.configurations}
+    for name, earlier_us in readings.items():
+        timing = replace(wanted[name], earlier_us=tuple(earlier_us))
+        one = rows[name]
+        rows[name] = replace(one, device=timing) if clock is Clock.DEVICE else replace(one, wall=timing)
+    return replace(report, measured=replace(measured, configurations=tuple(rows.values())))
+
+
+def _differences(before: Report, after: Report) -> dict[str, str]:
+    """Return the facts that differ, by name, with both values as text."""
+    facts = ((name, of(before), of(after)) for name, of in _FACTS.items())
+    return {
+        name: f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
+        for name, then, now in facts
+        if then != now
+    }
+
+
+def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:
+    return lambda report: str(read(report.measured)) if report.measured is not None else ""
+
+
+_FACTS: dict[str, Callable[[Report], str]] = {
+    "target": lambda report: report.target.name or "__main__",
+    "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
+    "one call": _measured(lambda measured: words.WORK[measured.work]),
+    "configurations": _measured(lambda measured: ", ".join(one.name for one in measured.configurations)),
+    "device": _measured(lambda measured: words.device(measured.machine)),
+    "threads": _measured(lambda measured: measured.machine.threads or ""),
+    "times by": _measured(lambda measured: words.CLOCK[clock_of(measured)]),
+    "cache of the device": _measured(lambda measured: "cleared" if measured.cold_cache else "warm"),
+    "torch": lambda report: report.versions.torch or "",
+    "triton": lambda report: report.versions.triton or "",
+    "Python": lambda report: report.versions.python,
+    "driver": _measured(lambda measured: measured.machine.driver),
+}
+"""What has to be the same for a change to be the code's, by its name."""
+
+
+def _lines(before: BenchmarkRun, after: BenchmarkRun, old: Measured, new: Measured) -> list[LinePair]:
+    shown = shown_of(new)
+    earlier = next(
+        (one for one in old.configurations if shown and one.name == shown.name and one.profile is not None),
+        None,
+    )
+    if shown is None or earlier is None:
+        return []
+    was, now = _by_file(before, earlier), _by_file(after, shown)
+    found: list[LinePair] = []
+    for file in was.keys() | now.keys():
+        found += _paired(was.get(file, []), now.get(file, []), before, after)
+    return sorted(found, key=lambda one: (-_size(one), one.place))
+
+
+def _size(pair: Pair) -> float:
+    if pair.before is None or pair.after is None:
+        return max((side.us for side in (pair.before, pair.after) if side is not None), default=0.0)
+    return abs(pair.after.us - pair.before.us) if pair.change is not None else 0.0
+
+
+Timed = list[tuple[SourceLine, Range]]
+
+
+def _by_file(run: BenchmarkRun, one: MeasuredConfiguration) -> dict[str, Timed]:
+    """Return the lines with a time, from the top, by file; the target's own has the empty name."""
+    found: dict[str, Timed] = {}
+    for line in times_by_line(one, run.report.roots):
+        if line.place is not None:
+            own = line.place.path == run.report.target.path
+            name = "" if own else os.path.relpath(line.place.path, run.root)
+            found.setdefault(name, []).append((line.place, line.range))
+    return {name: sorted(lines, key=lambda item: item[0]) for name, lines in found.items()}
+
+
+def _paired(was: Timed, now: Timed, before: BenchmarkRun, after: BenchmarkRun) -> Iterator[LinePair]:
+    texts, new_texts = (
+        [(run.line(place.path, place.line) or f"\0{place.line}").strip() for place, _ in side]
+        for run, side in ((before, was), (after, now))
+    )
+    left: list[int] = []
+    fresh: list[int] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, texts, new_texts, autojunk=False).get_opcodes():
+        if kind == "equal" or (kind == "replace" and _in_place(was, now, (a, b), (c, d))):
+            for index, other in zip(range(a, b), range(c, d), strict=True):
+                yield LinePair(was[index][1], now[other][1], now[other][0])
+        else:
+            left += range(a, b)
+            fresh += range(c, d)
+    for other in fresh:  # a line that moved past others
+        found = next((one for one in left if texts[one] == new_texts[other]), None)
+        if found is not None:
+            left.remove(found)
+        yield LinePair(was[found][1] if found is not None else None, now[other][1], now[other][0])
+    for index in left:
+        yield LinePair(was[index][1], None, was[index][0])
+
+
+def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]) -> bool:
+    """Whether lines with other texts are the same, edited: they have not moved, or as far as the ones around them."""
+    if old[1] - old[0] != new[1] - new[0]:
+        return False
+
+    def moved(index: int, other: int) -> int | None:
+        inside = 0 <= index < len(was) and 0 <= other < len(now)
+        return now[other][0].line - was[index][0].line if inside else None
+
+    around = {0, moved(old[0] - 1, new[0] - 1), moved(old[1], new[1])}
+    shifts = {moved(*pair) for pair in zip(range(*old), range(*new), strict=True)}
+    return len(shifts) == 1 and shifts <= around
+
+
+def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
+    """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
+    out = []
+    for name, pair in found.configurations:
+        if pair.change is not None:
+            out.append(f"{name}: {format_change(pair.change)}, {pair}")
+    reference = SourceLine(after.report.target.path, 0)
+    for line in found.lines:
+        where = format_line_ranges([line.place], reference=reference)
+        if line.change is not None:
+            out.append(f"{format_change(line.change)}, {where}: {line}")
+        elif line.before is None:
+            out.append(f"new, {where}: {line}")
+        elif line.after is None:
+            out.append(f"gone, {where} of then: {line}")
+    return tuple(out)
+
+
+def label(past: Past) -> str:
+    """Name a run: when it was, where, and what it came to."""
+    return ", ".join(part for part in (format_moment(past.when), past.device, past.label) if part)
+
+
+def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
+    """Return it for the page."""
+    lines = []
+    for line in found.lines:
+        if line.after is not None:
+            place = view.place(line.place)
+        else:
+            text = found.before.line(line.place.path, line.place.line) or ""
+            place = {
+                "uri": view.uri_of(line.place.path),
+                "path": f"{view.shown(line.place.path)} (then)",
+                "line": line.place.line - 1,
+                "text": text.strip(),
+            }
+        if place is not None:
+            lines.append({"place": place, **line.as_json()})
+    past = found.before.past
+    return {
+        "id": past.id,
+        "label": label(past),
+        "differs": list(found.differs),
+        "configurations": [{"name": name, **pair.as_json()} for name, pair in found.configurations],
+        "lines": lines,
+    }

@@ -1,0 +1,477 @@
+"""The page of a benchmark as data: what the editor's window, the exports and the terminal show, all from here.
+
+Invariant: JSON's own types under the names that `extension/src/bench/messages.ts` types; None is what is not known, or
+not a number, and every line is where the view says that it is now. Names of the page's parts and their meaning are in
+docs/bench.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report import LaunchKind, MeasuredConfiguration, Profile
+from fuselight_server.base.finding import SourceLine
+from fuselight_server.base.formatting import (
+    format_count,
+    format_list,
+    format_time,
+    format_time_range,
+)
+from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.profile import (
+    kernel_of,
+    main_place,
+    parts,
+    rates,
+    times_by_line,
+    whole_us,
+)
+from fuselight_server.explain.benchmarks.timing_stats import (
+    clock_of,
+    has_times,
+    is_foreign,
+    range_of,
+    speedup,
+    spread_of,
+    timing_of,
+    varies,
+)
+from fuselight_server.explain.benchmarks.verdict import verdict
+from fuselight_server.explain.kernels.shares import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from fuselight.shared.report import (
+        Accuracy,
+        CompileStep,
+        Machine,
+        Measured,
+        MeasuredLaunch,
+        Report,
+        Stack,
+        Timing,
+    )
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Still:
+    """Lines and files as they were at one moment: it asks nobody, so that a page can be made of it in a thread."""
+
+    places: dict[SourceLine, Json | None]
+    files: dict[str, tuple[str, str]]
+    """By path: its URI, and as people read it."""
+
+    def place(self, at: SourceLine | None) -> Json | None:
+        """Return a line for the page."""
+        return None if at is None else self.places[at]
+
+    def uri_of(self, path: str) -> str:
+        """Return a file's URI."""
+        return self.files[path][0]
+
+    def shown(self, path: str) -> str:
+        """Return a path as people read it."""
+        return self.files[path][1]
+
+
+@dataclass(frozen=True)
+class View:
+    """How lines are shown."""
+
+    uri_of: Callable[[str], str]
+    read_line: Callable[[str, int], str | None]
+    shown: Callable[[str], str] = os.path.basename
+    """A path as people read it."""
+    now: Callable[[SourceLine], SourceLine | None] = lambda place: place
+    """Where a line of the report is now; None if it was deleted."""
+
+    def place(self, at: SourceLine | None) -> Json | None:
+        """Return a line for the page."""
+        there = self.now(at) if at is not None else None
+        if there is None:
+            return None
+        text = self.read_line(there.path, there.line) or ""
+        return {
+            "uri": self.uri_of(there.path),
+            "path": self.shown(there.path),
+            "line": there.line - 1,
+            "text": text.strip(),
+        }
+
+    def still(self, places: Iterable[SourceLine], paths: Iterable[str]) -> Still:
+        """Return these lines, and these files, as they are now."""
+        lines = {place: self.place(place) for place in places}
+        files = {path: (self.uri_of(path), self.shown(path)) for path in paths}
+        return Still(lines, files)
+
+
+Shows = View | Still
+
+
+NO_LINES = "only Inductor records the source line of a kernel: the kernels of this backend have none"
+
+
+def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
+    """Return what is known of where a configuration's time goes."""
+    profile = one.profile or Profile("", 0, 0.0, 0.0, 0.0, 0.0)
+    whole = whole_us(profile)
+    longest = sorted(profile.launches, key=lambda one: -one.us)
+    return {
+        "source": profile.source,
+        "wall_us": profile.wall_us,
+        "kernel_us": profile.kernel_us,
+        "joined": _part(profile.joined_us, profile.device_us),
+        "lines": list(_lines(one, report, view)),
+        "no_lines": NO_LINES if one.profile is not None and is_foreign(one) else "",
+        "where": list(_where(one, profile, report, view)),
+        "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
+        "roofline": _roofline(one, report, view),
+        "steps": [_step(step, view) for step in one.compile_steps],
+    }
+
+
+def _part(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[Json]:
+    lines = times_by_line(one, report.roots)
+    whole = float(sum(line.us for line in lines))
+    for line in lines:
+        place = view.place(line.place)
+        if place is not None:
+            names = dict.fromkeys(launch.name for launch, _ in line.launches)
+            yield {
+                "place": place,
+                "us": float(line.us),
+                "share": _part(float(line.us), whole),
+                "kernels": list(names),
+            }
+
+
+def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
+    for part in parts(profile, report.roots, foreign=is_foreign(one)):
+        yield {
+            "kind": part.kind,
+            "label": part.label,
+            "us": part.us,
+            "share": _part(part.us, profile.wall_us),
+            "place": view.place(part.place),
+            "what": part.what,
+        }
+
+
+def _kernel(
+    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
+) -> Json:
+    kernel = kernel_of(one, launch)
+    achieved = rates(launch, kernel, report.target_device)
+    graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
+    return {
+        "name": launch.name,
+        "kind": kernel.kind.value if kernel is not None else launch.kind.value,
+        "us": launch.us,
+        "low_us": launch.low_us,
+        "high_us": launch.high_us,
+        "share": _part(launch.us, whole),
+        "count": launch.count,
+        "estimate_us": kernel.estimate_us if kernel is not None else None,
+        "isolated_us": launch.isolated_us,
+        "bandwidth_gbs": achieved.bandwidth_gbs,
+        "tflops": achieved.tflops,
+        "of_limit": achieved.of_limit,
+        "joined": kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
+        "place": view.place(main_place(launch, kernel, report.roots)),
+        "phase": graph.phase.value if graph is not None else "",
+    }
+
+
+def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json | None:
+    device = report.target_device
+    if one.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
+        return None
+    points, dtypes = [], []
+    for launch in one.profile.launches:
+        kernel = kernel_of(one, launch)
+        achieved = rates(launch, kernel, device)
+        if achieved.intensity is not None and achieved.tflops is not None:
+            points.append({
+                "name": launch.name,
+                "intensity": achieved.intensity,
+                "tflops": achieved.tflops,
+                "us": launch.us,
+                "place": view.place(main_place(launch, kernel, report.roots)),
+            })  # fmt: skip
+            dtypes.append(kernel.dtype if kernel is not None else None)
+    # The rates of the dtypes that its kernels compute in; all, where that is not known of any.
+    used = {name: rate for name, rate in device.tflops.items() if name in dtypes} or device.tflops
+    peaks = [{"dtype": name, "tflops": rate} for name, rate in used.items()]
+    return {"points": points, "bandwidth_gbs": device.bandwidth_gbs, "peaks": peaks}
+
+
+def _step(step: CompileStep, view: Shows) -> Json:
+    at = step.location
+    return {
+        "name": step.name,
+        "start_us": step.start_us,
+        "us": step.us,
+        "depth": step.depth,
+        "place": view.place(SourceLine(at.path, at.line)) if at is not None else None,
+        "compile_id": step.compile_id,
+        "sampled": step.sampled,
+    }
+
+
+OTHERWISE = 2.0
+"""A note reports a call whose time with and without the profiler differs by more than this factor."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the page shows that the report does not contain."""
+
+    run: str | None = None
+    """The id under which what is shown lies in the history; None where it does not."""
+    running: bool = False
+    stale: bool = False
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    history: tuple[Json, ...] = ()
+    comparison: Json | None = None
+
+
+_NOTHING_AROUND = Around()
+
+
+def nothing(path: str, target: str, view: Shows, around: Around) -> Json:
+    """Return the page of a target of a file that was not measured."""
+    return {
+        **_head(path, target, view, around),
+        "found": False,
+        "partial": False,
+        "when": "",
+        "work": "",
+        "inputs": [],
+        "verdict": [],
+        "machine": [],
+        "notes": list(around.notes),
+        "configurations": [],
+        "profiles": {},
+    }
+
+
+def page(report: Report, view: Shows, around: Around = _NOTHING_AROUND) -> Json:
+    """Return the page of a report; one in which nothing was measured says what failed."""
+    return of_body(body(report, view), report, view, around)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A page's body, and the lines that it was made with: where these are the same, so is the body."""
+
+    still: Still
+    body: Json | None
+
+
+def body(report: Report, view: Shows) -> Json | None:
+    """Return what a page has of its report, whatever goes on around it; None where nothing was measured."""
+    measured = report.measured
+    if measured is None:
+        return None
+    made: Json = _finite(
+        {
+            "found": True,
+            "when": measured.started,
+            "work": words.WORK[measured.work],
+            "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
+            "verdict": [
+                {"text": one.text, "place": view.place(one.place), "configuration": one.configuration}
+                for one in verdict(report)
+            ],
+            "machine": machine(measured.machine, report),
+            "notes": notes(report, measured),
+            "partial": not measured.finished,
+            "configurations": [_row(one, measured, report, view) for one in _asked_for(measured)],
+            "profiles": {
+                one.name: details(one, report, view)
+                for one in measured.configurations
+                if one.profile is not None or one.compile_steps
+            },
+        }
+    )
+    return made
+
+
+def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> Json:
+    """Return the page of a body."""
+    named = report.target.path, report.target.name
+    if made is None:
+        failed = "; ".join(words.failed(one) for one in report.failures)
+        message = around.message or failed or "nothing was measured"
+        return {**nothing(*named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
+    return {**_head(*named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
+
+
+def places_of(report: Report) -> Iterator[SourceLine]:
+    """Yield every line that the page of a report names."""
+    measured = report.measured
+    for one in measured.configurations if measured is not None else ():
+        stacks: list[Stack] = [one.accuracy.first] if one.accuracy is not None else []
+        stacks += [gap.stack for gap in one.profile.gaps] if one.profile is not None else []
+        places = [place_of(stack, report.roots) for stack in stacks]
+        places += [line.place for line in times_by_line(one, report.roots)]
+        at = [step.location for step in one.compile_steps]
+        places += [SourceLine(each.path, each.line) for each in at if each is not None]
+        yield from (place for place in places if place is not None)
+    yield from (one.place for one in verdict(report) if one.place is not None)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value in which no number is infinite, or none at all: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _head(path: str, target: str, view: Shows, around: Around) -> Json:
+    return {
+        "run": around.run,
+        "running": around.running,
+        "stale": around.stale,
+        "title": target or "__main__",
+        "message": around.message,
+        "target": target,
+        "path": view.shown(path),
+        "uri": view.uri_of(path),
+        "history": list(around.history),
+        "comparison": around.comparison,
+    }
+
+
+def machine(one: Machine, report: Report) -> list[dict[str, str]]:
+    """Return where it was measured, name by name."""
+    facts = [
+        ("device", words.device(one) if words.has_device(one) else ""),
+        ("CUDA_VISIBLE_DEVICES", one.visible or ""),
+        ("UUID", one.uuid),
+        ("MIG", "yes" if one.mig else ""),
+        ("driver", one.driver),
+        ("CUDA", one.cuda),
+        ("clocks", one.clocks),
+        ("threads", str(one.threads) if one.threads else ""),
+        ("torch", report.versions.torch or ""),
+        ("triton", report.versions.triton or ""),
+        ("Python", report.versions.python),
+        ("platform", report.versions.platform),
+    ]
+    return [{"name": name, "value": value} for name, value in facts if value]
+
+
+def notes(report: Report, measured: Measured) -> list[str]:
+    """Return what makes the numbers doubtful, and what was not done."""
+    said = {
+        "partial: still running or stopped; these are the times measured so far": (
+            not measured.finished and has_times(measured)
+        ),
+        "the device's L2 cache was cleared before each timed call": measured.cold_cache,
+        "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
+        "eager is nondeterministic: its results differ from run to run": measured.random is True,
+    }
+    true = [text for text, is_so in said.items() if is_so]
+    return [*true, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
+
+
+def _profiled_otherwise(measured: Measured) -> Iterator[str]:
+    """Yield a note where profiled calls took a very different time from the timed ones."""
+    found = []
+    for one in measured.configurations:
+        profile, wall = one.profile, one.wall
+        if profile is None or wall is None or profile.wall_us <= 0 or wall.median_us <= 0:
+            continue
+        if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
+            without = f"{format_time(wall.median_us)} without"
+            found.append(f"{format_time(profile.wall_us)} as {one.name} ({without})")
+    if found:
+        whose = "lines, kernels and where the time goes are of such calls"
+        yield f"with the profiler on, a call took {format_list(found)}: {whose}"
+
+
+def _lost(report: Report) -> list[str]:
+    failed = [words.failed(one) for one in report.failures]
+    return [*failed, *(f"unknown: {one.what}: {one.why}" for one in report.problems)]
+
+
+def _asked_for(measured: Measured) -> Iterator[MeasuredConfiguration]:
+    """Yield all configurations in their order, those of which nothing is known among them."""
+    known = {one.name: one for one in measured.configurations}
+    for name in dict.fromkeys((*measured.order, *known)):
+        yield known.get(name) or MeasuredConfiguration(name)
+
+
+def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> Json:
+    clock = clock_of(measured)
+    timing = timing_of(one, clock) or one.wall
+    mine = range_of(timing) if timing is not None else None
+    faster = speedup(measured, one)
+    alone = ("measured separately: not enough memory to run alongside the others",) if one.alone else ()
+    return {
+        "name": one.name,
+        "failure": words.failed(one.failure) if one.failure is not None else None,
+        "speedup": faster,
+        "us": mine.us if mine is not None else None,
+        "spread": spread_of(timing) if timing is not None else None,
+        "unsteady": timing is not None and varies(timing),
+        "clock": timing.clock.value if timing is not None else None,
+        "wall_us": one.wall.median_us if one.wall is not None else None,
+        "first_us": one.first_us,
+        "second_us": one.second_us,
+        "calls": timing.calls if timing is not None else 0,
+        "peak_bytes": one.peak_bytes,
+        "own_bytes": one.own_bytes,
+        "accuracy": None if one.accuracy is None else _accuracy(one.accuracy, report, view),
+        "graph_breaks": one.graph_breaks,
+        "compiles": one.compiles,
+        "recompiles": one.recompiles,
+        "notes": [*one.notes, *_earlier(timing), *alone],
+    }
+
+
+def _earlier(timing: Timing | None) -> Iterator[str]:
+    """Say what earlier benchmarks of the same code read, where that is not within the spread."""
+    if timing is not None and timing.earlier_us and varies(timing):
+        found = range_of(timing)
+        count = format_count(len(timing.earlier_us), "earlier benchmark")
+        yield f"{format_time_range(found.low, found.high)} with {count} of the same code"
+
+
+def accuracy_words(accuracy: Accuracy) -> str:
+    """Return in a line what the comparison with eager came to."""
+    if accuracy.passed is None:
+        return f"not compared: {accuracy.why}" if accuracy.why else "not compared"
+    tolerance = f" within a tolerance of {accuracy.tolerance:g}" if accuracy.tolerance is not None else ""
+    compared = format_count(accuracy.compared, "tensor") if accuracy.compared else ""
+    against = f" against {accuracy.against}" if accuracy.against else ""
+    many = f" ({compared}{against})" if compared else ""
+    if accuracy.passed:
+        return f"as eager{tolerance}{many}"
+    why = f": {accuracy.why}" if accuracy.why else ""
+    is_new = accuracy.first_operator and accuracy.first_operator not in accuracy.why
+    first = f"; first differs in {accuracy.first_operator}" if is_new else ""
+    return f"not as eager{tolerance}{many}{why}{first}"
+
+
+def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> Json:
+    return {
+        "passed": accuracy.passed,
+        "text": accuracy_words(accuracy),
+        "tensors": [asdict(tensor) for tensor in accuracy.tensors],
+        "place": view.place(place_of(accuracy.first, report.roots)),
+    }

@@ -1,0 +1,102 @@
+"""Turns a report into findings: one finding per cause and line, folded into one per cause where they are shown.
+
+Invariant: `findings` is a pure function of the report and of the source lines that it may read. Every break,
+recompilation, frame that runs in eager mode and failure in the report has a finding; the exception of a call whose
+directive does not fit is that of the directive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Tier
+from fuselight_server.explain.findings.breaks.breaks import break_findings
+from fuselight_server.explain.findings.breaks.not_compiled import not_compiled_findings
+from fuselight_server.explain.findings.breaks.unseen import unseen_findings
+from fuselight_server.explain.findings.common.causes import expand, fold
+from fuselight_server.explain.findings.common.context import Context, Thresholds
+from fuselight_server.explain.findings.common.notes import note_findings
+from fuselight_server.explain.findings.failures import failure_findings
+from fuselight_server.explain.findings.kernels.kernels import kernel_findings
+from fuselight_server.explain.findings.recompilations.guards import guard_findings
+from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
+from fuselight_server.explain.findings.recompilations.specializations import (
+    specialization_findings,
+)
+from fuselight_server.explain.findings.static import (
+    apply_ignores,
+    of_capture,
+    of_measured,
+    static_findings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+
+__all__ = [
+    "Thresholds",
+    "apply_ignores",
+    "expand",
+    "findings",
+    "findings_of_kernels",
+    "findings_of_measured",
+    "fold",
+    "of_capture",
+    "of_measured",
+    "static_findings",
+]
+
+_FAMILIES = (
+    failure_findings,
+    break_findings,
+    not_compiled_findings,
+    recompilation_findings,
+    specialization_findings,
+    unseen_findings,
+    guard_findings,
+    note_findings,
+    kernel_findings,
+)
+_OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
+"""What a trace of edited functions alone says as a run does. Specializations need a trace of the target's own function.
+Recompilations depend on all calls of the target: half of those predicted were wrong (docs/results/live.md)."""
+_OF_PREDICTIONS_OF_TARGETS = (*_OF_PREDICTIONS, specialization_findings)
+_NO_THRESHOLDS = Thresholds()
+
+
+def findings(
+    report: Report,
+    *,
+    thresholds: Thresholds = _NO_THRESHOLDS,
+    read_line: Callable[[str, int], str | None] | None = None,
+    includes_callers: bool = False,
+) -> tuple[Finding, ...]:
+    """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None.
+
+    A report of tier predicted has breaks, failures and functions that are not compiled, and specializations only if
+    it `includes_callers`: the target's own function was traced, too.
+    """
+    context = Context.of(report, thresholds, read_line)
+    families: tuple[Callable[[Context], Iterator[Finding]], ...] = _FAMILIES
+    if report.tier is Tier.PREDICTED:
+        families = _OF_PREDICTIONS_OF_TARGETS if includes_callers else _OF_PREDICTIONS
+    return tuple(sorted((finding for family in families for finding in family(context)), key=_order))
+
+
+def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:
+    """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
+    return tuple(sorted(kernel_findings(Context.of(report, thresholds)), key=_order))
+
+
+def findings_of_measured(report: Report) -> tuple[Finding, ...]:
+    """What a benchmark alone can find, by place."""
+    from fuselight_server.explain.findings.kernels.measured import measured_findings  # noqa: PLC0415 - a check measures nothing
+
+    return tuple(sorted(measured_findings(Context.of(report)), key=_order))
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str, str]:
+    return (finding.span.path, finding.span.line, finding.span.column or 0, finding.code, finding.title)

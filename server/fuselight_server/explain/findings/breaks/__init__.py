@@ -1,0 +1,1 @@
+"""Graph breaks and code that is not compiled."""

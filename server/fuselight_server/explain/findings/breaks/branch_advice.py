@@ -1,0 +1,337 @@
+"""What to do about a branch that breaks the graph, by what the branch does and what it depends on.
+
+Invariant: a select (torch.where, torch.cond) is advised only for a branch that computes values: a tensor can neither
+raise, nor leave a loop, nor call a function of Python. What cannot be read in the source gets the advice for a select.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.common.source_tree import parents_of, tree_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Location
+    from fuselight_server.explain.findings.common.context import Context
+
+BRANCH_IDS = frozenset({"GB0035", "GB0170"})
+_RANDOM_INPUT = "random_value_"
+"""How torch names a number of Python's `random` that it made an input of the graph."""
+_LONGEST_CONDITION = 60
+_OUTSIDE = "outside the compiled code"
+SELECT = (
+    f"Compute both sides and select with torch.where (or use torch.cond), or decide {_OUTSIDE} on a "
+    "Python value that you pass in"
+)
+
+
+class Effect(enum.Enum):
+    """What a branch does."""
+
+    SELECT = "select"
+    """It computes values, or returns."""
+    RAISE = "raise"
+    ASSERT = "assert"
+    BREAK = "break"
+    """It leaves a loop, with `break` or `return`."""
+    CONTINUE = "continue"
+    WHILE = "while"
+    FILTER = "filter"
+    """A comprehension leaves elements out."""
+    CALL = "call"
+    """It only calls functions, as to print."""
+    OPERAND = "operand"
+    """`and` and `or` need the value of an operand; no statement branches on it."""
+
+
+@dataclass(frozen=True)
+class BranchAdvice:
+    """What replaces torch's texts of a break on a branch."""
+
+    hints: tuple[str, ...]
+    is_random: bool = False
+    keeps: tuple[str, ...] = ()
+    """Beginnings of hints of torch that fit."""
+
+    @property
+    def title(self) -> str:
+        """What the branch depends on; empty if it is the data of a tensor."""
+        return RANDOM_TITLE if self.is_random else ""
+
+    @property
+    def text(self) -> str:
+        """The explanation in the place of torch's; empty if that holds."""
+        return RANDOM_TEXT if self.is_random else ""
+
+
+RANDOM_TITLE = "a branch depends on a random number"
+RANDOM_TEXT = (
+    "The number is drawn again in each call, so torch makes it an input of the graph and knows no value."
+)
+
+
+def branch_advice(context: Context, at: Location, texts: str = "") -> BranchAdvice:
+    """The advice for a branch in the user's code at `at`. `texts`: those of torch about the break."""
+    tree = tree_around(context, at)
+    node = _branch(tree, at) if tree is not None else None
+    parents = parents_of(tree) if tree is not None else {}
+    effect = _effect(node, parents) if node is not None else Effect.SELECT
+    if _RANDOM_INPUT in texts or (node is not None and _draws(tree, _test(node))):
+        return BranchAdvice(_random_hints(effect), is_random=True)
+    keeps = _kept(node, effect)
+    return BranchAdvice(tuple(_hints(node, effect)), keeps=keeps)
+
+
+def depends_on_random(context: Context, at: Location) -> bool:
+    """Whether a statement at `at` branches on a number of `random` or of NumPy."""
+    tree = tree_around(context, at)
+    node = _branch(tree, at) if tree is not None else None
+    return node is not None and not isinstance(node, ast.BoolOp) and _draws(tree, _test(node))
+
+
+# What the source says
+
+
+_Branch = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.BoolOp
+
+
+def _branch(tree: ast.AST | None, at: Location) -> _Branch | None:
+    """The smallest node with a condition at the place."""
+    if tree is None:
+        return None
+    found = [
+        (_length(part), node)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert, ast.comprehension))
+        for part in _tests(node)
+        if part.lineno <= at.line <= (part.end_lineno or part.lineno) and _covers(part, at)
+    ]
+    if found:
+        return min(found, key=lambda item: item[0])[1]
+    whole = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.If, ast.While, ast.Assert)) and node.lineno == at.line
+    )
+    return next(whole, None) or _operands(tree, at)
+
+
+def _operands(tree: ast.AST, at: Location) -> ast.BoolOp | None:
+    return next(
+        (node for node in ast.walk(tree) if isinstance(node, ast.BoolOp) and node.lineno == at.line), None
+    )
+
+
+def _tests(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        yield node.test
+    elif isinstance(node, ast.comprehension):
+        yield from node.ifs
+
+
+def _test(node: ast.AST) -> ast.AST:
+    tests = list(_tests(node))
+    return tests[0] if len(tests) == 1 else node
+
+
+def _covers(part: ast.expr, at: Location) -> bool:
+    """Whether the place is within the condition. Before Python 3.12 it may be the whole statement."""
+    if at.column is None or at.end_line not in {None, at.line}:
+        return True
+    return at.line != part.lineno or at.end_column is None or at.end_column > part.col_offset
+
+
+def _length(part: ast.expr) -> tuple[int, int]:
+    return ((part.end_lineno or part.lineno) - part.lineno, (part.end_col_offset or 0) - part.col_offset)
+
+
+def _effect(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Effect:  # noqa: PLR0911 - one return an effect
+    if isinstance(node, ast.Assert):
+        return Effect.ASSERT
+    if isinstance(node, ast.While):
+        return Effect.WHILE
+    if isinstance(node, ast.comprehension):
+        return Effect.FILTER
+    if isinstance(node, ast.BoolOp):
+        return Effect.OPERAND
+    if not isinstance(node, ast.If):
+        return Effect.SELECT
+    arms = [arm for arm in (node.body, node.orelse) if arm]
+    ends = {type(arm[-1]) for arm in arms}
+    if ast.Raise in ends:
+        return Effect.RAISE
+    if ast.Continue in ends:
+        return Effect.CONTINUE
+    if ast.Break in ends or (ast.Return in ends and _is_in_loop(node, parents)):
+        return Effect.BREAK
+    return Effect.CALL if all(map(_only_calls, arms)) else Effect.SELECT
+
+
+def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    above = parents.get(node)
+    while above is not None and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(above, (ast.For, ast.While, ast.AsyncFor)):
+            return True
+        above = parents.get(above)
+    return False
+
+
+def _only_calls(arm: list[ast.stmt]) -> bool:
+    """Whether all statements call functions for their effects; a method with a final `_` changes a tensor."""
+    return all(
+        isinstance(one, ast.Pass)
+        or (
+            isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Call)
+            and not str(getattr(one.value.func, "attr", "")).endswith("_")
+        )
+        for one in arm
+    )
+
+
+_RANDOM_CALL = re.compile(r"(?:random|rng|np\.random|numpy\.random)(?:\.Random\([^()]*\))?\.\w+\(")
+
+
+def _draws(tree: ast.AST | None, test: ast.AST) -> bool:
+    """Whether the condition draws a number with Python or NumPy, itself or in what its names were assigned."""
+    if _is_draw(test):
+        return True
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    assigned = (
+        node.value
+        for node in ast.walk(tree or test)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+    )
+    return any(map(_is_draw, assigned))
+
+
+def _is_draw(node: ast.AST) -> bool:
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            name = ast.unparse(call.func)
+            if not name.startswith("torch.") and _RANDOM_CALL.match(f"{name}("):
+                return True
+    return False
+
+
+# What to do
+
+
+def _random_hints(effect: Effect) -> tuple[str, ...]:
+    if effect in {Effect.BREAK, Effect.CONTINUE, Effect.WHILE}:
+        return (
+            (
+                f"Keep the loop and the draw {_OUTSIDE}, and compile its body: the draw then decides between calls of "
+                "compiled code"
+            ),
+            "Or draw a mask with torch (torch.rand) and multiply what the iteration adds by it",
+        )
+    decide = (
+        f"Draw the number and decide {_OUTSIDE}: pass the decision in as a bool, whose two values are compiled once "
+        "each"
+    )
+    if effect is not Effect.SELECT:
+        return (decide,)
+    return (decide, "Or draw it with torch.rand(()) and select with torch.where")
+
+
+_BY_EFFECT = {
+    Effect.BREAK: (
+        "Run a fixed number of iterations and stop changing finished elements with a mask",
+        f"Or keep the loop {_OUTSIDE}: compile its body, and decide between its calls",
+    ),
+    Effect.CONTINUE: (
+        "Run the iteration always, and multiply what it adds by a mask of 0 and 1",
+        f"Or keep the loop {_OUTSIDE}: compile its body, and decide between its calls",
+    ),
+    Effect.WHILE: (
+        f"Keep the loop {_OUTSIDE} and compile its body, or run a fixed number of iterations with a mask",
+    ),
+    Effect.FILTER: (
+        f"Keep all elements and mask those that do not count, or choose the elements {_OUTSIDE}",
+    ),
+    Effect.CALL: (f"Return the condition, and make the call {_OUTSIDE} where it is true",),
+    Effect.OPERAND: (
+        (
+            "Combine the conditions with `&` and `|` (torch.logical_and, torch.logical_or): `and` and `or` need the "
+            "value of a tensor"
+        ),
+    ),
+}
+
+
+def _hints(node: ast.AST | None, effect: Effect) -> Iterator[str]:
+    if node is not None and effect in {Effect.RAISE, Effect.ASSERT}:
+        yield f"Check it in the graph with {_assertion(node)}, or check the result after the call"
+    else:
+        yield from _BY_EFFECT.get(effect, (SELECT,))
+
+
+def _assertion(node: ast.AST) -> str:
+    """The assert of the graph in the place of the statement, with its own condition where that is short."""
+    message, must_hold = '"message"', "condition"
+    if isinstance(node, ast.Assert):
+        must_hold, message = _short(node.test) or must_hold, _constant(node.msg) or message
+    elif isinstance(node, ast.If):
+        is_positive = not isinstance(node.body[-1], ast.Raise)
+        raised = node.orelse[-1] if is_positive else node.body[-1]
+        argument = _first_argument(raised)
+        must_hold = (_short(node.test) if is_positive else _negated(node.test)) or must_hold
+        message = _constant(argument) or message
+    return f"torch._assert_async({must_hold}, {message})"
+
+
+def _first_argument(statement: ast.stmt) -> ast.expr | None:
+    exception = statement.exc if isinstance(statement, ast.Raise) else None
+    return exception.args[0] if isinstance(exception, ast.Call) and exception.args else None
+
+
+def _negated(test: ast.expr) -> str:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _short(test.operand)
+    text = _short(test)
+    if not text:
+        return "~condition"
+    return f"~{text}" if isinstance(test, ast.Call) else f"~({text})"
+
+
+def _short(test: ast.expr) -> str:
+    """The condition as code; empty for a long one, and for one that is not a single tensor."""
+    if any(isinstance(node, (ast.BoolOp, ast.IfExp)) for node in ast.walk(test)):
+        return ""
+    text = ast.unparse(test)
+    return text if len(text) <= _LONGEST_CONDITION else ""
+
+
+def _constant(node: ast.expr | None) -> str:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return ""
+    return json.dumps(node.value, ensure_ascii=False)
+
+
+_TRANSFORM = "For the common pattern `if tensor_cond"
+_OPERATORS = "Note: Python `or`/`and`"
+
+
+def _kept(node: ast.AST | None, effect: Effect) -> tuple[str, ...]:
+    """The hints of torch that fit; that to use torch.cond is in our own step."""
+    if node is None:
+        return (_TRANSFORM, _OPERATORS)
+    is_transform = (
+        effect is Effect.SELECT
+        and isinstance(node, ast.If)
+        and not node.orelse
+        and all(isinstance(one, ast.Assign) for one in node.body)
+    )
+    has_operands = effect is not Effect.OPERAND and any(
+        isinstance(part, ast.BoolOp) for part in ast.walk(_test(node))
+    )
+    return (*([_TRANSFORM] if is_transform else []), *([_OPERATORS] if has_operands else []))

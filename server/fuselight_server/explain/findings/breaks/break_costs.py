@@ -1,0 +1,189 @@
+"""What a graph break costs, from the compiles of the report: the graphs beside it, and what runs in eager mode.
+
+Invariant: only graphs that end at the break or start after it are named as its two sides, and a function is never said
+to have no graph where the report holds one of its code. Nothing is said where the report holds no compile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.explain.findings.common.carried_values import code_of
+from fuselight_server.explain.findings.common.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Break, Compile, Frame
+    from fuselight_server.explain.findings.common.context import Context
+
+_MOST_NAMED = 2
+_EAGER_LINE = "this line runs in eager mode, and no kernel is fused across it"
+
+
+@dataclass(frozen=True)
+class GraphSides:
+    """The graphs of a function that touch a break."""
+
+    before: int
+    """Operators of the graph that ends at the break; 0 for none."""
+    after: int
+    """Operators of the graph that starts right after it; 0 for none."""
+    total: int
+    """Graphs in which the function runs in the call."""
+
+
+def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
+    """What the records of one break cost; nothing where the report holds no facts."""
+    skipped = next((one for one in group if one.frame_skipped), None)
+    outermost = max(group, key=lambda item: len(item.stack))
+    if skipped is not None:
+        yield from _of_skipped(context, skipped)
+    elif outermost.rest_from is not None:
+        where = f"the rest of {_name(outermost)}, from line {outermost.rest_from} on,"
+        yield f"{where} runs in eager mode: torch cannot resume it after this break"
+    else:
+        called = _compiled_calls(context, outermost)
+        yield from _split(context, group, has_calls=bool(called))
+        if called:
+            verb = "is" if len(called) == 1 else "are"
+            yield f"{format_list(called)}, which this line calls, {verb} compiled separately"
+            yield "no kernel is fused across the call"
+        else:
+            yield _EAGER_LINE
+
+
+def sides_of(context: Context, one: Break) -> GraphSides | None:
+    """The graphs on both sides of a break; None where the report does not hold its compile."""
+    compiles = _same_function(context, one)
+    before = next((item for item in compiles if item.id == one.compile_id), None)
+    if before is None:
+        return None
+    total = len({code_of(item.id) for item in compiles if _size(item)})
+    return GraphSides(_size(before), _size(_resumed(context, one, compiles)), total)
+
+
+def _of_skipped(context: Context, one: Break) -> Iterator[str]:
+    # What was compiled of the function before stays: only a resumption of it was skipped then.
+    part = "the rest" if any(map(_size, _same_function(context, one))) else "all"
+    yield f"{part} of {_name(one)} runs in eager mode, not only this line"
+    if one.operators:
+        yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
+
+
+def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator[str]:
+    """How the break splits the graphs of its function, and of the functions that this was inlined into."""
+    known = [(one, sides) for one in group if (sides := sides_of(context, one)) is not None]
+    known.sort(key=lambda item: len(item[0].stack))
+    touching = [item for item in known if item[1].before or item[1].after]
+    if touching:
+        innermost, sides = touching[0]
+        yield _sides_in_words(_name(innermost), sides)
+        names = dict.fromkeys(_name(one) for one, outer in touching[1:] if outer.before and outer.after)
+        around = [name for name in names if name != _name(innermost)]
+        if around:
+            verbs = ("leads", "is") if len(around) == 1 else ("lead", "are")
+            yield f"{format_list(around)}, which {verbs[0]} here, {verbs[1]} split too"
+    elif known and not has_calls:
+        parts = _compiled_on_the_way(context, group)
+        if parts:
+            verb = "is" if len(parts) == 1 else "are"
+            yield f"{format_list(parts)}, on the way to this line, {verb} compiled separately"
+        else:
+            yield f"{_name(known[-1][0])} has no graph left"
+
+
+def _sides_in_words(name: str, sides: GraphSides) -> str:
+    head, tail = (format_count(size, "operator") for size in (sides.before, sides.after))
+    if sides.before and sides.after:
+        return (
+            f"{name} is split into {sides.total} graphs: {head} right before this line, {tail} right after it"
+        )
+    which = "the only graph" if sides.total == 1 else "a graph"
+    if sides.before:
+        return f"{which} of {name} ends here, after {head}"
+    return f"{which} of {name} starts after this line, with {tail}"
+
+
+def _compiled_on_the_way(context: Context, group: list[Break]) -> list[str]:
+    """The functions on the way to the break with a graph of their code in the report, the first ones by name."""
+    places = {(place.path, place.function) for one in group for place in one.stack}
+    roots = {context.frame_of(context.compile_of(one.compile_id)) for one in group}
+    names: dict[str, None] = {}
+    for item in context.report.compiles:
+        frame = context.frame_of(item)
+        if frame is None or not _size(item):
+            continue
+        if (frame.location.path, frame.function.rpartition(".")[2]) in places or _is_of_any(frame, roots):
+            names[f"`{plain(frame.function)}`"] = None
+    return _first(list(names))
+
+
+def _is_of_any(frame: Frame, roots: set[Frame | None]) -> bool:
+    return any(
+        root is not None and (frame.function, frame.location) == (root.function, root.location)
+        for root in roots
+    )
+
+
+def _compiled_calls(context: Context, one: Break) -> list[str]:
+    """The functions with a graph of their own that the user's line with the break calls, the first ones by name."""
+    home = context.innermost_user_frame((*one.above, *one.stack))
+    own = context.frame_of(context.compile_of(one.compile_id))
+    if home is None:
+        return []
+    names: dict[str, None] = {}
+    for item in context.report.compiles:
+        frame = context.frame_of(item)
+        if frame is None or not _size(item) or not item.caller:
+            continue
+        is_own = (
+            own is not None and context.is_user_file(own.location.path) and frame.location == own.location
+        )
+        if not is_own and (item.caller[-1].path, item.caller[-1].line) == (home.path, home.line):
+            names[f"`{plain(frame.function)}`"] = None
+    return _first(list(names))
+
+
+def _first(names: list[str]) -> list[str]:
+    rest = len(names) - _MOST_NAMED
+    return [*names[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
+
+
+def _name(one: Break) -> str:
+    return f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
+
+
+def _size(compiled: Compile | None) -> int:
+    """Operators of a compile's graph; 0 without one."""
+    return compiled.graph.operators if compiled and compiled.graph else 0
+
+
+def _same_function(context: Context, one: Break) -> list[Compile]:
+    """The compiles of the function that broke and of its resumptions, in order, in the break's call."""
+    own = context.compile_of(one.compile_id)
+    frame = context.frame_of(own)
+    if own is None or frame is None:
+        return []
+    return [item for item in context.compiles_of(frame.function, frame.location) if item.call == own.call]
+
+
+def _resumed(context: Context, one: Break, compiles: list[Compile]) -> Compile | None:
+    """The compile of the code after the break: the next one that resumes on its line, which comes right after it."""
+    at = one.stack[0] if one.stack else None
+    if at is None:
+        return None
+    index = next(number for number, item in enumerate(compiles) if item.id == one.compile_id)
+    lines = range(at.line, (at.end_line or at.line) + 1)
+    resumed = [
+        item
+        for item in (
+            *compiles[index + 1 :],
+            *compiles[:index],
+        )  # a part that exists already is not compiled again
+        if code_of(item.id) != code_of(one.compile_id)
+        and context.report.frames[item.frame].resumes_at in lines
+    ]
+    return resumed[0] if resumed else None

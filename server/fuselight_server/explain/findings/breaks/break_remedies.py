@@ -1,0 +1,158 @@
+"""The words of a graph break: title, explanation and what to do, by what broke, where, and what the source does there.
+
+Invariant: advice names code that the user can change. torch's own hints come last, and only where they fit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.breaks.branch_advice import (
+    BRANCH_IDS,
+    RANDOM_TEXT,
+    RANDOM_TITLE,
+    branch_advice,
+    depends_on_random,
+)
+from fuselight_server.explain.findings.breaks.break_texts import first_step, title_of
+from fuselight_server.explain.findings.breaks.library_breaks import (
+    instead_of_branch,
+    library_break,
+    outside_hints,
+)
+from fuselight_server.explain.findings.common.text import plain, shortened
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Break, Failure, Location
+    from fuselight_server.explain.findings.common.context import Context
+
+
+@dataclass(frozen=True)
+class BreakWords:
+    """What a finding says of a graph break."""
+
+    title: str
+    text: str = ""
+    """In the place of torch's explanation; empty if that holds."""
+    hints: tuple[str, ...] = ()
+    torch_hints: int = 0
+    """How many of the last hints are torch's."""
+    is_information: bool = False
+
+
+_NUMBER_IDS = frozenset({"GB0033", "GB0124"})
+"""Ids of a conversion to a Python number, which a branch on a number of NumPy is as well."""
+_NO_STEP = (
+    "Please report an issue to PyTorch",
+    "This graph break is fundamental",
+    "It may be possible to write Dynamo tracing rules",
+)
+"""How hints of torch begin that name nothing to change in the code."""
+_AVOIDED = (
+    "Avoid calling ",
+    "Remove this call",
+    "Please file an issue",
+    "If it is a Python builtin, please file an issue",
+    "Apply `@torch._dynamo.dont_skip_tracing`",
+)
+"""How hints of torch begin that say no more than our own step, or that the user cannot follow."""
+_CAPTURES = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+"""Settings that have a graph hold values that are known only at run time."""
+_NOT_TRIED = "Not tried: torch raises GuardOnDataDependentSymNode if the code branches on the captured value"
+_DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
+_DRAW_STEP = (
+    "Draw the number outside the compiled code and pass it in as a tensor, or draw it with torch.rand or "
+    "torch.randint"
+)
+
+
+def break_words(context: Context, one: Break, broke: Location | None) -> BreakWords:
+    """The words of a break that happened on the line `broke`."""
+    gb_id = one.ids[0] if one.ids else None
+    title = title_of(gb_id, one.types[0] if one.types else one.reason, one.explanation, one.context)
+    if broke is None:
+        return _general(title, gb_id, one)
+    known = library_break(one, broke)
+    if known is not None:
+        return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
+    if not context.is_user_file(broke.path):
+        general = _useful(_torch_hints(one), (*_NO_STEP, *_AVOIDED))
+        hints = outside_hints(gb_id, broke, general)
+        return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
+    return _in_users_code(context, one, broke, title)
+
+
+def _in_users_code(context: Context, one: Break, broke: Location, title: str) -> BreakWords:
+    gb_id = one.ids[0] if one.ids else None
+    if gb_id in BRANCH_IDS:
+        advice = branch_advice(context, broke, f"{one.explanation} {one.context}")
+        kept = tuple(hint for hint in _torch_hints(one) if hint.startswith(advice.keeps or ("\0",)))
+        return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
+    if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
+        return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
+    if gb_id == "GB0007" and _DRAWS.search(title):
+        return BreakWords(title, hints=(_DRAW_STEP,))
+    return _general(title, gb_id, one)
+
+
+def _general(title: str, gb_id: str | None, one: Break) -> BreakWords:
+    """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
+    step = first_step(gb_id, one.explanation)
+    hints = _torch_hints(one)
+    useful = _useful(hints, (*_NO_STEP, *(_AVOIDED if step else ())))
+    torchs = useful or (() if step else hints)
+    return BreakWords(title, hints=(*step, *torchs), torch_hints=len(torchs))
+
+
+def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(hint for hint in hints if not hint.startswith(useless))
+
+
+def _torch_hints(one: Break) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_untried(shortened(plain(hint))) for hint in one.hints if hint.strip()))
+
+
+def _untried(hint: str) -> str:
+    """A hint of torch's, with what is known against it: nobody tried it on this program."""
+    return f"{hint.rstrip('.')}. {_NOT_TRIED}" if any(setting in hint for setting in _CAPTURES) else hint
+
+
+def failure_words(context: Context, failure: Failure, explanation: str) -> BreakWords:
+    """The words of a break that is an error, as under fullgraph=True: without those of torch."""
+    broke = failure.stack[-1] if failure.stack else None
+    gb_id = failure.gb_id
+    title = title_of(gb_id, plain(failure.message).rstrip("."), explanation)
+    if broke is None:
+        return BreakWords(title, hints=first_step(gb_id, explanation))
+    return words_at(context, broke, gb_id, title, f"{explanation} {failure.traceback}")
+
+
+def words_at(context: Context, broke: Location, gb_id: str | None, title: str, texts: str = "") -> BreakWords:
+    """The words of a break of which only the id and the place are known, and `texts` of torch about it."""
+    step = first_step(gb_id, texts)
+    if not context.is_user_file(broke.path):
+        return BreakWords(title, hints=instead_of_branch(broke) if gb_id in BRANCH_IDS else step)
+    if gb_id in BRANCH_IDS:
+        advice = branch_advice(context, broke, texts)
+        return BreakWords(advice.title or title, hints=advice.hints)
+    if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
+        return BreakWords(RANDOM_TITLE, hints=branch_advice(context, broke).hints)
+    return BreakWords(title, hints=step)
+
+
+def title_at(context: Context, gb_id: str | None, reason: str, at: Location | None) -> str:
+    """The title of a break for a function that runs in eager mode because of it."""
+    title = title_of(gb_id, reason, reason)
+    if at is None:
+        return title
+    same = (
+        one
+        for one in context.report.breaks
+        if one.stack
+        and one.ids[:1] == (gb_id,)
+        and (one.stack[-1].path, one.stack[-1].line) == (at.path, at.line)
+    )
+    texts = next((f"{one.explanation} {one.context}" for one in same), "")
+    return words_at(context, at, gb_id, title, texts).title

@@ -1,0 +1,286 @@
+"""Titles and first steps for the graph breaks that people meet most, by GB id.
+
+Invariant: a title says what in the user's code broke the graph, and a step names code that a user can write and that
+keeps the meaning of the program. torch's own texts serve every other id; its hints follow our step.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fuselight_server.explain.findings.breaks.branch_advice import SELECT
+from fuselight_server.explain.findings.common.text import plain
+
+_TITLES = {
+    "GB0007": "this function is not traced by torch.compile",
+    "GB0008": "this function is not traced by torch.compile",
+    "GB0009": "this function is not traced by torch.compile",
+    "GB0011": "a variable is read before it is set",
+    "GB0014": "RNN, GRU and LSTM modules are not traced",
+    "GB0015": "sparse tensors are not supported",
+    "GB0016": "strided nested tensors are not supported",
+    "GB0022": "this import does not return a module",
+    "GB0025": "requested by torch._dynamo.graph_break()",
+    "GB0030": "requested by a comptime call",
+    "GB0033": "this operator returns a Python number that depends on the tensor's data",
+    "GB0034": "an assert depends on the tensor's data",
+    "GB0035": "a branch depends on data",
+    "GB0036": "the shape of the result depends on the tensor's data",
+    "GB0037": "the shape of the result depends on the tensor's data",
+    "GB0038": "a tensor is used as a slice bound",
+    "GB0045": "`is_inference()` cannot be traced",
+    "GB0046": "`torch.is_inference_mode_enabled()` cannot be traced",
+    "GB0055": "an argument of this call cannot be part of a graph",
+    "GB0056": "`.data` of a tensor created in the compiled region is assigned",
+    "GB0058": "this attribute of a tensor cannot be set in a compiled region",
+    "GB0059": "this built-in function cannot be traced",
+    "GB0061": "this object cannot be unpacked into a list",
+    "GB0063": "this object cannot be unpacked",
+    "GB0064": "this operator fails on the shapes that torch.compile traces with",
+    "GB0065": "something in the called function cannot be traced",
+    "GB0066": "a graph break inside a `with` block that cannot be exited and re-entered",
+    "GB0069": "this import fails while tracing",
+    "GB0070": "a list is indexed with a tensor that has more than one element",
+    "GB0072": "a view of an input is modified in place",
+    "GB0075": "a class is defined in the compiled region",
+    "GB0082": "this kind of statement cannot be traced",
+    "GB0083": "backward hooks on a module are not traced",
+    "GB0086": "this code needs a value known only at run time",
+    "GB0087": "this operator has no implementation for tracing",
+    "GB0088": "an exception is raised here while tracing",
+    "GB0090": "this operator cannot run without data",
+    "GB0092": "this object cannot be carried across a graph break",
+    "GB0096": "this attribute cannot be set in a compiled region",
+    "GB0098": "calls a function marked torch.compiler.disable",
+    "GB0099": "calls a function marked torch.compiler.disable",
+    "GB0103": "a method of this tensor subclass cannot be traced",
+    "GB0104": "`.grad_fn` of a tensor is read",
+    "GB0105": "`.numpy()` is disabled for tracing",
+    "GB0107": "`random_()` cannot be traced",
+    "GB0108": "`retain_grad()` cannot be traced",
+    "GB0109": "`tolist()` of a tensor that does not hold integers",
+    "GB0110": "`uniform_` with the keyword `from` cannot be traced",
+    "GB0112": "this call does not match the operator's signature",
+    "GB0116": "an object of this type cannot be created in a compiled region",
+    "GB0117": "this method cannot be traced with these arguments",
+    "GB0123": "`.backward()` is called in the compiled region",
+    "GB0124": "`.item()` converts a tensor to a Python number",
+    "GB0125": "`requires_grad_()` cannot be traced here",
+    "GB0126": "`resize_()` cannot be traced",
+    "GB0127": "`resize_as_()` cannot be traced",
+    "GB0128": "`set_()` cannot be traced",
+    "GB0131": "an attribute or item is set on an object that torch.compile does not track",
+    "GB0142": "this context manager cannot be entered in a compiled region",
+    "GB0144": "an autograd.Function with its own jvp cannot be traced",
+    "GB0145": "an autograd.Function with its own vjp cannot be traced",
+    "GB0147": "this call cannot be traced",
+    "GB0148": "this function requests a graph break",
+    "GB0150": "`hasattr` on this object cannot be traced",
+    "GB0152": "`itertools.groupby` with keys that are not constants",
+    "GB0156": "this method cannot be traced",
+    "GB0157": "this attribute of a NumPy array cannot be traced",
+    "GB0158": "this method of a NumPy array cannot be traced",
+    "GB0160": "`next()` of this iterator cannot be traced",
+    "GB0163": "this attribute of a tensor subclass cannot be traced",
+    "GB0170": "a branch depends on the data of a tensor",
+    "GB0171": "an assert's message is not a plain string",
+    "GB0177": "this function is not written in Python",
+    "GB0179": "`copy.deepcopy()` cannot be traced",
+    "GB0185": "this NumPy array cannot become a tensor",
+    "GB0190": "`getattr` with a name known only at run time",
+    "GB0191": "`id()` of this object cannot be traced",
+    "GB0206": "`requires_grad` of a tensor is set",
+    "GB0207": "a sort by a key known only at run time",
+    "GB0208": "this torch function does not return a tensor",
+    "GB0213": "this built-in function cannot take a tensor while tracing",
+    "GB0215": "this comparison of a tensor cannot be traced",
+    "GB0219": "the backend failed on the graph",
+    "GB0222": "a set of tensors cannot be traced",
+    "GB0225": "a tensor is created with requires_grad=True",
+    "GB0236": "a nonstrict_trace function receives an object that is not a tensor, a number or a container of those",
+    "GB0242": "`out=` is a tensor that is not contiguous",
+    "GB0246": "`one_hot` without num_classes: the shape of the result depends on the tensor's data",
+    "GB0247": "`out=` is a tensor of a different shape, which this call resizes",
+    "GB0250": "`astype(object)` cannot be traced",
+    "GB0251": "a nonstrict_trace function returns an object that is not a tensor, a number or a container of those",
+    "GB0253": "this method of a generator cannot be traced",
+    "GB0258": "`collections.deque` is called with arguments that it does not accept",
+    "GB0262": "this context manager of contextlib cannot be traced",
+    "GB0264": "an nn.Parameter is created in the compiled region",
+    "GB0275": "requested by torch._dynamo.step_unsupported()",
+    "GB0277": "a sparse tensor is created, which is not supported",
+    "GB0290": "a method of a NumPy function is called",
+    "GB0291": "logging calls are not traced",
+    "GB0294": "this NumPy function has no equivalent in torch",
+    "GB0297": "`random.Random` is called with arguments that it does not accept",
+    "GB0363": "this object can enter a compiled region only as an input",
+    "GB0569": "the `repr()` of a tensor depends on its data",
+    "GB0811": "this object cannot be iterated while tracing",
+    "GB4197": "`share_memory_()` cannot be traced",
+    "GB4198": "`copy.deepcopy()` of a tensor cannot be traced",
+    "GB4271": "the `__class__` of an object is assigned",
+    "GB4297": "requested by torch._dynamo.skip_frame()",
+    "GB4372": "an autograd.Function has keyword-only arguments",
+    "GB4636": "requested by torch._dynamo.step_unsupported()",
+    "GB4695": "a module from torch.jit cannot be traced",
+    "GB4818": "this object cannot be called while tracing",
+    "GB4841": "Dynamo does not know the type of this object",
+    "GB5976": "addresses of tensors are compared",
+    "GB6012": "`len()` of this object cannot be traced",
+    "GB6297": "an autograd.Function receives the same tensor twice",
+    "GB7000": "a graph break inside a loop",
+    "GB7650": "a method of torch.Generator cannot be traced",
+    "GB8335": "a partly consumed generator cannot be carried across a graph break",
+    "GB8977": "a class is defined in the compiled region",
+    "GB8985": "a leaf tensor created by `requires_grad_()` leaves the compiled region",
+    "GB9186": "`torch.autograd.grad` is called in the compiled region",
+    "GB9493": "a special method that is written in C cannot be traced",
+}
+
+_NAME = r"`([^`\n]{1,60})`"
+_NAMED = {
+    "GB0007": (
+        r"(?:`|C\+\+ function )([\w.<> ]{1,80}?)(?:`|\.(?:$|\s))",
+        "`{}` is not traced by torch.compile",
+    ),
+    "GB0008": (_NAME, "`{}` is not traced by torch.compile"),
+    "GB0009": (_NAME, "`{}` is not traced by torch.compile"),
+    "GB0033": (rf"Operator {_NAME}", "`{}` returns a Python number that depends on the tensor's data"),
+    "GB0036": (rf"Operator {_NAME}", "the shape of the result of `{}` depends on the tensor's data"),
+    "GB0059": (rf"builtin operator {_NAME}", "`{}` cannot be traced"),
+    "GB0082": (rf"instruction {_NAME}", "the `{}` instruction cannot be traced"),
+    "GB0090": (rf"Operator {_NAME}", "`{}` has no implementation that runs without data (a fake kernel)"),
+    "GB0098": (rf"function {_NAME}", "calls `{}`, which is marked torch.compiler.disable"),
+    "GB0099": (rf"function {_NAME}", "calls `{}`, which is marked torch.compiler.disable"),
+    "GB0142": (rf"enter a {_NAME}", "the context manager `{}` cannot be entered in a compiled region"),
+    "GB0147": (r"the function `(?!None`)([^`\n]{1,80})`", "`{}` cannot be traced"),
+    "GB0148": (r"calling `([^`\n]{1,80})`", "`{}` requests a graph break"),
+    "GB0156": (rf"method {_NAME} of class `", "the method `{}` cannot be traced"),
+    "GB9493": (
+        r"implements '([^'\n]{1,60})' in C",
+        "`{}` of this object is written in C and cannot be traced",
+    ),
+}
+"""By id: a pattern in torch's explanation, and the title with what it found."""
+
+_NAMED_BY_CONTEXT = frozenset({"GB0007", "GB0008", "GB0009"})
+_QUALNAME = re.compile(r"qualname: ([^\s,]{1,80}),")
+_BY_NAME = {
+    ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
+    ("GB0156", "__new__"): "an object of this class cannot be created while tracing",
+    ("GB0156", "__call__"): "this object cannot be called while tracing",
+}
+"""Titles where torch's name for the operation does not occur in the user's line."""
+
+
+def title_of(gb_id: str | None, gb_type: str, explanation: str, context: str = "") -> str:
+    """What broke the graph, in plain words, without a full stop. `context` is torch's own for developers."""
+    title = _TITLES.get(gb_id or "")
+    if title is None:
+        return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
+    pattern, detailed = _NAMED.get(gb_id or "", ("", ""))
+    match = re.search(pattern, plain(explanation)) if pattern else None
+    if match is None and gb_id in _NAMED_BY_CONTEXT:
+        match = _QUALNAME.search(plain(context))
+    if match is None:
+        return title
+    name = _short_name(match.group(1))
+    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name)
+
+
+def _short_name(name: str) -> str:
+    """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
+    match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
+    name = match.group(1) if match else name
+    return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")
+
+
+_OUTSIDE = "outside the compiled code"
+_MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
+_NUMBER = (
+    "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
+    f"Python number {_OUTSIDE}"
+)
+_CALL = "Remove this call from the compiled code: move it before or after, or {}"
+_IN_TORCH = "write it with torch operators"
+_DISABLED = (
+    "Remove torch.compiler.disable if the function can be traced; otherwise call it before or after the compiled "
+    "code"
+)
+_MODULE_LEVEL = "Define the class at module level: it is then created once, and torch traces only its use"
+_NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
+
+_STEPS: dict[str, str] = {
+    "GB0007": _CALL.format(_IN_TORCH),
+    "GB0008": _CALL.format(_IN_TORCH),
+    "GB0009": _CALL.format(_IN_TORCH),
+    "GB0033": _NUMBER,
+    "GB0034": f"Check it {_OUTSIDE}, or remove the assert",
+    "GB0035": SELECT,
+    "GB0036": _MASK,
+    "GB0037": _MASK,
+    "GB0038": "Slice with a Python int, or select with an index tensor (torch.index_select, torch.gather)",
+    "GB0056": f"Change the tensor in place instead (`x.copy_(y)` under torch.no_grad()), or do it {_OUTSIDE}",
+    "GB0059": f"Move this call {_OUTSIDE}, or remove it",
+    "GB0066": f"Move the line that breaks the graph, or the whole `with` block, {_OUTSIDE}",
+    "GB0075": _MODULE_LEVEL,
+    "GB0090": "Declare the shape and dtype that the operator returns, with @torch.library.register_fake",
+    "GB0098": _DISABLED,
+    "GB0099": _DISABLED,
+    "GB0105": f"Work on the tensor with torch operators, and call .numpy() {_OUTSIDE}",
+    "GB0107": "Use torch.randint, which can be traced",
+    "GB0108": f"Call retain_grad() {_OUTSIDE}",
+    "GB0123": f"Compile the forward pass and the loss, and call .backward() {_OUTSIDE}",
+    "GB0124": _NUMBER,
+    "GB0125": f"Call requires_grad_() {_OUTSIDE}",
+    "GB0126": _NEW_TENSOR,
+    "GB0127": _NEW_TENSOR,
+    "GB0128": _NEW_TENSOR,
+    "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
+    "GB0147": _CALL.format(_IN_TORCH),
+    "GB0170": SELECT,
+    "GB0179": "Copy the object before the call; .clone() copies a tensor",
+    "GB0206": f"Set requires_grad {_OUTSIDE}",
+    "GB0225": f"Create the tensor {_OUTSIDE} and pass it in",
+    "GB0242": "Remove out= and use the tensor that the call returns",
+    "GB0247": "Remove out= and use the tensor that the call returns",
+    "GB0264": "Create the parameter in __init__",
+    "GB0291": f"Log {_OUTSIDE}",
+    "GB0294": "Use the equivalent torch function instead of NumPy's",
+    "GB0569": f"Print or format the tensor {_OUTSIDE}",
+    "GB4197": f"Call share_memory_() {_OUTSIDE}",
+    "GB4198": "Use .clone(), which can be traced",
+    "GB8977": _MODULE_LEVEL,
+    "GB0246": "Pass num_classes, which fixes the shape of the result",
+    "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager mode",
+}
+
+
+_COUNTED = (
+    "Count into a tensor of fixed size: torch.zeros(n).scatter_add_(0, index, ones), or "
+    "torch.nn.functional.one_hot(index, n).sum(0)"
+)
+_DISTINCT = (
+    f"Call it {_OUTSIDE} and pass in its result, or sort (torch.sort), which keeps the shape: how many distinct values "
+    "there are depends on the data"
+)
+_BY_OPERATOR = {
+    "bincount": _COUNTED,
+    "unique": _DISTINCT,
+    "repeat_interleave": "Pass output_size=..., the length of the result: its shape is then fixed",
+    "nonzero": (
+        "Keep the shape fixed: use a mask or torch.where(condition, x, y), or torch.nonzero_static(mask, size=n) for "
+        "at most n positions"
+    ),
+}
+"""Steps for operators whose result has a shape that depends on data, by a part of the operator's name."""
+_OPERATOR = re.compile(r"Operator `([^`]+)`")
+
+
+def first_step(gb_id: str | None, explanation: str = "") -> tuple[str, ...]:
+    """The step for an id, by the operator that torch's explanation names; empty for an id without a step."""
+    step = _STEPS.get(gb_id or "")
+    operator = _OPERATOR.search(explanation) if step == _MASK else None
+    if operator is not None:
+        step = next((words for name, words in _BY_OPERATOR.items() if name in operator[1]), step)
+    return (step,) if step else ()

@@ -1,0 +1,223 @@
+"""Graph breaks: one finding for each cause and line.
+
+Dynamo raises the same break once per frame, attempt and compile, and once more for each frame it was inlined
+into: all of them name the same innermost place and first id. Invariant: every break of the report is in
+exactly one finding, whose primary span is the innermost workspace frame that led to it and whose related
+spans hold the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.finding import Related, Severity, Span
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.breaks.break_costs import break_costs
+from fuselight_server.explain.findings.breaks.break_remedies import BreakWords, break_words
+from fuselight_server.explain.findings.breaks.thread_settings import for_thread
+from fuselight_server.explain.findings.common.context import is_machinery, span_of, trail
+from fuselight_server.explain.findings.common.text import (
+    excerpt,
+    place,
+    plain,
+    sentence,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Break, Location
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
+"""The user wrote the break: shown with its cost, but not as a warning."""
+_NO_ID = "FL107"
+_OPTIMIZERS = f"torch{os.sep}optim{os.sep}"
+_CALL_LINES = 200
+"""Lines of a call that are read."""
+_NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
+_NUMBER = re.compile(r"\d+")
+
+
+def break_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's breaks."""
+    groups: dict[tuple[object, ...], list[tuple[Break, Location | None]]] = {}
+    homeless: list[tuple[Break, tuple[object, ...]]] = []
+    for one in context.report.breaks:
+        if context.is_of_refused_call(one.call, one.ids[0] if one.ids else None):
+            continue
+        home = context.innermost_user_frame(one.stack, one.above)
+        cause = _cause_key(one)
+        if home is None:
+            homeless.append((one, cause))
+        else:
+            groups.setdefault((*cause, home.path, home.line), []).append((one, home))
+    for one, cause in homeless:
+        same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
+        groups.setdefault(same, []).append((one, None))
+    reported = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
+    counts = Counter((finding.code, finding.span, finding.title) for finding, _ in reported)
+    for finding, broke in reported:
+        is_alone = counts[finding.code, finding.span, finding.title] == 1
+        # One call may lead to several lines of a library that break in the same way: each is an entry.
+        if broke is None or is_alone or context.is_user_file(broke.path):
+            yield finding
+        else:
+            yield dataclasses.replace(finding, title=f"{finding.title} (at {place(broke)})")
+
+
+def _cause_key(one: Break) -> tuple[object, ...]:
+    first = one.ids[0] if one.ids else None
+    name = first or (one.types[0] if one.types else one.reason)
+    if not one.stack:
+        return (None, None, None, None, None, None, name)
+    at, broke = one.stack[-1], _broke(one)
+    line = (broke.path, broke.line) if broke is not None else None  # the end of the stack may be Dynamo's own
+    return (at.path, at.line, at.column, at.end_line, at.end_column, line, name)
+
+
+def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Finding:
+    # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
+    # out.
+    one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
+    code = (one.ids[0] if one.ids else None) or _NO_ID
+    explanation = _with_sources(context, one, excerpt(one.explanation) or shortened(plain(one.reason)))
+    broke = _broke(one)
+    librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
+    words = (
+        BreakWords(_asked_by(broke)) if librarys and broke is not None else break_words(context, one, broke)
+    )
+    inside, span, cause = "", None, ""
+    if broke is not None and not context.is_user_file(broke.path):
+        cause = _shared_cause(context, one, broke, (*words.hints, *one.hints))
+    if broke is not None and home is not None and not context.is_user_file(broke.path):
+        inside = f"The break is inside a library, at {place(broke)}; this call led there."
+        span = _called_name(context, home)
+    return context.finding(
+        code,
+        f"graph break: {words.title}",
+        "" if librarys else words.text or sentence(explanation),
+        inside,
+        _chain(one),
+        at=home,
+        span=span,
+        severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
+        cost=break_costs(context, [item[0] for item in group]),
+        hints=for_thread(context, words.hints, in_thread=one.in_thread),
+        torch_hints=words.torch_hints,
+        call=one.call,
+        related=_related(context, one, home),
+        cause=cause,
+        count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
+        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in one.ids if gb_id and gb_id != code)),
+    )
+
+
+def _broke(one: Break) -> Location | None:
+    """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
+    return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
+
+
+def _shared_cause(context: Context, one: Break, broke: Location, hints: tuple[str, ...]) -> str:
+    """What breaks on several lines share that one library line causes: the same break, with the same advice.
+
+    A break that skips its whole frame, or that led to others while it was handled, needs more than one that does not.
+    Numbers and the traced code that torch quotes differ from line to line, whatever the cause.
+    """
+    at = (broke.path, broke.line, broke.column, broke.end_line, broke.end_column)
+    quoted = "\n".join(line for line in one.explanation.split("\n") if not line.lstrip().startswith("# File"))
+    texts = (_NUMBER.sub("0", plain(text)) for text in (quoted, *hints))
+    parts = (context.report.target.path, *at, *one.ids, *one.types, one.frame_skipped, *texts)
+    return "\0".join(map(str, parts))
+
+
+def _called_name(context: Context, call: Location) -> Span | None:
+    """The name that a call calls, without what it is called on and with; None for all else than a call."""
+    if call.column is None:
+        return _name_of_closed_call(context, call)
+    last = max(call.line, min(call.end_line or call.line, call.line + _CALL_LINES))
+    rows = [(context.read_line(call.path, line) or "").encode() for line in range(call.line, last + 1)]
+    rows[-1] = rows[-1][: call.end_column]
+    rows[0] = b" " * call.column + rows[0][call.column :]
+    # An expression over several lines, and columns that are one too high on the first.
+    rows[0] = b"(" + rows[0]
+    try:
+        node = ast.parse(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    function = node.func if isinstance(node, ast.Call) else None
+    name = getattr(function, "attr", None) or getattr(function, "id", None)
+    if function is None or name is None or function.end_lineno is None or function.end_col_offset is None:
+        return None
+    end = function.end_col_offset - (function.end_lineno == 1)
+    line = call.line + function.end_lineno - 1
+    return Span(call.path, line, end - len(name.encode()), line, end)
+
+
+def _name_of_closed_call(context: Context, call: Location) -> Span | None:
+    """As `_called_name`, for a place that is no more than the line that closes a call."""
+    text = context.source(call)
+    if text is None or not text.startswith(")"):
+        return None
+    depth = 0
+    for line in range(call.line, max(call.line - _CALL_LINES, 0), -1):
+        row = context.read_line(call.path, line) or ""
+        for at in range(len(row) if line < call.line else row.index(")") + 1, 0, -1):
+            depth += (row[at - 1] in ")]}") - (row[at - 1] in "([{")
+            if depth == 0:
+                name = _NAME_AT_END.search(row[: at - 1])
+                start, end = (len(row[:index].encode()) for index in name.span(1)) if name else (0, 0)
+                return Span(call.path, line, start, line, end) if name else None
+    return None
+
+
+def _asked_by(broke: Location) -> str:
+    """Who asked for a break that the user did not write: nothing in the user's code takes it away."""
+    if _OPTIMIZERS in broke.path:
+        return "torch's optimizers break the graph here by design"
+    return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
+
+
+def _with_sources(context: Context, one: Break, text: str) -> str:
+    """Torch's text with the symbols of the compile, as `zf2`, by the names that they have in the source."""
+    compiled = context.compile_of(one.compile_id)
+    names = {symbol.name: symbol.source for symbol in compiled.symbols if symbol.source} if compiled else {}
+    return _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+
+
+_SYMBOL = re.compile(r"\b(?:s|zf)\d+\b")
+
+
+def _chain(one: Break) -> str:
+    """Further problems that torch.compile hit while it handled the break."""
+    later = [plain(kind) for kind in one.types[1:] if kind]
+    if not later:
+        return ""
+    return sentence(f"While handling this break, torch.compile also hit: {format_list(later)}")
+
+
+def _related(context: Context, one: Break, home: Location | None) -> tuple[Related, ...]:
+    """The library line that broke, the frames between it and the primary span, and what called those."""
+    broke = _broke(one)
+    out: list[Related] = []
+    if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
+        out.append(
+            Related(
+                span_of(broke), f"breaks here, in `{broke.function}`" if broke.function else "breaks here"
+            )
+        )
+    inner = trail(one.stack[:-1], without=home, verb="called from")
+    outer = trail(one.above, without=home, verb="called from")
+    known = {(item.span.path, item.span.line) for item in out}
+    for item in (*inner, *(frame for frame in outer if context.is_user_file(frame.span.path))):
+        if (item.span.path, item.span.line) not in known:
+            known.add((item.span.path, item.span.line))
+            out.append(item)
+    return tuple(out)

@@ -1,0 +1,144 @@
+"""Graph breaks in the code of torch or of a library: what they mean, and what the user can change.
+
+Invariant: no advice changes the library's code. A break that is by design, and takes nothing from the user's graphs, is
+information without advice.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.breaks.branch_advice import BRANCH_IDS
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Break, Location
+
+
+@dataclass(frozen=True)
+class LibraryBreak:
+    """What is known of a break in a library."""
+
+    title: str
+    """Empty where the title of the break's id fits."""
+    text: str = ""
+    """In the place of torch's explanation; empty if that holds."""
+    hints: tuple[str, ...] = ()
+    is_information: bool = False
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A break that is recognized by the file that broke or that torch names, and by a name."""
+
+    path: str
+    """The end of the path."""
+    name: str
+    """A pattern in the function that broke or in torch's explanation."""
+    what: LibraryBreak
+
+
+_DDP = "torch/nn/parallel/distributed.py"
+_DDP_CODE = LibraryBreak(
+    "code of DistributedDataParallel is not traced",
+    "DistributedDataParallel's own code runs in eager mode by design. The module in it is compiled separately.",
+    is_information=True,
+)
+_KNOWN = (
+    _Known(
+        "torch/optim/lr_scheduler.py",
+        r"\.step\b",
+        LibraryBreak(
+            "the learning rate scheduler wraps `optimizer.step`, which torch does not trace",
+            "torch skips the wrapper that counts the steps for the scheduler. The optimizer's step in it is compiled "
+            "separately.",
+            is_information=True,
+        ),
+    ),
+    _Known(
+        _DDP,
+        r"_broadcast_coalesced|_sync_buffers|_sync_module_buffers",
+        LibraryBreak(
+            "DistributedDataParallel broadcasts the buffers here, with `_broadcast_coalesced`",
+            "The call is not traced. It copies the buffers of the first process, as those of a BatchNorm, to all "
+            "others before the forward pass.",
+            (
+                (
+                    "Create it with DistributedDataParallel(..., broadcast_buffers=False) if no buffer has to be the "
+                    "same in all processes"
+                ),
+                "Or call model.module, without DistributedDataParallel, in an evaluation",
+            ),
+        ),
+    ),
+    _Known(
+        _DDP,
+        r"set_runtime_stats_and_log|\bLogger\b|_DDPSink|_rebuild_buckets|prepare_for_",
+        _DDP_CODE,
+    ),
+    # It is wrapped, so that torch names the file of the wrapper.
+    _Known("torch/_compile.py", r"DistributedDataParallel\.", _DDP_CODE),
+)
+_OUTSIDE = (
+    (
+        "Make this call outside the compiled code and pass in its result: the code that breaks the graph is a "
+        "library's"
+    ),
+)
+_VALIDATION = (
+    "Create the distribution with validate_args=False, which removes the check of the arguments",
+    "Or create it outside the compiled code",
+)
+_CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "torch/nn/init.py",
+        "trunc_normal",
+        (
+            "Draw the values outside the compiled function and pass them in",
+            "Or draw them with an operator that has no branch: normal_(), then clamp_()",
+        ),
+    ),
+    ("torch/nn/init.py", "", ("Initialize the tensor outside the compiled function",)),
+    ("torch/distributions/", "", _VALIDATION),
+    (
+        "torch/nn/utils/clip_grad.py",
+        "",
+        ("Pass error_if_nonfinite=False, and check the norm that it returns after the call",),
+    ),
+    ("torch/amp/grad_scaler.py", "", ("Call scaler.step() and scaler.update() outside the compiled code",)),
+)
+"""By the file of the branch and a part of the function's name: what to call instead."""
+
+
+def library_break(one: Break, broke: Location) -> LibraryBreak | None:
+    """What is known of a break of a library; None where it needs the advice for any break in a library."""
+    paths = [place.path for place in one.stack]
+    texts = f"{broke.function} {one.explanation} {one.context}"
+    for known in _KNOWN:
+        if not _names(known.path, paths, texts):
+            continue
+        if re.search(known.name, texts) is not None:
+            return known.what
+    return None
+
+
+def _names(path: str, paths: list[str], texts: str) -> bool:
+    return any(_posix(one).endswith(path) for one in paths) or path in texts.replace("\\", "/")
+
+
+def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What to do about a break in a library that nothing more is known of. `torchs`: the hints of torch that fit."""
+    return instead_of_branch(broke) if gb_id in BRANCH_IDS else (*_OUTSIDE, *torchs)
+
+
+def instead_of_branch(broke: Location) -> tuple[str, ...]:
+    """What to call in the place of a library's function that branches on data."""
+    path = _posix(broke.path)
+    found = (hints for folder, name, hints in _CALLS if folder in path and name in (broke.function or ""))
+    return next(found, _OUTSIDE)
+
+
+def _posix(path: str) -> str:
+    return PurePath(path).as_posix()

@@ -1,0 +1,197 @@
+"""FL101 to FL106: a frame that runs in eager as a whole, on its `def` line.
+
+Invariant: the title says that the function is NOT compiled; the reason is torch's own, in plain text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import NotCompiledKind as Kind
+from fuselight.shared.report import is_pythons_own
+from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.formatting import format_count
+from fuselight_server.explain.findings.breaks.break_remedies import title_at
+from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
+from fuselight_server.explain.findings.breaks.thread_settings import for_thread
+from fuselight_server.explain.findings.common.context import span_of, trail
+from fuselight_server.explain.findings.common.text import place, plain, sentence
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    difference_of,
+    limit_hints,
+    stopped_by_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import NotCompiled, Recompile
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+_CODES = {
+    Kind.SKIPPED: "FL101",
+    Kind.RECOMPILE_LIMIT: "FL102",
+    Kind.ACCUMULATED_LIMIT: "FL102",
+    Kind.GENERATOR: "FL103",
+    Kind.DISABLED: "FL104",
+    Kind.COMPILER_ERROR: "FL105",
+    Kind.NO_TENSORS: "FL106",
+}
+_LIMITS = (Kind.RECOMPILE_LIMIT, Kind.ACCUMULATED_LIMIT)
+
+_TITLES = {
+    Kind.SKIPPED: "`{}` is not compiled: torch skipped it",
+    Kind.RECOMPILE_LIMIT: "`{}` is no longer compiled: it reached the recompile limit",
+    Kind.ACCUMULATED_LIMIT: "`{}` is no longer compiled: it reached the accumulated recompile limit of all its objects",
+    Kind.GENERATOR: "`{}` is not compiled: it is a generator",
+    Kind.DISABLED: "`{}` is not compiled: it is disabled in the code",
+    Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch fell back to eager mode",
+    Kind.NO_TENSORS: "nothing to compile in `{}`: its first call ran no tensor operators",
+}
+
+_REST = "the rest of `{}`, from line {} on, is not compiled: torch cannot resume it after a graph break"
+
+_HINTS = {
+    Kind.SKIPPED: "Remove the cause, or move the parts that can be compiled to a separate function",
+    Kind.GENERATOR: "Compile a function that consumes the generator, or return a list instead of yielding",
+    Kind.DISABLED: "Remove torch.compiler.disable if it is no longer needed",
+    Kind.COMPILER_ERROR: (
+        "Set torch._dynamo.config.suppress_errors = False to see the failure, and report it to "
+        "PyTorch if PyTorch raised it"
+    ),
+    Kind.NO_TENSORS: (
+        "Compile the function that does the tensor work instead; if other calls of this function do tensor work, make "
+        "one of them first, because torch does not trace it again"
+    ),
+}
+
+
+def not_compiled_findings(context: Context) -> Iterator[Finding]:
+    """Yield the findings of frames that run in eager mode."""
+    groups: dict[tuple[object, ...], list[NotCompiled]] = {}
+    for one in context.report.not_compiled:
+        if context.is_of_refused_call(one.call, one.gb_id) or not _is_worth_telling(context, one):
+            continue
+        groups.setdefault((_CODES[one.kind], one.location.path, one.location.line), []).append(one)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _is_worth_telling(context: Context, one: NotCompiled) -> bool:
+    """Whether the user wants this frame compiled.
+
+    After a break Dynamo gets every frame that the line calls in eager mode, frames of libraries too. The break has
+    a finding of its own; the library frames have none.
+    """
+    if one.kind is Kind.NO_TENSORS:
+        return not (
+            _called_from_eager(context, one) or _has_graph(context, one) or _calls_compiled(context, one)
+        )
+    if one.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(one.location.path):
+        return False  # nobody can act on it, and nobody asked to compile it
+    if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(one.location.path):
+        return True
+    return not _called_from_eager(context, one)
+
+
+def _called_from_eager(context: Context, one: NotCompiled) -> bool:
+    """Whether Dynamo got the frame only because its caller runs in eager mode, and nothing asked to compile it."""
+    known = {(frame.location.path, frame.function.rsplit(".", 1)[-1]) for frame in context.report.frames}
+    return any((above.path, above.function) in known for above in one.caller)
+
+
+def _calls_compiled(context: Context, one: NotCompiled) -> bool:
+    """Whether a function that it calls gave a graph, as under `disable(recursive=False)`."""
+    name = one.function.rsplit(".", 1)[-1]
+    return any(
+        (above.path, above.function) == (one.location.path, name)
+        for item in context.report.compiles
+        if item.graph is not None and item.graph.operators > 0
+        for above in item.caller
+    )
+
+
+def _has_graph(context: Context, one: NotCompiled) -> bool:
+    """Whether another call of the function gave a graph."""
+    return any(
+        (frame := context.frame_of(item)) is not None
+        and (frame.location.path, frame.location.line) == (one.location.path, one.location.line)
+        for item in context.report.compiles
+        if item.graph is not None and item.graph.operators > 0
+    )
+
+
+def _finding(context: Context, group: list[NotCompiled]) -> Finding:
+    one = group[0]
+    home = context.innermost_user_frame((one.location,), one.stack, one.caller)
+    name = plain(one.function) or "this function"
+    stopped = _stopped(context, one) if one.kind in _LIMITS else None
+    # A resumption of it was skipped, after a part of it was compiled.
+    partly = one.kind is Kind.SKIPPED and _has_graph(context, one)
+    title = _TITLES[one.kind].format(name)
+    if one.rest_from is not None:
+        title = _REST.format(name, one.rest_from)
+    elif partly:
+        title = f"the rest of {title}"
+    related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
+    related += [
+        item
+        for item in trail(one.stack, without=home, verb="decided in")
+        if context.is_user_file(item.span.path)
+    ]
+    related += trail(one.caller[-1:], without=home, verb="called from")
+    asked_for = one.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
+    return context.finding(
+        _CODES[one.kind],
+        title,
+        sentence(title_at(context, one.gb_id, one.reason, one.stack[-1] if one.stack else None)),
+        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        at=home,
+        severity=Severity.INFORMATION if asked_for else None,
+        cost=_cost(context, one, name, partly=partly),
+        hints=for_thread(context, _hints(context, one, stopped), in_thread=one.in_thread),
+        call=one.call,
+        related=tuple(related),
+        count=len(group),
+        gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
+    )
+
+
+def _cost(context: Context, one: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
+    if one.kind in _LIMITS:
+        return ("later calls that match no compiled version run in eager mode, without a warning",)
+    if one.kind is Kind.DISABLED and _calls_compiled(context, one):
+        return ("its own lines run in eager mode; functions that it calls are compiled",)
+    if one.rest_from is not None:
+        return (_compiled_before(context, one), f"`{name}` runs in eager mode from line {one.rest_from} on")
+    if partly and one.stack:
+        return (f"the part with line {one.stack[-1].line} runs in eager mode",)
+    return ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
+
+
+def _compiled_before(context: Context, one: NotCompiled) -> str:
+    """What torch compiled of a function before the line from which on it runs in eager mode."""
+    sizes = [
+        item.graph.operators if item.graph is not None else 0
+        for item in context.compiles_of(one.function, one.location)
+        if item.call == one.call
+    ]
+    return f"its graph ends there, after {format_count(max(sizes, default=0), 'operator')}"
+
+
+def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
+    at = (one.location.path, one.location.line)
+    return next(
+        (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
+    )
+
+
+def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
+    if one.kind in _LIMITS:
+        return limit_hints(context, stopped)
+    if one.kind is Kind.SKIPPED and one.stack:
+        at = one.stack[-1]
+        where = f"on line {at.line}" if at.path == one.location.path else f"at {place(at)}"
+        return (f"Remove the break {where}, or move the parts that can be compiled to a separate function",)
+    return (_HINTS[one.kind],)

@@ -1,0 +1,33 @@
+"""Remedies that name a setting of torch which the program has made on another thread than the one that compiled.
+
+Invariant: a remedy is replaced only where the setting differs from torch's default on the main thread and the facts
+come from another thread, which has the default: torch keeps settings for each thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.explain.findings.common.context import Context
+
+_SETTING = re.compile(r"torch\._dynamo\.config\.(\w+)")
+
+
+def for_thread(context: Context, hints: Iterable[str], *, in_thread: bool) -> tuple[str, ...]:
+    """The hints, with what to do about a setting that only the main thread has."""
+    return tuple(dict.fromkeys(_for_thread(context, hint) if in_thread else hint for hint in hints))
+
+
+def _for_thread(context: Context, hint: str) -> str:
+    found = _SETTING.search(hint)
+    value = context.report.environment.config.get(found[1]) if found else None
+    if found is None or value is None:
+        return hint
+    return (
+        f"{found[0]} = {value} was set on the main thread only: set it in the thread that compiles too, as in "
+        "ThreadPoolExecutor(initializer=...)"
+    )

@@ -1,0 +1,123 @@
+"""FL202: a change of the program that its compiled code does not follow, on the line that makes the change.
+
+Invariant: the report says what torch has no guard on; nothing here is concluded from the source, except on which line
+of a file a method is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Location, UnseenKind
+from fuselight_server.base.finding import Related
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.common.context import span_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import UnseenChange
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+_MOST_LINES = 20_000
+_BEFORE = "Or register it before the first call"
+_HINTS = {
+    UnseenKind.HOOK: (
+        (
+            "Set torch._dynamo.config.skip_nnmodule_hook_guards = False before the first call: torch then compiles "
+            "again for hooks that are registered later"
+        ),
+        _BEFORE,
+    ),
+    UnseenKind.GLOBAL_HOOK: ("Register it before the first call, or call torch._dynamo.reset() after it",),
+    UnseenKind.METHOD: (
+        "Replace it before the first call, or call torch._dynamo.reset() after it",
+        "Or replace it in the object, as in `model.forward = ...`: torch has guards on the attributes of objects",
+    ),
+    UnseenKind.VARIABLE: (
+        "Read it outside the compiled function, and pass the value in",
+        "Or set it before the first call, and read it as `os.environ[...]`: torch then has a guard on it",
+    ),
+}
+
+
+def unseen_findings(context: Context) -> Iterator[Finding]:
+    """The findings of changes that compiled code does not follow."""
+    groups: dict[tuple[object, ...], list[UnseenChange]] = {}
+    for one in context.report.unseen:
+        home = _home(context, one)
+        if home is not None:
+            groups.setdefault((one.kind, home.path, home.line), []).append(one)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _finding(context: Context, group: list[UnseenChange]) -> Finding:
+    one, home = group[0], _home(context, group[0])
+    functions = format_list(dict.fromkeys(f"`{item.function}`" for item in group))
+    title, text = _words(
+        one, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
+    )
+    places = dict.fromkeys(item.location for item in group)
+    related = tuple(Related(span_of(place), "compiled without it") for place in places)
+    return context.finding(
+        "FL202",
+        title,
+        text,
+        at=home,
+        hints=_HINTS[one.kind],
+        related=related,
+        subject=f"{one.kind.value} {one.what}",
+        count=len(group),
+    )
+
+
+def _words(one: UnseenChange, functions: str, owners: str) -> tuple[str, str]:
+    """The title and the explanation. `owners`: the classes whose objects got the hook."""
+    if one.kind is UnseenKind.METHOD:
+        return (
+            f"compiled code of {functions} still calls the former `{one.what}`",
+            "The method was replaced in its class after the compile, and torch has no guard on the methods of a class.",
+        )
+    if one.kind is UnseenKind.VARIABLE:
+        return (
+            f"compiled code of {functions} keeps the former value of `{one.what}`",
+            (
+                "torch read this environment variable once, while it compiled, and has no guard on it. It had another "
+                "value at a later call, which ran with the former one."
+            ),
+        )
+    on = f" on {owners}" if owners else ""
+    return (
+        f"compiled code of {functions} does not run this hook",
+        (
+            f"`{one.registration}`{on} came after the compile, and torch has no guard on the hooks of modules. Calls "
+            "that match the compiled code run without the hook."
+        ),
+    )
+
+
+def _home(context: Context, one: UnseenChange) -> Location | None:
+    home = context.innermost_user_frame(one.stack)
+    if one.kind is not UnseenKind.METHOD or home is None:
+        return home
+    owner, _, name = one.what.rpartition(".")
+    return _assignment(context, home.path, owner, name) or home
+
+
+def _assignment(context: Context, path: str, owner: str, name: str) -> Location | None:
+    """The only line of a file that assigns the method; None if there are none or several."""
+    owner, name = re.escape(owner), re.escape(name)
+    wanted = re.compile(
+        rf"\s*(?:[\w.]+\.)?{owner}\.{name}\s*=(?!=)|.*\bsetattr\((?:[\w.]+\.)?{owner}, *['\"]{name}['\"]"
+    )
+    found = []
+    for line in range(1, _MOST_LINES):
+        text = context.read_line(path, line)
+        if text is None:
+            break
+        if wanted.match(text):
+            found.append(line)
+    return Location(path, found[0]) if len(found) == 1 else None

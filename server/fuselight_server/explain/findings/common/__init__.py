@@ -1,0 +1,1 @@
+"""Texts and context that families of findings share."""

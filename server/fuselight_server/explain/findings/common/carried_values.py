@@ -1,0 +1,232 @@
+"""Values that a graph break carries over to the code after it, by the names that the user knows.
+
+Compiled code that resumes after a break takes over what waits on Python's stack, which torch numbers: `___stack0`.
+Invariant: a value has the name that the broken line assigns it to, else the expression that made it; where neither is
+certain, the line of the break.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.common.waiting_values import waiting_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Break, Frame, Location
+    from fuselight_server.explain.findings.common.context import Context
+    from fuselight_server.explain.findings.common.waiting_values import WaitingValue
+
+CARRIED_VALUE = re.compile(r"\b___stack(\d+)\b")
+_WITH_PROPERTY = re.compile(
+    r"\b___stack(?P<number>\d+)(?P<items>(?:\[(?:-?\d+|'[^'\[\]]*')\])*)"
+    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout))?"
+)
+_ITEM = re.compile(r"\[([^\[\]]+)\]")
+_LONGEST_EXPRESSION = 60
+_MOST_LINES = 20_000
+_Place = tuple[int, int, int, int]
+"""Line, column, last line and last column of an expression."""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Compiled code that starts after a graph break."""
+
+    function: Location
+    """The `def` line of its function."""
+    line: int
+    broke: Break | None = None
+    """The break before it; None where the report has none, or several of which any may be it."""
+    carried: int | None = None
+    """How many values it takes over."""
+
+
+def resumption(context: Context, *ids: str | None) -> Resumption | None:
+    """The break before a compiled part, by the ids of its compiles; None for a function from its start."""
+    frames = ((name, context.frame_of(context.compile_of(name))) for name in ids)
+    name, frame = next(((name, frame) for name, frame in frames if frame is not None), (None, None))
+    if name is None or frame is None or frame.resumes_at is None:
+        return None
+    broke = _break_before(context, frame, name) or break_on(context, frame.location, frame.resumes_at)
+    return Resumption(frame.location, frame.resumes_at, broke, frame.carried)
+
+
+def resumption_on(context: Context, function: Location, line: int) -> Resumption:
+    """As `resumption`, for a part of which only the line of its break is known."""
+    counts = {
+        one.carried
+        for one in context.report.frames
+        if one.resumes_at == line and (one.location.path, one.location.line) == (function.path, function.line)
+    }
+    carried = next(iter(counts)) if len(counts) == 1 else None
+    return Resumption(function, line, break_on(context, function, line), carried)
+
+
+def break_on(context: Context, function: Location, line: int) -> Break | None:
+    """The break on a line of a function, None where the report has none or several that differ."""
+    found = {one.stack[0]: one for one in _breaks_on(context, function, line)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def code_of(compile_id: str) -> str:
+    """What the compiles of one code object have in common: `2` of `2/1`."""
+    return compile_id.rpartition("/")[0]
+
+
+def _breaks_on(context: Context, function: Location, line: int) -> Iterator[Break]:
+    for one in context.report.breaks:
+        at = one.stack[0] if one.stack else None
+        if at is not None and at.path == function.path and at.line <= line <= (at.end_line or at.line):
+            yield one
+
+
+def _break_before(context: Context, frame: Frame, compile_id: str) -> Break | None:
+    """The last break on the line in another compile before the first one of the part: code resumes right after it."""
+    order = {one.id: index for index, one in enumerate(context.report.compiles)}
+    own = [index for name, index in order.items() if code_of(name) == code_of(compile_id)]
+    found = [
+        (order[one.compile_id], one)
+        for one in _breaks_on(context, frame.location, frame.resumes_at or 0)
+        if one.compile_id in order and own and order[one.compile_id] < min(own)
+    ]
+    return max(found, key=lambda item: item[0])[1] if found else None
+
+
+def carried_in_words(context: Context, after: Resumption, text: str) -> str:
+    """`text` with each value that the break carried over by the name that the user knows."""
+
+    def words(found: re.Match[str]) -> str:
+        return _named(context, after, int(found["number"]), found["items"], found["property"] or "")
+
+    return _WITH_PROPERTY.sub(words, text) if CARRIED_VALUE.search(text) else text
+
+
+def _named(context: Context, after: Resumption, number: int, items: str, read: str) -> str:
+    at = after.broke.stack[0] if after.broke else None
+    if at is not None and at.column is not None:
+        if after.carried == number + 1:
+            name = _assigned_name(context, at, items)
+            if name:
+                return f"{name}.{read}" if read else name
+            made = _expression(context, at, items)
+        else:
+            waiting = _waiting(context, after, number, at)
+            name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
+            if name:
+                return f"{name}.{read}" if read else name
+            made = _of_waiting(waiting, items) if waiting is not None else ""
+        if made:
+            return f"{read} of {made}" if read else made
+    parts = (read, *(f"item {item}" for item in reversed(_ITEM.findall(items))))
+    carried = f"a value carried over the graph break on line {after.line}"
+    return " of ".join((*filter(None, parts), carried))
+
+
+def _expression(context: Context, at: Location, items: str) -> str:
+    """The expression that broke: the last value that is carried over is its result."""
+    source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
+    is_whole = at.end_line in {None, at.line}
+    made = source[at.column : at.end_column if is_whole else None].decode("utf-8", "replace").strip()
+    if not made:
+        return ""
+    is_short = is_whole and len(made) <= _LONGEST_EXPRESSION
+    text = f"{made}{items}" if is_short else f"{made[: _LONGEST_EXPRESSION - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return f"the value of `{text}` on line {at.line}"
+
+
+def _of_waiting(waiting: WaitingValue, items: str) -> str:
+    return (
+        f"the bound method `{waiting.text}`" if waiting.is_method else f"the value of `{waiting.text}{items}`"
+    )
+
+
+def _waiting(context: Context, after: Resumption, number: int, at: Location) -> WaitingValue | None:
+    """The value `number` of those that wait for the expression that broke, in the statement on one line."""
+    if at.column is None or at.end_column is None or at.end_line not in {None, at.line}:
+        return None
+    text = context.read_line(at.path, at.line)
+    found = waiting_values([text.rstrip("\n")], at.column, at.end_column - at.column) if text else None
+    is_all = found is not None and len(found) + 1 == after.carried
+    return found[number] if found is not None and is_all and number < len(found) else None
+
+
+def _name_of_waiting(context: Context, at: Location, waiting: WaitingValue, items: str) -> str:
+    """What the statement assigns a value to that waits for the one that broke, as `a` in `a, b = x, y.item()`."""
+    line = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
+    same = [
+        place
+        for place in _assignments_of(context, at.path)
+        if place[0] == place[2] == at.line
+        and line[place[1] : place[3]].decode("utf-8", "replace") == waiting.text
+    ]
+    return _with_items(context, at.path, same[0], items) if len(same) == 1 and not waiting.is_method else ""
+
+
+def _assigned_name(context: Context, at: Location, items: str) -> str:
+    """What the statement assigns the broken expression to, with its items: `counts[1]`, or the name of one of them."""
+    if at.column is None or at.end_column is None:
+        return ""
+    return _with_items(context, at.path, (at.line, at.column, at.end_line or at.line, at.end_column), items)
+
+
+def _with_items(context: Context, path: str, place: _Place, items: str) -> str:
+    names = _assignments_of(context, path).get(place, ())
+    if len(names) == 1:
+        return f"{names[0]}{items}"
+    first, rest = (items[1:].split("]", 1)) if items else ("", "")
+    return f"{names[int(first)]}{rest}" if first.isdecimal() and int(first) < len(names) else ""
+
+
+def _assignments_of(context: Context, path: str) -> dict[_Place, tuple[str, ...]]:
+    lines = []
+    for number in range(1, _MOST_LINES):
+        line = context.read_line(path, number)
+        if line is None:
+            break
+        lines.append(line.rstrip("\n"))
+    return _assignments("\n".join(lines))
+
+
+@functools.lru_cache(maxsize=8)
+def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
+    """The targets of each assignment in a file, by the place of its value: several for one that is unpacked."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[_Place, tuple[str, ...]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
+            target: ast.expr = node.target
+        elif isinstance(node, ast.Assign):
+            target = node.targets[0]
+        else:
+            continue
+        found.update(_pairs(target, node.value))
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[_Place, tuple[str, ...]]]:
+    """The place of a value with the names that it gets; of `a, b = x, y` each on its own."""
+    if value is None or value.end_lineno is None or value.end_col_offset is None:
+        return
+    yield (value.lineno, value.col_offset, value.end_lineno, value.end_col_offset), _names(target)
+    both = (target, value)
+    if all(isinstance(item, ast.Tuple) for item in both):
+        items, values = (item.elts for item in both if isinstance(item, ast.Tuple))
+        if len(items) == len(values) and not any(isinstance(item, ast.Starred) for item in (*items, *values)):
+            for item, part in zip(items, values, strict=True):
+                yield from _pairs(item, part)
+
+
+def _names(target: ast.expr) -> tuple[str, ...]:
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return (ast.unparse(target),)
+    is_plain = not any(isinstance(item, (ast.Starred, ast.Tuple, ast.List)) for item in target.elts)
+    return tuple(map(ast.unparse, target.elts)) if is_plain and len(target.elts) > 1 else ()

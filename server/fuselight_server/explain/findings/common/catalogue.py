@@ -1,0 +1,117 @@
+"""Every code of our own: its severity, its title and its page.
+
+Invariant: each code here has a page in docs/findings, and each page has a code here (a test holds the two
+together). torch's own GB ids are not listed: torch ships their texts, and torch's site has their pages.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import fuselight_server
+from fuselight_server.base.finding import Severity
+
+_GB_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
+_GB_ID = re.compile(r"GB(\d{4,})")
+_CODES = 1024
+"""Codes whose links are cached: a report from elsewhere may hold any number of codes."""
+
+
+@dataclass(frozen=True)
+class CodeInfo:
+    """One code of ours."""
+
+    code: str
+    severity: Severity
+    title: str
+    """What the code means whatever the program, without a full stop."""
+
+    @property
+    def page(self) -> str:
+        """File name of its page in docs/findings."""
+        return f"{self.code}.md"
+
+
+_HINT, _INFO, _WARNING, _ERROR = Severity
+CATALOGUE: dict[str, CodeInfo] = {
+    entry.code: entry
+    for entry in (
+        CodeInfo("FL101", _WARNING, "not compiled: the frame was skipped"),
+        CodeInfo("FL102", _WARNING, "no longer compiled: the recompile limit was reached"),
+        CodeInfo("FL103", _WARNING, "not compiled: a generator"),
+        CodeInfo("FL104", _INFO, "not compiled: disabled in the code"),
+        CodeInfo("FL105", _ERROR, "not compiled: the compiler failed and torch fell back to eager mode"),
+        CodeInfo("FL106", _HINT, "nothing to compile: no tensor operators"),
+        CodeInfo("FL107", _WARNING, "graph break"),
+        CodeInfo("FL201", _WARNING, "recompiled"),
+        CodeInfo("FL202", _WARNING, "compiled code does not follow a change of the program"),
+        CodeInfo("FL203", _WARNING, "many or slow guards"),
+        CodeInfo("FL301", _WARNING, "a dynamic dimension was fixed to one size"),
+        CodeInfo("FL302", _WARNING, "a dynamic number was fixed to one value"),
+        CodeInfo("FL401", _ERROR, "the code raised an exception"),
+        CodeInfo("FL402", _ERROR, "the compiler failed"),
+        CodeInfo("FL403", _ERROR, "Fuselight failed"),
+        CodeInfo("FL404", _ERROR, "graph break under fullgraph=True"),
+        CodeInfo("FL405", _ERROR, "time limit exceeded"),
+        CodeInfo("FL406", _ERROR, "memory limit exceeded"),
+        CodeInfo("FL407", _ERROR, "the process was killed by a signal"),
+        CodeInfo("FL408", _ERROR, "the code ended the process"),
+        CodeInfo("FL409", _ERROR, "the run returned no readable result"),
+        CodeInfo("FL501", _ERROR, "invalid directive"),
+        CodeInfo("FL502", _HINT, "no example inputs"),
+        CodeInfo("FL503", _WARNING, "unused ignore comment"),
+        CodeInfo("FL504", _ERROR, "the interpreter cannot run torch.compile"),
+        CodeInfo("FL601", _INFO, "a missing device was replaced by the CPU"),
+        CodeInfo("FL602", _INFO, "captured on fake tensors"),
+        CodeInfo("FL603", _INFO, "a run on save did not write the program's files"),
+        CodeInfo("FL604", _HINT, "a run on save ended before the end of the block"),
+        CodeInfo("FL701", _INFO, "no kernel is generated for an operator"),
+        CodeInfo("FL702", _WARNING, "not captured as a CUDA graph"),
+        CodeInfo("FL703", _WARNING, "the target device has no fast unit for a dtype"),
+        CodeInfo("FL704", _WARNING, "no kernels for a graph"),
+        CodeInfo("FL705", _INFO, "a graph break prevents fusing kernels"),
+        CodeInfo("FL706", _INFO, "a kernel that only copies"),
+        CodeInfo("FL707", _INFO, "a repeated block is compiled many times"),
+        CodeInfo("FL801", _ERROR, "compiled results differ from eager"),
+        CodeInfo("FL802", _INFO, "compiled code is slower than eager"),
+    )
+}
+
+
+def severity(code: str) -> Severity:
+    """The severity of a code; a graph break is a warning unless its family says otherwise."""
+    entry = CATALOGUE.get(code)
+    return entry.severity if entry else Severity.WARNING
+
+
+@functools.cache
+def _pages() -> Path | None:
+    """The folder of our pages: next to the package in a bundle or a wheel, at the top of a checkout."""
+    package = Path(fuselight_server.__file__).resolve().parent
+    for folder in (package / "docs" / "findings", package.parents[1] / "docs" / "findings"):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+@functools.lru_cache(maxsize=_CODES)  # links are made with each publication of diagnostics, at each keystroke
+def page_path(code: str) -> Path | None:
+    """The page of one of our codes on this machine, None where the pages did not travel along."""
+    folder, entry = _pages(), CATALOGUE.get(code)
+    if folder is None or entry is None:
+        return None
+    path = folder / entry.page
+    return path if path.is_file() else None
+
+
+@functools.lru_cache(maxsize=_CODES)
+def link(code: str) -> str | None:
+    """URI of the page that explains `code`: torch's for a GB id, ours (a file) for the rest."""
+    match = _GB_ID.fullmatch(code)
+    if match:
+        return f"{_GB_SITE}/gb{match.group(1)}.html"
+    path = page_path(code)
+    return path.as_uri() if path else None

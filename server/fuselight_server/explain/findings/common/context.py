@@ -1,0 +1,199 @@
+"""What every family needs to know of the report: whose file a frame is in, and where a finding goes.
+
+Invariant: a primary span is in the workspace (the target's line, where no frame of the facts is); library frames
+are related.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fuselight.shared.report import Location, is_user_file
+from fuselight_server.base.finding import Finding, Related, Severity, Span
+from fuselight_server.explain.findings.common import catalogue
+from fuselight_server.explain.findings.common.refused_calls import (
+    is_of_refused_call,
+    refused_calls,
+)
+from fuselight_server.explain.findings.common.text import (
+    compose,
+    inputs_line,
+    without_resume_names,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight.shared.report import Compile, Frame, Report, Stack
+
+_FUNCTION_LINES = 400
+"""Lines above a line among which the `def` of its function is looked for."""
+_MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
+"""Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on facts become a finding. 0 switches the check off."""
+
+    guard_count: int = 5000
+    """Guards of one frame. A 12-layer GPT-2 has 3,000, checked in 0.1 ms, which is nothing to warn of."""
+    guard_us: float = 0.0
+    """Microseconds of one full check of one frame's guards. By default off: a measured time differs between runs."""
+    kernel_share: float = 0.05
+    """Copies and graph breaks are reported from this share of the estimated time of a target's kernels."""
+    repeats: int = 6
+    """From this many equal instances of a module, or equal graphs, a finding advises to compile only one."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One report, with what projecting it takes."""
+
+    report: Report
+    thresholds: Thresholds
+    read_line: Callable[[str, int], str | None]
+    roots: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        report: Report,
+        thresholds: Thresholds = Thresholds(),
+        read_line: Callable[[str, int], str | None] | None = None,
+    ) -> Context:
+        """The context of a report; without roots, the folder of the target's file is the workspace."""
+        roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text
+        return cls(report, thresholds, read_line or (lambda _path, _line: None), roots)
+
+    @cached_property
+    def estimated_us(self) -> float:
+        """Of all launches of the target together: an estimate."""
+        return sum(kernel.estimate_us or 0.0 for graph in self.report.generated for kernel in graph.kernels)
+
+    @cached_property
+    def _compiles(self) -> dict[str, Compile]:
+        return {one.id: one for one in reversed(self.report.compiles)}
+
+    @cached_property
+    def _refused_calls(self) -> frozenset[int | None]:
+        return refused_calls(self.report)
+
+    def is_of_refused_call(self, call: int | None, gb_id: str | None) -> bool:
+        """Whether a break is nothing but the exception of a call whose directive does not fit."""
+        return is_of_refused_call(self._refused_calls, call, gb_id)
+
+    def compile_of(self, identity: str | None) -> Compile | None:
+        """The compile of an id; None where the report has none."""
+        return self._compiles.get(identity or "")
+
+    def frame_of(self, compiled: Compile | None) -> Frame | None:
+        """The frame of a compile; None where the report has none."""
+        frames = self.report.frames
+        return frames[compiled.frame] if compiled is not None and compiled.frame < len(frames) else None
+
+    def compiles_of(self, function: str, location: Location) -> list[Compile]:
+        """All compiles of a function and of its parts after graph breaks, in order."""
+        wanted = (function, location.path, location.line)
+        of_frames = [(one.function, one.location.path, one.location.line) for one in self.report.frames]
+        known = {index for index, one in enumerate(of_frames) if one == wanted}
+        return [one for one in self.report.compiles if one.frame in known]
+
+    def is_user_file(self, path: str) -> bool:
+        """Whether the file is the user's: the target's file, or a file of the workspace."""
+        return path == self.report.target.path or is_user_file(path, self.roots)
+
+    def innermost_user_frame(self, *stacks: Stack) -> Location | None:
+        """The innermost user's frame of the first stack that has one."""
+        frames = (frame for stack in stacks for frame in reversed(stack))
+        return next((frame for frame in frames if self.is_user_file(frame.path)), None)
+
+    def def_above(self, read: Location) -> Location | None:
+        """The `def` line of the function that a line is in: the nearest above that names it."""
+        wanted = re.compile(rf"\s*(?:async\s+)?def\s+{re.escape(read.function or '')}\s*[\[(]")
+        for line in range(read.line, max(read.line - _FUNCTION_LINES, 0), -1):
+            if read.function and wanted.match(self.read_line(read.path, line) or ""):
+                return Location(read.path, line, function=read.function)
+        return None
+
+    def target_location(self) -> Location:
+        """The line of the target's definition."""
+        target = self.report.target
+        return Location(target.path, max(target.line, 1))
+
+    def source(self, location: Location) -> str | None:
+        """The line's text without indentation, None where it cannot be read."""
+        text = self.read_line(location.path, location.line)
+        return text.strip() or None if text is not None else None
+
+    def finding(
+        self,
+        code: str,
+        title: str,
+        *text: str,
+        at: Location | None = None,
+        span: Span | None = None,
+        stack: Stack = (),
+        cost: Iterable[str] = (),
+        hints: Iterable[str] = (),
+        call: int | None = None,
+        severity: Severity | None = None,
+        **more: Any,
+    ) -> Finding:
+        """A finding with the fields that come from the report filled in; its message has `text`, `cost` and `hints`.
+
+        It is at `span`, else at the line `at`, else at the innermost workspace frame of the traced `stack`, whose other
+        frames are related, else at the target.
+        """
+        if stack:
+            at = at or self.innermost_user_frame(stack)
+            more["related"] = trail(stack, without=at, verb="in")
+        cost, hints = (tuple(map(without_resume_names, texts)) for texts in (cost, hints))
+        related = more.pop("related", ())
+        return Finding(
+            code=code,
+            severity=catalogue.severity(code) if severity is None else severity,
+            title=without_resume_names(title),
+            message=without_resume_names(compose(*text, cost=cost, hints=hints)),
+            related=tuple(replace(one, message=without_resume_names(one.message)) for one in related),
+            span=span or span_of(at or self.target_location()),
+            cost=cost,
+            hints=hints,
+            tier=self.report.tier,
+            target=self.report.target.name or "__main__",
+            inputs=inputs_line(self.report.inputs, call),
+            torch=self.report.versions.torch or "unknown",
+            link=catalogue.link(code),
+            **more,
+        )
+
+
+def is_machinery(path: str) -> bool:
+    """Whether the file is part of Dynamo."""
+    return _MACHINERY in path
+
+
+def span_of(location: Location) -> Span:
+    """The span of a location; without its end where the reported end does not follow the start."""
+    start = (location.line, location.column or 0)
+    end = (location.end_line or location.line, location.end_column or 0)
+    if end <= start:
+        return Span(location.path, location.line, location.column)
+    return Span(location.path, location.line, location.column, location.end_line, location.end_column)
+
+
+def trail(frames: Iterable[Location], *, without: Location | None, verb: str) -> tuple[Related, ...]:
+    """Related spans for frames, innermost first, each place once and `without` left out."""
+    seen = {(without.path, without.line)} if without else set()
+    out = []
+    for frame in reversed(tuple(frames)):
+        if (frame.path, frame.line) in seen or is_machinery(frame.path):
+            continue
+        seen.add((frame.path, frame.line))
+        where = f"{verb} `{frame.function}`" if frame.function else verb
+        out.append(Related(span_of(frame), where))
+    return tuple(out)

@@ -1,0 +1,76 @@
+"""What a run found, in numbers: the same ones in the lens, in the report view and in the terminal.
+
+Invariant: a graph counts once however often it was compiled (each further time is a recompilation), and a break
+once for each line and cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Outcome
+from fuselight_server.base.formatting import format_count
+from fuselight_server.explain.findings.common.refused_calls import (
+    is_of_refused_call,
+    refused_calls,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight.shared.report import Break, Location, Report
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run found, in numbers."""
+
+    graphs: int
+    breaks: int
+    recompilations: int
+
+    def __str__(self) -> str:
+        """`2 graphs, 1 break, 3 recompilations`."""
+        named = (
+            format_count(self.graphs, "graph"),
+            format_count(self.breaks, "break"),
+            format_count(self.recompilations, "recompilation"),
+        )
+        return ", ".join(named)
+
+
+def everywhere(_location: Location) -> bool:
+    """The whole report."""
+    return True
+
+
+def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> Counts:
+    """Count a report, or those functions of it whose `def` line is `inside`."""
+    graphs = {
+        one.frame
+        for one in report.compiles
+        if one.graph is not None
+        and one.outcome is Outcome.COMPILED
+        and 0 <= one.frame < len(report.frames)
+        and inside(report.frames[one.frame].location)
+    }
+    refused = refused_calls(report)
+    breaks = break_groups(
+        one
+        for one in report.breaks
+        if not is_of_refused_call(refused, one.call, one.ids[0] if one.ids else None)
+        and (inside is everywhere or (one.stack and inside(one.stack[0])))
+    )
+    # One that the limit stopped compiled nothing.
+    again = sum(one.compile_id is not None and inside(one.location) for one in report.recompiles)
+    return Counts(graphs=len(graphs), breaks=len(breaks), recompilations=again)
+
+
+def break_groups(breaks: Iterable[Break]) -> list[list[Break]]:
+    """Group breaks by line and cause: a group is what counts as one break."""
+    groups: dict[object, list[Break]] = {}
+    for one in breaks:
+        last = one.stack[-1] if one.stack else None
+        groups.setdefault((last and (last.path, last.line), one.ids[:1]), []).append(one)
+    return list(groups.values())

@@ -1,0 +1,340 @@
+"""What to write by hand where no fix is known: a sentence, and an example made from the user's own line.
+
+Invariant: advice only; nothing here is compiled. The example uses the names and the expression of the finding's line,
+and there is none where the line does not have the form that the advice is for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.base.finding import Finding
+
+
+@dataclass(frozen=True)
+class HowTo:
+    """An advice with its example."""
+
+    words: str
+    code: str
+    """Python."""
+
+
+@dataclass(frozen=True)
+class _Example:
+    """An advice for expressions of one form. The groups of the pattern, and the names below, are in the templates."""
+
+    pattern: str
+    """`{e}`: the expression, `{s}`: the statement, `{f}`: the function or class that is compiled,
+    `{c}`: what its call calls."""
+    words: str
+    code: str
+    codes: frozenset[str] = frozenset()
+    """The ids of the breaks that it is for; empty for those of any break."""
+
+
+_HOISTED = "# in the code that calls `{f}`, before the call:\n"
+_AROUND = "# in the code that calls `{f}`, around the call:\n"
+_SINCE = "torch 2.13 traces `{call}` of objects that hold no tensors: with this torch ({torch}) it breaks the graph"
+_OPAQUE = frozenset({"GB0007", "GB0008", "GB0009", "GB0059", "GB0098", "GB0099", "GB0177"})
+_DISABLED = frozenset({"GB0098", "GB0099"})
+_BREAKS = (
+    _Example(
+        r"time\.(?:time|perf_counter|monotonic|process_time)(?:_ns)?\(\)",
+        "Read the clock outside, and pass it in as a tensor: a number would be compiled again for each value",
+        _HOISTED + "now = torch.tensor({e}, dtype=torch.float64)",
+    ),
+    _Example(
+        r"with (?P<call>(?:torch\.backends\.|.*lock|.*Lock|.*mutex)[^\n]*):\s*",
+        "Enter the block around the call of the compiled code: its effect then covers the whole call",
+        _AROUND + "{s}\n    {c}(...)",
+    ),
+    _Example(
+        r"with (?P<call>open\([^\n]*\)) as (?P<name>\w+):\s*",
+        "Read the file before the call, and pass in what the function needs of it",
+        _HOISTED + "{s}\n    text = {name}.read()",
+    ),
+    _Example(
+        r"(?:.*=\s*)?(?P<call>open\([^\n]*\)[^\n]*)",
+        "Read the file before the call, and pass in what the function needs of it",
+        _HOISTED + "{s}",
+    ),
+    _Example(
+        r"(?P<call>torch\.(?:cuda\.)?manual_seed(?:_all)?\([^\n]*\))",
+        "Set the seed before the call",
+        _HOISTED + "{call}",
+    ),
+    _Example(
+        r"(?P<name>[\w.]+)\.requires_grad\s*=\s*True",
+        "Make the tensor a leaf in the code that calls the compiled one, and pass it in",
+        _HOISTED + "{name} = {name}.detach().requires_grad_()",
+        frozenset({"GB0206"}),
+    ),
+    _Example(
+        r"(?P<name>[\w.]+)\.requires_grad_\(\)",
+        "Make the tensor a leaf in the code that calls the compiled one, and pass it in",
+        _HOISTED + "{name} = {name}.detach().requires_grad_()",
+        frozenset({"GB0125", "GB8985"}),
+    ),
+    _Example(
+        r"(?:copy\.)?deepcopy\((?P<name>[\w.]+)\)",
+        "Copy a tensor with `clone()`, and a module before it is compiled",
+        "{name}.clone()",
+        frozenset({"GB4198"}),
+    ),
+    _Example(
+        r"class (?P<name>\w+).*",
+        "Define the class outside the function, where it is made once",
+        "{s}  # at the top level of the file\n    ...",
+        frozenset({"GB0075", "GB8977"}),
+    ),
+    _Example(
+        r"id\((?P<name>[\w.]+)\)",
+        "Compare objects with `is`, or use a name as the key",
+        "{name} is other",
+        frozenset({"GB0191"}),
+    ),
+    _Example(
+        r"(?P<name>[\w.]+)\.resize_\((?P<rest>[^\n]*)\)",
+        "Create a tensor of the new size instead of changing this one",
+        "{name} = {name}.new_empty({rest})",
+        frozenset({"GB0126"}),
+    ),
+    _Example(
+        r"(?:[^=\n]*=\s*)?(?:return\s+)?(?P<name>(?!torch\.)[A-Za-z_][\w.]*)\((?P<rest>[^()\n]*)\)",
+        "Make the function an operator of its own, with a rule for the shape of its result",
+        '@torch.library.custom_op("mine::{last}", mutates_args=())\n'
+        "def {last}_op(x: torch.Tensor) -> torch.Tensor:\n    return {name}(x)\n\n\n"
+        "@{last}_op.register_fake\ndef _(x):\n    return torch.empty_like(x)  # if its shape is that of x",
+        _OPAQUE,
+    ),
+)
+"""For graph breaks: the first that fits counts."""
+_LOST = re.compile(
+    r"(?P<call>(?:copy\.)?deepcopy|(?:importlib\.)?(?:util\.)?find_spec|callable)\((?P<rest>.*)\)"
+)
+"""Calls that torch traces from 2.13 on (measured: not with a tensor inside)."""
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+_GROWS = re.compile(
+    r"(?:(?P<target>[\w.]+)\s*=\s*)?.*?torch\.(?:cat|concat)\(\s*[(\[]\s*(?P<cache>[\w.]+)\s*,\s*(?P<new>[\w.]+)\s*[)\]]"
+    r"(?:,\s*(?:dim\s*=\s*)?(?P<dim>-?\d+))?\s*\)"
+)
+_VALUES = re.compile(r": (?P<name>.+?) was (?P<was>.+), now (?P<now>.+)$")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def how_to(finding: Finding, line: str) -> HowTo | None:
+    """The advice for a finding whose first line in the source is `line`; None where there is none."""
+    if finding.code in {"FL201", "FL102"}:
+        return _for_recompilation(finding, line)
+    if finding.code.startswith("GB"):
+        return _for_break(finding, line)
+    return None
+
+
+def _not_traced(finding: Finding, expression: str) -> HowTo | None:
+    """From torch 2.14 on, a call that the graph contains and TorchDynamo does not trace."""
+    release = _RELEASE.match(finding.torch)
+    found = re.fullmatch(r"([A-Za-z_]\w*)\(.*\)", expression)
+    if found is None or release is None or (int(release[1]), int(release[2])) < (2, 14):
+        return None
+    words = (
+        "If the function has no side effects and needs no values of tensors, keep it in the graph untraced"
+    )
+    return HowTo(
+        words,
+        f"@torch.compiler.nonstrict_trace  # instead of torch.compiler.disable\ndef {found[1]}(...): ...",
+    )
+
+
+def _for_break(finding: Finding, line: str) -> HowTo | None:
+    statement, expression = line.strip(), _expression(finding, line)
+    release = _RELEASE.match(finding.torch)
+    lost = _LOST.fullmatch(expression)
+    if lost is not None and release is not None and (int(release[1]), int(release[2])) < (2, 13):
+        words = _SINCE.format(call=lost["call"], torch=finding.torch)
+        return HowTo(
+            f"{words}. Update torch, or move the call out", f"{_hoisted(finding)}value = {expression}"
+        )
+    ids = {finding.code, *finding.gb_ids[:1]}
+    if ids & _DISABLED and (made := _not_traced(finding, expression)) is not None:
+        return made
+    for one in _BREAKS:
+        if one.codes and not one.codes & ids:
+            continue
+        found = re.fullmatch(one.pattern, expression) or re.fullmatch(one.pattern, statement)
+        if found is None:
+            continue
+        groups = {key: value or "" for key, value in found.groupdict().items()}
+        last = groups.get("name", "").rpartition(".")[2]
+        named = {"f": finding.target, "c": _callee(finding)}
+        code = one.code.format(e=expression, s=statement, last=last, **named, **groups)
+        return HowTo(one.words, code)
+    return None
+
+
+def _hoisted(finding: Finding) -> str:
+    return _HOISTED.format(f=finding.target)
+
+
+def _expression(finding: Finding, line: str) -> str:
+    """The part of the line that the finding marks; the whole line where it marks no part of it."""
+    span = finding.span
+    if span.column is None or span.end_column is None or span.last_line != span.line:
+        return line.strip()
+    data = line.encode("utf-8", "surrogatepass")[span.column : span.end_column]
+    return data.decode("utf-8", "replace").strip()
+
+
+# Recompilations
+
+
+def _for_recompilation(finding: Finding, line: str) -> HowTo | None:
+    if ("frame", "inner") in finding.data or finding.target == "__main__":
+        return None  # an example would call the target with a variable of another function
+    cause, _, source = finding.subject.partition(" ")
+    change = _VALUES.search(finding.title)
+    was, now = (change["was"], change["now"]) if change is not None else ("", "")
+    made = _BY_CAUSE.get(cause)
+    return made(finding, line.strip(), _ValueChange(source, was, now)) if made is not None else None
+
+
+@dataclass(frozen=True)
+class _ValueChange:
+    """What changed between the calls."""
+
+    source: str
+    was: str
+    now: str
+
+    @property
+    def name(self) -> str:
+        """The name that the expression starts with."""
+        found = _NAME.match(self.source)
+        return found[0] if found is not None else "x"
+
+
+def _call(finding: Finding, argument: str) -> str:
+    return f"{_callee(finding)}({argument})"
+
+
+def _callee(finding: Finding) -> str:
+    """What the recorded call calls: `Net()` for a class, which is constructed first; else the target's name."""
+    text = finding.inputs.partition(": ")[2]
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return finding.target
+    callee = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    is_targets = _NAME.match(callee) is not None and _names_target(callee, finding.target)
+    return callee if is_targets and len(callee) <= _LONGEST_CALLEE else finding.target
+
+
+def _names_target(callee: str, target: str) -> bool:
+    """Whether `Net(8)` or `Net().step` is about `Net` or `Net.step`."""
+    return re.sub(r"\(.*\)", "", callee) == target
+
+
+_LONGEST_CALLEE = 60
+
+
+def _dimension(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    grown = _GROWS.fullmatch(statement.removeprefix("return ").split("#")[0].strip())
+    dimension = re.search(r"\.size\((\d+)\)", change.source)
+    if grown is not None and grown["cache"].startswith(change.name):
+        cache, dim = grown["cache"], grown["dim"] or "0"
+        code = (
+            f"{cache} = torch.zeros(...)  # once, with the longest length at dimension {dim}\n"
+            f"{cache}.index_copy_({dim}, position, {grown['new']})  # instead of: {statement}"
+        )
+        return HowTo("Keep the cache at its longest length and write into it: its size then stays", code)
+    if dimension is None or not change.source.startswith(f"{change.name}.size("):
+        return None
+    if finding.hints and not any("mark" in hint for hint in finding.hints):
+        return None  # a mark does not help
+    is_marked = any("mark_dynamic(" in hint for hint in finding.hints)
+    if {"0", "1"} & {change.was, change.now} and not is_marked:
+        mark = f"torch._dynamo.decorators.mark_unbacked({change.name}, {dimension[1]})"
+    else:
+        mark = f"torch._dynamo.mark_dynamic({change.name}, {dimension[1]})"
+    return HowTo("Mark the size before the first call", f"{mark}\n{_call(finding, f'{change.name}, ...')}")
+
+
+def _number(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    del statement
+    if ("accepts", "tensor") not in finding.data:
+        return None
+    attribute = re.fullmatch(r"self\.(\w+)", change.source)
+    if attribute is not None:
+        code = f'self.register_buffer("{attribute[1]}", torch.tensor({change.was}), persistent=False)  # in __init__'
+        return HowTo("Make the number a buffer: its value has no guard", code)
+    if not change.source.isidentifier():
+        return None
+    dtype = ", dtype=torch.float64" if "." in change.was + change.now else ""
+    code = _call(finding, f"..., torch.tensor({change.source}{dtype})")
+    return HowTo("Pass the number as a tensor: its value has no guard", code)
+
+
+def _value(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    del statement
+    if change.source.startswith("self.") or not change.source.isidentifier() or not change.was:
+        return None
+    code = (
+        f"for {change.source} in ({change.was}, {change.now}):  # all values that come\n"
+        f"    {_call(finding, f'..., {change.source}={change.source}')}"
+    )
+    words = "Each value needs its own compile. Make one call with each at the start, so that none comes later"
+    return HowTo(words, code)
+
+
+def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange], HowTo | None]:
+    """An example that passes another argument; `{x}` is the name, `{was}` and `{now}` are the values."""
+
+    def made(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+        del statement
+        if not change.source.isidentifier() or any("Freeze" in hint for hint in finding.hints):
+            return None
+        values = {"x": change.source, "was": change.was, "now": change.now}
+        return HowTo(words, _call(finding, argument.format(**values)))
+
+    return made
+
+
+def _keys(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    del statement
+    found = re.search(r"\((\w+)\)|^(\w+)$", change.source)
+    if found is None:
+        return None
+    name = found[1] or found[2]
+    code = f"{name} = {{key: {name}[key] for key in sorted({name})}}\n{_call(finding, f'..., {name}')}"
+    return HowTo("Build the dict with the same keys in the same order for each call", code)
+
+
+def _training(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    del statement, change
+    code = f"model.eval()  # once before the evaluation, not for each batch\n{_call(finding, '...')}"
+    return HowTo("Expect one compile for each of the two modes, and switch rarely", code)
+
+
+_BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
+    "dimension": _dimension,
+    "number": _number,
+    "value": _value,
+    "dtype": _passed("Convert to one dtype before the call", "{x}.to(torch.{was})"),
+    "stride": _passed("Pass one memory layout", "{x}.contiguous()"),
+    "device": _passed("Move the tensor before the call", '{x}.to("{was}")'),
+    "requires_grad": _passed("If the call needs no gradient of it, detach it", "{x}.detach()"),
+    "length": _passed("Stack the tensors into one, whose first size may vary", "torch.stack({x})"),
+    "none": _passed(
+        "Pass a tensor that changes nothing instead of None",
+        "torch.zeros(()) if {x} is None else {x}",
+    ),
+    "keys": _keys,
+    "training": _training,
+}

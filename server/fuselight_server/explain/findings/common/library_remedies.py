@@ -1,0 +1,116 @@
+"""What a library offers against recompilations that its own code causes.
+
+Invariant: a remedy is an option of the library or of torch that its documentation names. It is chosen by the guarded
+value, and by where the guard was created or the function is defined.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import GuardFailure, Location
+
+_TENSOR_CAUSES = frozenset({GuardCause.DIMENSION, GuardCause.LENGTH, GuardCause.NONE, GuardCause.TYPE})
+_NUMBERS = frozenset({GuardCause.NUMBER, GuardCause.RELATION, GuardCause.VALUE, GuardCause.TYPE})
+
+
+@dataclass(frozen=True)
+class _Remedy:
+    """What to do about one kind of value of one library."""
+
+    package: str
+    """A folder of the path, or two: `transformers`, `torch/optim`."""
+    value: str
+    """A pattern in the guarded value."""
+    causes: frozenset[GuardCause]
+    words: tuple[str, ...]
+
+
+_REMEDIES = (
+    _Remedy(
+        "transformers",
+        r"cache|past_key_values",
+        _TENSOR_CAUSES | _NUMBERS,
+        (
+            (
+                'Give the model a cache of a fixed size: cache_implementation="static" in generate() or in its '
+                "generation_config, or pass a StaticCache as past_key_values"
+            ),
+        ),
+    ),
+    _Remedy(
+        "torch/optim",
+        r"\bparam_groups\[\d+\]\['(?:betas|momentum)'\]",
+        _NUMBERS,
+        (
+            "Keep the momentum fixed: cycle_momentum=False in OneCycleLR and CyclicLR",
+            "Or step the optimizer outside the compiled code",
+        ),
+    ),
+    _Remedy(
+        "torch/optim",
+        r"\bparam_groups\[\d+\]\['lr'\]",
+        _NUMBERS,
+        (
+            (
+                "Create the optimizer with a tensor, lr=torch.tensor(...), and change it in place: "
+                "group['lr'].fill_(value)"
+            ),
+        ),
+    ),
+    _Remedy(
+        "torch/optim",
+        r"\bparam_groups\[\d+\]\['\w+'\]",
+        _NUMBERS,
+        ("Keep this setting of the optimizer fixed, or step the optimizer outside the compiled code",),
+    ),
+)
+
+
+_STATE = re.compile(r"\bself\.state\b")
+_STATE_CAUSES = frozenset(
+    {
+        GuardCause.LENGTH,
+        GuardCause.KEYS,
+        GuardCause.NONE,
+        GuardCause.TYPE,
+        GuardCause.MISSING,
+        GuardCause.VALUE,
+        GuardCause.OTHER,
+    }
+)
+_NEW_STATE = "Expect one extra compile: the first step creates the optimizer's state"
+
+
+def is_new_state(failure: GuardFailure, function: Location) -> bool:
+    """Whether the state of an optimizer of torch did not exist at the compile: its first step creates it."""
+    names = f"{failure.source} {failure.difference}"
+    is_absent = failure.was in {"0", "None", "{}"} or " was empty" in failure.difference
+    is_state = failure.cause in _STATE_CAUSES and _STATE.search(names) is not None
+    paths = (function.path, *(place.path for place in failure.born))
+    return is_state and is_absent and any(_is_within(path, "torch/optim") for path in paths)
+
+
+def library_remedy(failure: GuardFailure, function: Location) -> tuple[str, ...]:
+    """The remedy of the library in which the guard was created or the function is defined; empty if none is known."""
+    if is_new_state(failure, function):
+        return (_NEW_STATE,)
+    paths = (function.path, *(place.path for place in failure.born))
+    names = " ".join((failure.source, failure.difference, *(size.name for size in failure.sizes)))
+    for one in _REMEDIES:
+        if failure.cause not in one.causes or re.search(one.value, names) is None:
+            continue
+        if any(_is_within(path, one.package) for path in paths):
+            return one.words
+    return ()
+
+
+def _is_within(path: str, package: str) -> bool:
+    parts = f"/{PurePath(path).as_posix().lstrip('/')}"
+    return f"/{package}/" in parts

@@ -1,0 +1,50 @@
+"""FL601 to FL604: what the run did differently from the program as written, so that nobody is misled.
+
+Invariant: only notes that change how results are to be read are findings; the rest stay in the report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.common.text import plain, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+_CODES = {
+    "device_redirected": "FL601",
+    "fake_tensors": "FL602",
+    "writes_diverted": "FL603",
+    "ended_early": "FL604",
+}
+_MEANING = {
+    "FL601": (
+        "Breaks, guards and recompilations are those of the CPU run; code that checks the device may take a different "
+        "path."
+    ),
+    "FL602": "Shapes and dtypes are real, values are not: code that reads values was not analyzed further.",
+    "FL603": (
+        "The files went to a temporary folder, where the program could read them, and which was deleted after the run. "
+        "Press Run to execute the program with its writes."
+    ),
+    "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",
+}
+
+
+def note_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's notes."""
+    seen = set()
+    for note in context.report.notes:
+        code = _CODES.get(note.kind)
+        home = context.innermost_user_frame((note.location,)) if note.location else None
+        key = (code, note.text, home)
+        if code is None or key in seen:
+            continue
+        seen.add(key)
+        yield context.finding(
+            code, plain(note.text).rstrip("."), sentence(plain(note.text)), _MEANING[code], at=home
+        )

@@ -1,0 +1,136 @@
+"""What a function does with a Python number, so that advice to make it a tensor is given only where that compiles.
+
+Invariant: a use is named only if the expression stands in the source as the guard names it. A number that is not found
+has no uses, and the caller states the condition instead of the advice.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.common.source_tree import function_tree, parents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Location
+
+
+class Use(enum.Enum):
+    """What happens to a number."""
+
+    ARITHMETIC = "arithmetic"
+    """It is combined with other values by operators, which accept a tensor as well."""
+    SLICE = "slice"
+    INDEX = "index"
+    SIZE = "size"
+    LOOP = "loop"
+    CONDITION = "condition"
+    PYTHON = "python"
+    """A function of Python needs its value, such as `min`."""
+    OTHER = "other"
+
+
+_SIZES = frozenset(
+    (
+        *("arange", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "eye", "linspace"),
+        *("new_zeros", "new_ones", "new_empty", "new_full", "view", "reshape", "expand", "repeat", "tile"),
+        *("split", "chunk", "narrow", "unfold", "unflatten", "roll", "topk", "one_hot", "interpolate", "pad"),
+    )
+)
+"""Functions and methods of torch that take numbers, and no tensors in their place."""
+_PYTHON = frozenset(
+    (
+        "min",
+        "max",
+        "int",
+        "float",
+        "round",
+        "abs",
+        "divmod",
+        "pow",
+        "str",
+        "repr",
+        "format",
+        "bool",
+        "len",
+        "sum",
+    )
+)
+
+
+def uses_of(
+    read_line: Callable[[str, int], str | None], function: Location, names: tuple[str, ...]
+) -> frozenset[Use]:
+    """The uses of an expression, under any of its `names`, in the function whose `def` line is given."""
+    tree = function_tree(read_line, function)
+    wanted = {text for name in names if (text := _normal(name)) is not None}
+    if tree is None or not wanted:
+        return frozenset()
+    try:
+        return frozenset(_uses(tree, wanted))
+    except RecursionError:  # an expression of some hundred parts
+        return frozenset()
+
+
+def _normal(name: str) -> str | None:
+    try:
+        return ast.unparse(ast.parse(name, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
+    parents = parents_of(tree)
+    kinds = {type(ast.parse(text, mode="eval").body) for text in wanted}
+    for node in ast.walk(tree):
+        is_read = isinstance(getattr(node, "ctx", None), ast.Load)
+        is_updated = isinstance(parents.get(node), ast.AugAssign)
+        if type(node) in kinds and (is_read or is_updated) and ast.unparse(node) in wanted:
+            yield _use(node, parents)
+
+
+def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use:
+    found = Use.OTHER
+    child, parent = node, parents.get(node)
+    while parent is not None:
+        use = _use_in(child, parent)
+        if use not in {None, Use.ARITHMETIC}:
+            return use or Use.OTHER
+        found = use or found
+        if isinstance(parent, ast.stmt):
+            break
+        child, parent = parent, parents.get(parent)
+    return found
+
+
+def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - one return a form of parent
+    """The use of a value by the node around it; None if that node only hands it on."""
+    if isinstance(parent, ast.Slice):
+        return Use.SLICE
+    if isinstance(parent, ast.Subscript):
+        return Use.INDEX if child is parent.slice else None
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return Use.CONDITION if child is parent.test else None
+    if isinstance(parent, (ast.Compare, ast.BoolOp)):
+        return Use.CONDITION
+    if isinstance(parent, ast.For):
+        return Use.LOOP
+    if isinstance(parent, ast.Call):
+        return _use_by_call(child, parent)
+    if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
+        return Use.ARITHMETIC
+    return Use.PYTHON if isinstance(parent, (ast.FormattedValue, ast.JoinedStr)) else None
+
+
+def _use_by_call(child: ast.AST, call: ast.Call) -> Use:
+    if child is call.func:
+        return Use.OTHER
+    name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
+    if name == "range":
+        return Use.LOOP
+    if isinstance(call.func, ast.Name) and name in _PYTHON:
+        return Use.PYTHON
+    return Use.SIZE if name in _SIZES else Use.OTHER

@@ -1,0 +1,206 @@
+"""Recompilations of the parts of a function after its graph breaks, in the user's terms.
+
+After a graph break, compiled code resumes in a separate function, with its own guards on the values that cross the
+break. So one new size at the call compiles the function again and each such part of it: one cause, one finding.
+Invariant: a part is folded only into a recompilation of the same function in the same call that differs in the same
+way in each of its failing guards; what differs otherwise stays a finding of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause, Location
+from fuselight_server.explain.findings.common.carried_values import (
+    CARRIED_VALUE,
+    break_on,
+    carried_in_words,
+    resumption,
+)
+from fuselight_server.explain.findings.common.text import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight_server.explain.findings.common.carried_values import Resumption
+    from fuselight_server.explain.findings.common.context import Context
+
+_OF_TENSORS = frozenset(
+    {
+        GuardCause.DIMENSION,
+        GuardCause.RANK,
+        GuardCause.DTYPE,
+        GuardCause.DEVICE,
+        GuardCause.REQUIRES_GRAD,
+        GuardCause.STRIDE,
+    }
+)
+"""What a tensor hands on to those made from it, whatever they are called."""
+
+
+@dataclass
+class Root:
+    """A recompilation with a finding, and the parts of the same function that recompiled after it in the same call."""
+
+    recompile: Recompile
+    parts: list[Recompile] = field(default_factory=list)
+    explained: tuple[GuardFailure, ...] = ()
+    """Failed guards of it that an earlier recompilation already reports."""
+    wrappers: list[Recompile] = field(default_factory=list)
+    """Decorators of the function that recompiled for the same arguments in the same call."""
+    unordered: Recompile | None = None
+    """The recompilation before its failures that nothing else reports were put first."""
+
+
+def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
+    """The failing guards of the nearest cache entry."""
+    return one.entries[0].failures if one.entries else ()
+
+
+def resumed_at(context: Context, one: Recompile) -> int | None:
+    """The line of the break before the compiled part; None for a function from its start."""
+    ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
+    frames = (context.frame_of(context.compile_of(name)) for name in ids)
+    return next((frame.resumes_at for frame in frames if frame is not None), None)
+
+
+def break_at(context: Context, one: Recompile, line: int) -> Location:
+    """Where the break before the part is: its exact place where the report holds it."""
+    after = resumption_of(context, one)
+    broke = after.broke if after is not None else break_on(context, one.location, line)
+    return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
+
+
+def resumption_of(context: Context, one: Recompile) -> Resumption | None:
+    """The break before the part that was compiled again; None for a function from its start."""
+    return resumption(context, one.compile_id, *(entry.compile_id for entry in one.entries))
+
+
+def in_the_users_words(context: Context, one: Recompile) -> Recompile:
+    """The recompilation with readable numbers, and a value that a break carried over by the user's name for it."""
+    if not one.entries:
+        return one
+    after = resumption_of(context, one)
+    failures = tuple(_worded(context, failure, after) for failure in _without_sums(one.entries[0].failures))
+    first = dataclasses.replace(one.entries[0], failures=failures)
+    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
+
+
+def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -> GuardFailure:
+    difference, source, born = rounded(failure), failure.source, failure.born
+    if after is not None and CARRIED_VALUE.search(f"{source} {difference}"):
+        difference = carried_in_words(context, after, difference)
+        source = carried_in_words(context, after, source)
+        # What takes the value over is wherever the line goes on: its maker is what a reader looks for.
+        if after.broke is not None:
+            born = (after.broke.stack[0],)
+        elif not context.innermost_user_frame(born):
+            born = (Location(after.function.path, after.line, function=after.function.function),)
+    return dataclasses.replace(failure, source=source, difference=difference, born=born)
+
+
+def _without_sums(failures: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:
+    """The failures without relations between carried values of which one changed: that is the cause of both.
+
+    As `5 + ___stack0[3] + ___stack0[0] == 32` beside `___stack0[1] == 5`: torch wrote the value that it fixed as 5.
+    """
+    is_changed = any(_is_carried(one) and one.cause is not GuardCause.RELATION for one in failures)
+    return tuple(one for one in failures if not (is_changed and _is_sum(one)))
+
+
+def _is_sum(failure: GuardFailure) -> bool:
+    """Whether it is a relation between nothing but carried values."""
+    names = _VARIABLE.findall(failure.code)
+    is_all = bool(names) and all(CARRIED_VALUE.fullmatch(name) for name in names)
+    return failure.cause is GuardCause.RELATION and is_all
+
+
+def _is_carried(failure: GuardFailure) -> bool:
+    return CARRIED_VALUE.search(failure.code or failure.source) is not None
+
+
+_VARIABLE = re.compile(r"\b[LG]\['(\w+)'\]")
+
+
+def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
+    """Return the recompilations to report, in order; a part that an earlier one explains is folded into it."""
+    out: list[Root] = []
+    for one in recompiles:
+        if _take_over(context, out, one):
+            continue
+        former = _former(out, one) if resumed_at(context, one) is not None and nearest(one) else None
+        if former is None:
+            out.append(Root(one))
+            continue
+        known = {_change(failure) for failure in nearest(former.recompile)}
+        new = [failure for failure in nearest(one) if _change(failure) not in known]
+        if not new:
+            former.parts.append(one)
+            continue
+        rest = tuple(failure for failure in nearest(one) if failure not in new)
+        first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
+        ordered = dataclasses.replace(one, entries=(first, *one.entries[1:]))
+        out.append(Root(ordered, explained=rest, unordered=one))
+    return out
+
+
+def as_found(context: Context) -> list[Recompile]:
+    """The report's recompilations, in order, each in the words of its finding and with what that shows first."""
+    worded = [in_the_users_words(context, one) for one in context.report.recompiles]
+    found = roots(context, (one for one in worded if one.compile_id is not None))
+    ordered = {id(root.unordered): root.recompile for root in found if root.unordered is not None}
+    return [ordered.get(id(one), one) for one in worded]
+
+
+def _take_over(context: Context, earlier: list[Root], one: Recompile) -> bool:
+    """Make a function the root in the place of the decorator that passed it the arguments that differ.
+
+    The decorator is compiled first, and its guards are on the same values: the function's lines are what a reader
+    looks for.
+    """
+    if resumed_at(context, one) is not None or not nearest(one):
+        return False
+    changes = {_change(failure) for failure in nearest(one)}
+    for root in earlier:
+        wrapper = root.recompile
+        if wrapper.call == one.call and _wraps(context, wrapper, one):
+            known = {_change(failure) for failure in nearest(wrapper)}
+            if known and known <= changes:
+                root.recompile, root.wrappers = one, [*root.wrappers, wrapper]
+                return True
+    return False
+
+
+def _wraps(context: Context, wrapper: Recompile, one: Recompile) -> bool:
+    """Whether a decorator of the user's passes its arguments to the function."""
+    frame = context.frame_of(context.compile_of(wrapper.compile_id))
+    if frame is None or frame.wraps is None or frame.resumes_at is not None:
+        return False
+    wrapped = frame.wraps
+    return (wrapped.path, wrapped.line) == (one.location.path, one.location.line)
+
+
+def _former(earlier: list[Root], one: Recompile) -> Root | None:
+    """The first recompilation of the same function in the same call; without calls, the last of the function."""
+    same = [
+        root
+        for root in earlier
+        if root.recompile.call == one.call
+        and root.recompile.function == one.function
+        and root.recompile.location == one.location
+    ]
+    if not same:
+        return None
+    return same[0] if one.call is not None else same[-1]
+
+
+def _change(failure: GuardFailure) -> tuple[object, ...]:
+    """What two failures have in common that one change made."""
+    cause = failure.cause
+    if cause in _OF_TENSORS and failure.was is not None:
+        return (cause, failure.was, failure.now)
+    return (cause, failure.source, failure.difference)

@@ -1,0 +1,70 @@
+"""Parses a function of the user's around one of its lines, for advice that depends on what the code does.
+
+Invariant: a function that cannot be read or parsed has no tree, and the caller then knows nothing of it. The lines
+and columns of a tree are those of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.explain.findings.common.context import Context
+
+_LONGEST_FUNCTION = 400
+"""Lines of a function that are read."""
+_DEF = re.compile(r"\s*(?:async\s+)?def\s")
+
+
+def function_tree(read_line: Callable[[str, int], str | None], function: Location) -> ast.Module | None:
+    """The tree of the function whose `def` line is given."""
+    lines: list[str] = []
+    indent = 0
+    for number in range(function.line, function.line + _LONGEST_FUNCTION):
+        line = read_line(function.path, number)
+        if line is None:
+            break
+        line = line.rstrip("\n")
+        depth = len(line) - len(line.lstrip())
+        if not lines:
+            indent = depth
+        elif line.strip() and depth <= indent and not line.lstrip().startswith((")", "]", "}", "#")):
+            break
+        lines.append(line)
+    try:
+        # A statement around it keeps the columns of a method.
+        tree = ast.parse("\n".join(["if 1:" if indent else "", *lines]))
+        return ast.increment_lineno(tree, function.line - 2)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def tree_around(context: Context, at: Location) -> ast.Module | None:
+    """The tree of the function that a line is in."""
+    function = context.def_above(at) or _def_around(context, at)
+    return function_tree(context.read_line, function) if function is not None else None
+
+
+def _def_around(context: Context, at: Location) -> Location | None:
+    """The `def` line of the innermost function around a line, as for a comprehension, which Python names itself."""
+    text = context.read_line(at.path, at.line) or ""
+    indent = len(text) - len(text.lstrip())
+    for line in range(at.line - 1, max(at.line - _LONGEST_FUNCTION, 0), -1):
+        text = context.read_line(at.path, line) or ""
+        depth = len(text) - len(text.lstrip())
+        if text.strip() and depth < indent:
+            indent = depth
+            if _DEF.match(text):
+                return Location(at.path, line)
+    return None
+
+
+def parents_of(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    """The parent of each node below `tree`."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

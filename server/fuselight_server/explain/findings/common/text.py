@@ -1,0 +1,147 @@
+"""Text helpers of all families: paragraphs, counts, places and torch's own texts.
+
+Invariant: nothing here decides anything; each function turns data into text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Rung
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.shared.report import GuardFailure, Inputs, Location
+
+_RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
+_OBJECT = re.compile(
+    r"<(?:built-in )?(?:function|method|bound method|class) '?([\w.<>]+?)'?(?: (?:at|of) [^<>]*(?:<[^<>]*>)?[^<>]*)?>"
+)
+_PYBIND = re.compile(r"\bpybind11_detail_function_record_\w+\.")
+"""The class that pybind11 gives to each function that it binds, with the compiler's ABI in its name."""
+_STOP_IN_NAME = re.compile(r"(`[\w.<> ]+)\.`")
+_DISTRIBUTED = "torch._C._distributed_c10d."
+"""Where the functions of torch.distributed that are written in C++ are."""
+_PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
+_SENTENCE_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)\.(?=[ \n])")
+_BLANKS = re.compile(r"[ \t]*\n[ \t]*")
+_LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
+_DIGITS = 6
+_MOST_PARAGRAPHS = 3
+_THREE_LINES = 300
+"""Characters of three lines."""
+_LONGEST_INPUTS = 160
+
+
+def without_resume_names(text: str) -> str:
+    """`text` with the functions that torch makes after graph breaks named as the functions that they resume."""
+    return _RESUME.sub(r"\1", text)
+
+
+def plain(text: str) -> str:
+    """Torch's text on one line, with functions by the names that a user can write."""
+    text = _OBJECT.sub(r"\1", without_resume_names(text))
+    text = _STOP_IN_NAME.sub(r"\1`.", _PYBIND.sub("", text)).replace(_DISTRIBUTED, "torch.distributed.")
+    return _BLANKS.sub(" ", text).strip()
+
+
+def excerpt(text: str) -> str:
+    """Torch's own text without its excerpts of the traced code, at most three lines of it."""
+    parts = [part for part in map(plain, _PARAGRAPH.split(text)) if part]
+    kept = [
+        part
+        for part, after in itertools.zip_longest(parts, parts[1:], fillvalue="")
+        if not part.startswith("# File") and not (part.endswith(":") and after.startswith("# File"))
+    ]
+    return shortened("\n\n".join(kept[:_MOST_PARAGRAPHS]))
+
+
+def shortened(text: str) -> str:
+    """A text of three lines at most: whole sentences, or one that is cut."""
+    if len(text) <= _THREE_LINES:
+        return text
+    end = max((found.start() for found in _SENTENCE_END.finditer(text, 0, _THREE_LINES)), default=0)
+    return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
+
+
+def rounded(failure: GuardFailure) -> str:
+    """The difference with its floats at six significant digits, unless that is where the values differ."""
+    was, now = (value and _LONG_FLOAT.sub(_short_float, value) for value in (failure.was, failure.now))
+    is_small = was == now and failure.was != failure.now
+    return failure.difference if is_small else _LONG_FLOAT.sub(_short_float, failure.difference)
+
+
+def _short_float(found: re.Match[str]) -> str:
+    if sum(character.isdecimal() for character in found[0].partition("e")[0]) <= _DIGITS:
+        return found[0]
+    short = f"{float(found[0]):.{_DIGITS}g}"
+    return short if "." in short or "e" in short else f"{short}.0"
+
+
+def sentence(text: str) -> str:
+    """`text` with a full stop, a capital letter first where it starts with a plain lower-case word."""
+    text = text.strip()
+    if not text:
+        return text
+    if text[0].islower() and re.match(r"[a-z]+[ ,']", text):
+        text = text[0].upper() + text[1:]
+    return text if text[-1] in ".!?:`)" and text[-1] not in "`)" else text + "."
+
+
+def quoted(name: str) -> str:
+    """Code in backquotes; words that hold some already, as they are."""
+    return name if "`" in name or " " in name else f"`{name}`"
+
+
+def place(location: Location) -> str:
+    """`model.py:88`."""
+    return f"{PurePath(location.path).name}:{location.line}"
+
+
+def compose(*paragraphs: str, cost: Iterable[str] = (), hints: Iterable[str] = ()) -> str:
+    """A message: what happened, what it costs, what to do. Empty parts are left out."""
+    parts = [paragraph for paragraph in paragraphs if paragraph]
+    cost = list(cost)
+    if cost:
+        parts.append("Cost: " + "; ".join(cost) + ".")
+    hints = list(hints)
+    if len(hints) == 1:
+        parts.append("What to do: " + sentence(hints[0]))
+    elif hints:
+        parts.append("What to do:\n" + "\n".join(f"- {sentence(hint)}" for hint in hints))
+    return "\n\n".join(parts)
+
+
+def inputs_line(inputs: Inputs | None, call: int | None = None) -> str:
+    """The rung and the call: `directive on line 12: Net()(f32[4, 8])`. Empty where there are no inputs."""
+    if inputs is None:
+        return ""
+    chosen = next(
+        (one for one in inputs.calls if one.index == call), inputs.calls[0] if inputs.calls else None
+    )
+    line = chosen.location.line if chosen and chosen.location else inputs.line
+    rung = _rung(inputs, line)
+    if chosen is None or not chosen.text:
+        return rung
+    text = chosen.text if len(chosen.text) <= _LONGEST_INPUTS else chosen.text[: _LONGEST_INPUTS - 3] + "..."
+    return f"{rung}: {text}"
+
+
+def _rung(inputs: Inputs, line: int | None) -> str:
+    words = {
+        Rung.DIRECTIVE: "directive",
+        Rung.PROVIDER: "provider function",
+        Rung.DUMMY_INPUTS: "the model's dummy_inputs",
+        Rung.ANNOTATIONS: "shape annotations",
+        Rung.RECORDED: "recorded by fuselight run",
+        Rung.MAIN: "__main__ block",
+        Rung.SCRIPT: "calls of the file itself",
+        Rung.PROGRAM: "fuselight run",
+        Rung.CALLER: f"call in {PurePath(inputs.path).name}",
+    }[inputs.rung]
+    dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS, Rung.CALLER}
+    return f"{words} on line {line}" if line is not None and inputs.rung in dated else words

@@ -1,0 +1,148 @@
+"""The line of the user's that gives a guarded value another one: an assignment, or the step of a scheduler.
+
+Invariant: only the files of the call are read, and a line is named only if it is the only one that can be meant. What a
+constructor assigns is the first value, not a change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import GuardFailure, Recompile
+    from fuselight_server.explain.findings.common.context import Context
+
+_MOST_LINES = 20_000
+_LAST_PART = re.compile(r"(?:\.(?P<attribute>\w+)|\['(?P<key>\w+)'\])(?:\[\d+\])?$")
+_SETTING = re.compile(r"\bparam_groups\[\d+\]\['(?P<name>\w+)'\]")
+_CYCLIC = frozenset({"OneCycleLR", "CyclicLR"})
+"""Schedulers that set the momentum too."""
+_SET_BY_ALL = frozenset({"lr"})
+
+
+@dataclass(frozen=True)
+class ValueWrite:
+    """A line that writes a guarded value."""
+
+    place: Location
+    by_scheduler: bool = False
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """What the code of one file writes, with the places."""
+
+    assigned: tuple[tuple[str, int, int, int, int], ...]
+    """Names of attributes and keys."""
+    steps: tuple[tuple[str, int, int, int, int], ...]
+    """Classes of the schedulers whose `step` is called."""
+
+
+def write_of(context: Context, one: Recompile, failure: GuardFailure) -> ValueWrite | None:
+    """The only line in the files of the call that writes the guarded value; None where it is not certain."""
+    part = _LAST_PART.search(failure.source)
+    if part is None:
+        return None
+    name = part["attribute"] or part["key"]
+    found = [
+        ValueWrite(Location(path, *place), by_scheduler)
+        for path in _files(context, one)
+        for place, by_scheduler in _places(_writes(_text(context, path)), name, failure.source)
+    ]
+    return found[0] if len({(item.place.path, item.place.line) for item in found}) == 1 else None
+
+
+def _files(context: Context, one: Recompile) -> dict[str, None]:
+    places = (*one.caller, one.location, context.target_location())
+    return dict.fromkeys(place.path for place in places if context.is_user_file(place.path))
+
+
+def _text(context: Context, path: str) -> str:
+    lines = []
+    for number in range(1, _MOST_LINES):
+        line = context.read_line(path, number)
+        if line is None:
+            break
+        lines.append(line.rstrip("\n"))
+    return "\n".join(lines)
+
+
+def _places(writes: _Writes, name: str, source: str) -> Iterator[tuple[tuple[int, int, int, int], bool]]:
+    setting = _SETTING.search(source)
+    if setting is not None:
+        name = setting["name"]
+    for written, *place in writes.assigned:
+        if written == name:
+            yield (place[0], place[1], place[2], place[3]), False
+    for kind, *place in writes.steps:
+        if setting is not None and (name in _SET_BY_ALL or kind in _CYCLIC):
+            yield (place[0], place[1], place[2], place[3]), True
+
+
+@functools.lru_cache(maxsize=32)
+def _writes(text: str) -> _Writes:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Writes((), ())
+    schedulers = dict(_schedulers(tree))
+    assigned, steps = [], []
+    for node in _outside_of_constructors(tree):
+        place = (
+            getattr(node, "lineno", 0),
+            getattr(node, "col_offset", 0),
+            getattr(node, "end_lineno", 0),
+            getattr(node, "end_col_offset", 0),
+        )
+        assigned += [(name, *place) for name in _names_assigned(node)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+            kind = schedulers.get(ast.unparse(node.func.value))
+            steps += [(kind, *place)] if kind else []
+    return _Writes(tuple(assigned), tuple(steps))
+
+
+def _outside_of_constructors(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.FunctionDef) and node.name == "__init__"):
+            yield node
+            yield from _outside_of_constructors(node)
+
+
+def _names_assigned(node: ast.AST) -> Iterator[str]:
+    """Names of the attributes and keys that a statement assigns."""
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+        targets = [node.target]
+    else:
+        return
+    for target in targets:
+        for item in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+            if isinstance(item, ast.Attribute):
+                yield item.attr
+            elif isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant):
+                yield str(item.slice.value)
+
+
+def _schedulers(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The variables that hold a scheduler of torch's, with its class."""
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "torch.optim.lr_scheduler"
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            kind = ast.unparse(node.value.func)
+            if kind in imported or "lr_scheduler." in kind:
+                for target in node.targets:
+                    yield ast.unparse(target), kind.rpartition(".")[2]

@@ -1,0 +1,284 @@
+"""FL401 to FL409, FL501 and FL504: what ended a run, on the line that did, each with its next step.
+
+Invariant: whose failure it is comes from the report's `culprit` and `kind`, never from the words of a
+message.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Culprit, Location, Report, Rung, TargetRef, Versions
+from fuselight_server.base.finding import Related, Severity
+from fuselight_server.explain.findings.breaks.break_remedies import failure_words
+from fuselight_server.explain.findings.common.context import span_of, trail
+from fuselight_server.explain.findings.common.text import place, plain
+from fuselight_server.explain.findings.recompilations.recompilations import (
+    difference_of,
+    limit_hints,
+    stopped_by_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import Failure
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+
+_LONGEST_TITLE = 300
+_HIGHER_ORDER = "UncapturedHigherOrderOpError"
+_BY_KIND = {
+    "fullgraph": "FL404",
+    "timeout": "FL405",
+    "memory": "FL406",
+    "signal": "FL407",
+    "exit": "FL408",
+    "cancelled": "FL409",
+    "damaged_answer": "FL409",
+    "inputs": "FL501",
+    "no_torch": "FL504",
+    "old_torch": "FL504",
+    "backend": "FL402",
+    "recompile_limit": "FL102",
+}
+_BY_CULPRIT = {
+    Culprit.USER: "FL401",
+    Culprit.COMPILER: "FL402",
+    Culprit.FUSELIGHT: "FL403",
+    Culprit.ENVIRONMENT: "FL504",
+}
+
+_NEXT = {
+    "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
+    "FL402": ("Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it"),
+    "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
+    "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
+    "FL405": "Use smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
+    "FL406": (
+        "Use a smaller model or fake=True in the directive, or raise the memory limit "
+        "(fuselight.limits.memoryMb)"
+    ),
+    "FL407": "Run the same call under python -X faulthandler to see the native stack",
+    "FL408": "Remove sys.exit and os._exit from the code that the target runs",
+    "FL409": "Run it again; if it happens again, use 'Fuselight: Report a Problem'",
+    "FL501": "Correct the directive: a Python call, with tensors written as `f32[4, 8]`",
+    "FL502": "Write an example call above it, as a `# fuselight:` comment",
+    "FL504": "Choose an interpreter that has torch 2.6 or newer",
+}
+_CALLED_BY_CODE = frozenset({Rung.MAIN, Rung.SCRIPT, Rung.PROGRAM, Rung.CALLER})
+"""Rungs whose calls are the user's own."""
+_NEEDS_GRADIENTS = "does not require grad"
+_ASK_FOR_GRADIENTS = (
+    "Add no_grad=False to the call in the `# fuselight:` comment: Fuselight turns gradients off by default"
+)
+
+
+def failure_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's failures; the same failure in several calls is one, with a count."""
+    groups: dict[tuple[object, ...], list[Failure]] = {}
+    for one in context.report.failures:
+        if _is_of_specialization(context, one):
+            continue
+        home = context.innermost_user_frame(one.stack)
+        key = (one.kind, one.exception, one.message, home.path if home else None, home.line if home else None)
+        groups.setdefault(key, []).append(one)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def lacks_inputs(report: Report) -> bool:
+    """Whether a target was not run because nobody gives it inputs, or because the program that should do it failed."""
+    return any(one.phase == "program" or code_of(one) == "FL502" for one in report.failures)
+
+
+def _is_of_specialization(context: Context, failure: Failure) -> bool:
+    """Whether it only says that a size that was marked dynamic is fixed, which FL301 says on the line that fixes it."""
+    return failure.exception == "ConstraintViolationError" and any(
+        symbol.marked and symbol.specialized_to is not None and context.innermost_user_frame(symbol.stack)
+        for compiled in context.report.compiles
+        if compiled.call == failure.call
+        for symbol in compiled.symbols
+    )
+
+
+def code_of(failure: Failure) -> str:
+    """The code of a failure. Inputs without a directive that is at fault are inputs that nobody gave."""
+    if failure.kind == "inputs" and failure.directive_line is None:
+        return "FL502"
+    if _lacks_a_module(failure):
+        return "FL401"
+    return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
+
+
+def _lacks_a_module(failure: Failure) -> bool:
+    """Whether an import found nothing: one more package, not another interpreter, is what the file needs."""
+    return failure.kind == "import" and failure.exception == "ModuleNotFoundError"
+
+
+def _finding(context: Context, group: list[Failure]) -> Finding:
+    failure = group[0]
+    code, home = code_of(failure), context.innermost_user_frame(failure.stack)
+    if code == "FL102":
+        return _of_limit(context, group, home)
+    steps = failure_words(context, failure, _explanation(failure)).hints if code == "FL404" else ()
+    related = list(trail(failure.stack, without=home, verb="in"))
+    line, path = failure.directive_line, context.report.target.path
+    directive = Location(path, line) if line is not None else None
+    if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
+        related.append(Related(span_of(directive), "with the inputs of this directive"))
+    return context.finding(
+        code,
+        _title(context, code, failure),
+        _said(code, failure, home),
+        at=home or directive,
+        call=failure.call,
+        hints=(*steps, _next_step(context, code, failure)),
+        related=tuple(related),
+        # Editors list no hints, and the user has asked for this run.
+        severity=Severity.INFORMATION if code == "FL502" else None,
+        count=len(group),
+        gb_ids=(failure.gb_id,) if failure.gb_id and code != "FL501" else (),
+        fixes=("insert_inputs",) if code == "FL502" else (),
+        data=(("target", context.report.target.name),) if code == "FL502" else (),
+    )
+
+
+def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:
+    """The recompile limit as an error of the call, with the cause and the cure of the recompilation that it stopped."""
+    failure = group[0]
+    stopped = next((one for one in stopped_by_limit(context) if one.call == failure.call), None)
+    name = f"`{plain(stopped.function)}`" if stopped else "the compiled function"
+    setting = "fullgraph=True" if "graph" in failure.message else "fail_on_recompile_limit_hit"
+    related = list(trail(failure.stack, without=home, verb="in"))
+    if (
+        stopped is not None
+        and home
+        and (stopped.location.path, stopped.location.line) != (home.path, home.line)
+    ):
+        related.append(Related(span_of(stopped.location), f"{name} is defined here"))
+    return context.finding(
+        "FL102",
+        f"{name} reached the recompile limit, which is an error with {setting}",
+        f"The call raises {failure.exception}: no compiled version matches it." if failure.exception else "",
+        f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
+        at=home,
+        call=failure.call,
+        hints=limit_hints(context, stopped) if stopped else (plain(failure.next_step),),
+        related=tuple(related),
+        severity=Severity.ERROR,
+        count=len(group),
+        gb_ids=(failure.gb_id,) if failure.gb_id else (),
+    )
+
+
+def _next_step(context: Context, code: str, failure: Failure) -> str:
+    """What to do: the worker's own words where it has some."""
+    missing = _MODULE.search(failure.message) if _lacks_a_module(failure) else None
+    if missing is not None:
+        where = context.report.versions.executable or "this interpreter"
+        return f"Install {missing[1]} in {where}, or choose another interpreter"
+    if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
+        return _ASK_FOR_GRADIENTS
+    if code == "FL405":
+        return _NEXT[code]  # the interfaces name the limit differently, and the worker knows of none
+    return plain(failure.next_step) or _NEXT[code]
+
+
+def _without_gradients(context: Context, failure: Failure) -> bool:
+    """Whether Fuselight made the call as inference, which is what it does where nobody asks for more."""
+    inputs = context.report.inputs
+    if inputs is None or inputs.rung in _CALLED_BY_CODE:
+        return False
+    made = next((one.text for one in inputs.calls if one.index == failure.call), "")
+    return not any(option in made for option in ("train=True", "no_grad=False"))
+
+
+def _title(context: Context, code: str, failure: Failure) -> str:
+    inner, kind = _inner(failure), failure.exception
+    message = inner or plain(failure.message).rstrip(".")
+    name = f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not inner else ""
+    if code == "FL404":
+        what = failure_words(context, failure, _explanation(failure)).title if failure.gb_id else message
+        where = "inside a higher-order operator" if kind == _HIGHER_ORDER else "under fullgraph=True"
+        return f"graph break {where}: {what}"
+    if code in {"FL402", "FL403"}:
+        return f"{'the compiler' if code == 'FL402' else 'Fuselight'} failed: {name}{message}"
+    # A message of the user's code has any length; the report keeps it whole.
+    title = f"{name}{message}" or "the run failed"
+    return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
+
+
+def _explanation(failure: Failure) -> str:
+    """The explanation that torch gives of a break, which only the traceback carries and which names what broke."""
+    return failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
+
+
+def _inner(failure: Failure) -> str:
+    """What the operator itself said, where torch wraps its refusal of the traced inputs in an error of its own."""
+    if failure.exception != "TorchRuntimeError":
+        return ""
+    found = _REFUSAL.search(failure.traceback)
+    return f"{found[1]}: {plain(found[2])}".rstrip(".") if found else ""
+
+
+_MEANING = {
+    "FL402": "The compiler failed, not your code.",
+    "FL403": "Fuselight failed, not your code.",
+    "FL404": "With fullgraph=True a graph break is an error, so nothing is compiled.",
+    "FL501": "The target was not run with these inputs.",
+    "FL502": "Fuselight needs example inputs, because torch.compile traces a real call.",
+    "FL504": "Fuselight cannot run code in this interpreter; findings from the source alone still work.",
+}
+
+
+def _said(code: str, failure: Failure, home: Location | None) -> str:
+    """What the title leaves out: in which phase it was, and what that means for the other findings."""
+    if failure.exception == _HIGHER_ORDER:
+        return "torch.cond, while_loop and similar operators do not allow graph breaks in their functions."
+    if code == "FL501" and len(failure.stack) > 1:
+        return "The call fails with and without torch.compile."
+    if code in _MEANING:
+        return _MEANING[code]
+    phase = _PHASES.get(failure.phase or "", failure.phase)
+    during = f" while {phase}" if phase else ""
+    last = failure.stack[-1] if failure.stack and failure.stack[-1] != home else None
+    where = f", at {place(last)}" if last is not None else ""
+    what = "The exception was raised" if code == "FL401" else "It happened"
+    return f"{what}{during}{where}. Findings from before it are still valid." if during or where else ""
+
+
+_MODULE = re.compile(r"No module named '([^'.]+)")
+_REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
+_PHASES = {
+    "import": "importing the file",
+    "main": "running the `__main__` block",
+    "program": "running the program that gives the inputs",
+    "build": "building the object",
+    "call": "calling it",
+    "trace": "tracing",
+    "report": "writing the report",
+    "backward": "running backward",
+}
+
+
+def failure_report(
+    request: RunRequest, failure: Failure, versions: Versions | None, *, executable: str = ""
+) -> Report:
+    """A report, of the tier that was requested, with one failure. `versions` is None where no worker said hello."""
+    if versions is None:
+        here = platform.platform()
+        versions = Versions("", torch=None, triton=None, fuselight="", platform=here, executable=executable)
+    target = request.target
+    return Report(
+        versions=versions,
+        target=TargetRef(path=target.path, name=target.name, line=target.line, kind=target.kind),
+        tier=request.tier,
+        generation=request.generation,
+        failures=(failure,),
+        roots=request.roots,
+    )

@@ -1,0 +1,1 @@
+"""What other inputs will do."""

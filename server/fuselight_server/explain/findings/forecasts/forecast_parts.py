@@ -1,0 +1,146 @@
+"""One change of a call in all the code that it reaches: a function, and its parts after graph breaks.
+
+After a break, compiled code resumes in a function with its own guards on the variables that cross the break, so a
+change may be asked of several. Invariant: a change needs no compile only if no code that it reaches compiles again. A
+part's answer counts for a change of the call where both have the same name and value, or the same size in the same
+dimension; what the part made itself is a change of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import ChangeKind, Location
+from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.shared.report import Forecast, FrameForecast
+    from fuselight_server.explain.findings.common.context import Context
+
+MODES = frozenset({ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST})
+"""Changes of the surroundings of a call. They compile nearly every function again."""
+_OF_ALL_TENSORS = frozenset({ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD})
+_SIZES = frozenset({ChangeKind.SIZE, ChangeKind.SIZE_ONE})
+_DIMENSION = re.compile(r"size\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class AskedChange:
+    """One change, with the function whose guard answers, or the part of one."""
+
+    frame: FrameForecast
+    change: Forecast
+    named: FrameForecast
+    """The function, or the part, whose variables the change names."""
+    parts: tuple[FrameForecast, ...] = ()
+    """Further parts of the function that compile again."""
+
+
+def linked_changes(context: Context) -> Iterator[AskedChange]:
+    """The changes of the report's forecasts, each once for a function and its parts."""
+    frames = sorted(context.report.forecasts, key=lambda one: one.resumes_at is not None)
+    groups: dict[tuple[object, ...], list[AskedChange]] = {}
+    for frame in frames:
+        for one in frame.changes:
+            change = one if frame.resumes_at is None else _in_words(context, frame, one)
+            groups.setdefault(_key(frame, change), []).append(AskedChange(frame, change, frame))
+    for group in groups.values():
+        yield from _answers(group)
+
+
+def is_of_call(context: Context, asked: AskedChange) -> bool:
+    """Whether the change is one of the target's call: of its inputs, of its `self`, of a global, or of a mode."""
+    if asked.change.kind in MODES:
+        return True
+    first = next((one.location for one in context.report.frames), None)
+    is_targets = first in {None, asked.named.location}
+    return is_targets and (asked.named.resumes_at is None or asked.change.kind is ChangeKind.ATTRIBUTE)
+
+
+def first_break(context: Context, asked: AskedChange) -> Location | None:
+    """The break without which the values of a change would be none of a separate call; None for the target's own.
+
+    A part has its break in its function. A function that compiled code calls is compiled separately where a function
+    that called it has one.
+    """
+    if is_of_call(context, asked):
+        return None
+    frame = asked.named
+    if frame.resumes_at is not None:
+        return Location(frame.location.path, frame.resumes_at)
+    callers = {(place.path, place.function) for place in _callers(context, frame)}
+    broken = [
+        one
+        for one in context.report.breaks
+        if one.stack and (one.stack[0].path, one.stack[0].function) in callers
+    ]
+    broken.sort(key=lambda one: not one.frame_skipped)
+    place = context.innermost_user_frame(broken[0].stack) if broken else None
+    return Location(place.path, place.line) if place is not None else None
+
+
+def _callers(context: Context, frame: FrameForecast) -> Iterator[Location]:
+    for one in context.report.compiles:
+        of = context.report.frames[one.frame] if one.frame < len(context.report.frames) else None
+        if of is not None and (of.function, of.location) == (frame.function, frame.location):
+            yield from one.caller
+
+
+def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast:
+    """Name what a break carried over by what made it, instead of torch's `___stack0`."""
+    after = resumption_on(context, frame.location, frame.resumes_at or 0)
+
+    def words(text: str) -> str:
+        return carried_in_words(context, after, text)
+
+    return dataclasses.replace(one, subject=tuple(map(words, one.subject)), source=words(one.source))
+
+
+def _key(frame: FrameForecast, one: Forecast) -> tuple[object, ...]:
+    """What changes with the same key have in common: one change of the call makes them all."""
+    if one.kind in MODES:
+        return one.kind, one.was, one.now
+    function = (frame.function, frame.location.path, frame.location.line)
+    if one.kind in _SIZES:
+        dimension = _DIMENSION.search(one.subject[0])
+        return *function, one.kind, one.was, one.now, dimension and dimension[1]
+    if one.kind in _OF_ALL_TENSORS:
+        return *function, one.kind, one.was, one.now
+    return *function, one.kind, one.was, one.subject
+
+
+def _answers(group: list[AskedChange]) -> Iterator[AskedChange]:
+    again = [one for one in group if one.change.recompiles]
+    if not again:
+        # A variable that only a part has is no news if it may change.
+        yield from (one for one in group if one.frame.resumes_at is None)
+        return
+    for same in _by_function(again):
+        first, *rest = same
+        parts = tuple(one.frame for one in rest)
+        whole = next((one for one in group if one.frame.resumes_at is None and _is_of(one, first)), first)
+        change = dataclasses.replace(
+            first.change,
+            subject=whole.change.subject,
+            was=whole.change.was,
+            now=whole.change.now,
+            is_likely=whole.change.is_likely,
+        )
+        yield AskedChange(first.frame, change, whole.frame, parts)
+
+
+def _by_function(group: Iterable[AskedChange]) -> Iterator[list[AskedChange]]:
+    left = list(group)
+    while left:
+        yield [one for one in left if _is_of(one, left[0])]
+        left = [one for one in left if not _is_of(one, left[0])]
+
+
+def _is_of(one: AskedChange, other: AskedChange) -> bool:
+    """Whether both are of one function."""
+    return (one.frame.function, one.frame.location) == (other.frame.function, other.frame.location)

@@ -1,0 +1,392 @@
+"""The forecasts of a report in words: which change compiles again, why, at what cost, and what to do about it.
+
+Invariant: each entry comes from forecasts of the report, and one entry stands for changes with the same reason. The
+remedies are advice: none of them was tried on the user's code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import CallChange, ChangeKind, Outcome
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
+from fuselight_server.explain.findings.common.context import is_machinery
+from fuselight_server.explain.findings.forecasts.forecast_parts import (
+    MODES,
+    AskedChange,
+    first_break,
+    is_of_call,
+    linked_changes,
+)
+from fuselight_server.explain.findings.forecasts.forecast_remedies import after_break, remedies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight.shared.report import Forecast, FrameForecast, Location, Report
+    from fuselight_server.explain.findings.common.context import Context
+
+_OF_DATA = frozenset({ChangeKind.SIZE, ChangeKind.NUMBER, ChangeKind.LENGTH, ChangeKind.ATTRIBUTE})
+"""Changes that a lens names: whether they compile again depends on the code."""
+_PYTHON_VALUES = frozenset({ChangeKind.NUMBER, ChangeKind.VALUE, ChangeKind.LENGTH})
+_IN_LENS = 2
+_NAMED = 3
+"""Names that one entry spells out."""
+_LONGEST_REASON = 200
+_SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
+_VARIABLE = re.compile(r"[LG]\['(\w+)'\]")
+_KEYWORD = re.compile(r"(?<![\w.])kwargs\[(['\"])(\w+)\1\]")
+_SUBMODULE = re.compile(r"(\.?)_modules\['([^\W\d]\w*)'\]")
+_ITEM = re.compile(r"\._modules\['(\d+)'\]")
+_DIMENSION = re.compile(r"\.size\(\)\[(\d+)\]")
+_BOOLS = frozenset({"True", "False"})
+
+
+@dataclass(frozen=True)
+class ExpectedChange:
+    """A change of a later call, or several with the same reason."""
+
+    kind: ChangeKind
+    subject: tuple[str, ...]
+    """What changes, in source terms; empty for a mode."""
+    functions: tuple[str, ...]
+    """The compiled functions that it concerns."""
+    path: str
+    """The file of the first function: the texts name its lines."""
+    noun: str
+    """`the batch`, `n`: what changes, for a lens."""
+    what: str
+    """`the batch changes`: without the names and values of `detail`."""
+    detail: str
+    """`x.size(0): 6 → 5`; empty if `what` has all."""
+    recompiles: bool
+    is_likely: bool
+    cost: str
+    """`one more compile, then any size`; empty if it does not recompile."""
+    further_compiles: int
+    """Compiles that such changes can cause until the recompile limit."""
+    reason: str
+    """The guard that fails, in source terms; empty if it does not recompile."""
+    guards: tuple[str, ...]
+    """The guards that fail, as torch prints them."""
+    place: Location | None
+    """The line that created the guard: the innermost one of the user's, else the innermost one."""
+    remedies: tuple[str, ...]
+    """What to do, the best first; advice that nothing has verified."""
+    first_break: Location | None = None
+    """The graph break to fix first: for values of code that is compiled separately because of it, which no caller of
+    the target passes."""
+    made: tuple[CallChange, ...] = ()
+    """Changed calls that make it happen; none for what a call cannot change, and for modes, which have no remedy."""
+
+    @property
+    def title(self) -> str:
+        """`the batch changes (x.size(0): 6 → 5)`."""
+        return f"{self.what} ({self.detail})" if self.detail else self.what
+
+
+def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
+    """Return the changes that the report has forecasts of: those that recompile first.
+
+    Of these, those of the target's own call come first, and of these the likely ones.
+    Where some compiled code has no forecast, only those that recompile: the others may recompile that code.
+    """
+    is_partial = has_unasked_parts(context.report)
+    groups: dict[tuple[object, ...], list[AskedChange]] = {}
+    for asked in linked_changes(context):
+        if asked.change.recompiles or not is_partial:
+            groups.setdefault(_reason_key(context, asked), []).append(asked)
+    found = [_expected(context, group) for group in groups.values()]
+    found.sort(
+        key=lambda one: (
+            not one.recompiles,
+            one.first_break is not None,
+            not one.is_likely,
+            _RANK[one.kind],
+        )
+    )
+    return tuple(found)
+
+
+def has_unasked_parts(report: Report) -> bool:
+    """Whether some compiled code has no forecast: one that changes what its guards check, or one of a library."""
+    asked = {(one.location.path, one.location.line, one.resumes_at) for one in report.forecasts}
+    compiled = {one.frame for one in report.compiles if one.outcome is Outcome.COMPILED}
+    frames = (frame for index, frame in enumerate(report.frames) if index in compiled)
+    return any((one.location.path, one.location.line, one.resumes_at) not in asked for one in frames)
+
+
+def lens_text(changes: Iterable[ExpectedChange]) -> str:
+    """Say what is likely to compile again: `recompiles if the batch or the sequence length changes`; empty if nothing.
+
+    A mode is not named: nearly every function is compiled again for each mode. Nor is what no caller can change.
+    """
+    nouns = dict.fromkeys(one.noun for one in changes if one.made and one.is_likely and one.kind in _OF_DATA)
+    shown = list(nouns)[:_IN_LENS]
+    return f"recompiles if {' or '.join(shown)} changes" if shown else ""
+
+
+def folded(changes: Iterable[ExpectedChange]) -> tuple[list[ExpectedChange], list[tuple[Location, int]]]:
+    """The changes to list, and for each break to fix first how many more changes code compiles again for."""
+    listed: list[ExpectedChange] = []
+    counts: dict[Location, int] = {}
+    for one in changes:
+        if one.first_break is None:
+            listed.append(one)
+        else:
+            counts[one.first_break] = counts.get(one.first_break, 0) + 1
+    return listed, list(counts.items())
+
+
+def folded_text(place: str, count: int) -> str:
+    """`fix the break on layers.py:38 first: 3 more changes recompile code that it separates`."""
+    verb = "recompiles" if count == 1 else "recompile"
+    return (
+        f"fix the break on {place} first: {format_count(count, 'more change')} {verb} code that it separates"
+    )
+
+
+_RANK = {kind: number for number, kind in enumerate(ChangeKind)}
+_RANK |= {ChangeKind.NUMBER: 1, ChangeKind.SIZE_ONE: 2, ChangeKind.DTYPE: len(_RANK)}
+
+
+def _reason_key(context: Context, asked: AskedChange) -> tuple[object, ...]:
+    frame, one = asked.frame, asked.change
+    if one.kind in MODES:
+        return (one.kind, one.was, one.now, one.recompiles)
+    place = _place(context, one)
+    line = None if place is None else (place.path, place.line)
+    function = (frame.function, frame.location.path, frame.location.line, frame.resumes_at, asked.parts)
+    subject = one.subject if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) else ()
+    values = (one.was, one.now) if one.kind in (ChangeKind.DTYPE, ChangeKind.STRIDES) else one.was in _BOOLS
+    return (function, one.kind, one.recompiles, one.is_likely, one.repeats, line, subject, values)
+
+
+def _place(context: Context, one: Forecast) -> Location | None:
+    home = context.innermost_user_frame(one.born)
+    return home or next((frame for frame in reversed(one.born) if not is_machinery(frame.path)), None)
+
+
+def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
+    frame, one = group[0].frame, group[0].change
+    subject = tuple(dict.fromkeys(_words(name) for asked in group for name in asked.change.subject))
+    noun = _noun(group[0], subject)
+    what, detail = _phrases(one, noun, subject, is_alone=len(group) == 1)
+    line = group[0].named.resumes_at
+    if line is not None and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+        detail = ", ".join(filter(None, [detail, f"after the graph break on line {line}"]))
+    left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
+    reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
+    functions = (name for asked in group for name in (_function(asked.frame), *map(_function, asked.parts)))
+    cost = _cost(one, frame.limit, left) + _parts(group[0].parts) if one.recompiles else ""
+    return ExpectedChange(
+        kind=one.kind,
+        subject=subject,
+        functions=tuple(dict.fromkeys(functions)),
+        path=frame.location.path,
+        noun=noun,
+        what=what,
+        detail=detail,
+        recompiles=one.recompiles,
+        is_likely=one.is_likely,
+        cost=cost,
+        further_compiles=(left if _repeats(one) else min(left, 1)) if one.recompiles else 0,
+        reason="; ".join(filter(None, reasons)),
+        guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
+        place=_place(context, one),
+        remedies=_remedies(context, group[0], subject),
+        first_break=first_break(context, group[0]) if one.recompiles else None,
+        made=_made(context, group[0]) if one.recompiles else (),
+    )
+
+
+def _made(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
+    """Calls with the change; two, with two values, where each new value compiles."""
+    one = asked.change
+    if one.kind in MODES or not is_of_call(context, asked):
+        return ()
+    subject = tuple(map(_words, one.subject))
+    first = CallChange(one.kind, subject, one.now)
+    if one.kind not in _OF_DATA or not _repeats(one) or not (_is_int(one.was) and _is_int(one.now)):
+        return (first,)
+    further = 2 * int(one.now) - int(one.was)
+    is_size = one.kind is ChangeKind.SIZE
+    if one.kind is ChangeKind.LENGTH or (is_size and further < 2):  # noqa: PLR2004 - 0 and 1 are special
+        return (first,)
+    return first, CallChange(one.kind, subject, str(further))
+
+
+def _is_int(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def _function(frame: FrameForecast) -> str:
+    """`Net.forward`, and `Net.forward from line 24 on` for a part after a graph break."""
+    return frame.function if frame.resumes_at is None else f"{frame.function} from line {frame.resumes_at} on"
+
+
+def _parts(parts: Sequence[FrameForecast]) -> str:
+    """What else is compiled again, at the end of a cost."""
+    lines = [str(one.resumes_at) for one in parts]
+    if not lines:
+        return ""
+    words = (
+        f"part from line {lines[0]} on compiles" if len(lines) == 1 else f"{len(lines)} later parts compile"
+    )
+    return f"; its {words} too"
+
+
+def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) -> tuple[str, ...]:
+    frame, one = asked.frame, asked.change
+    if not one.recompiles:
+        return ()
+    # Without the break, an argument has the same guard; a tensor that was computed before the break has none.
+    passed = _words(one.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}
+    is_argument = asked.named.resumes_at is None and (one.kind in _PYTHON_VALUES or passed)
+    if frame.resumes_at is not None and not is_argument and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+        return after_break(frame.resumes_at)
+    return remedies(
+        one,
+        subject,
+        is_users=context.is_user_file(frame.location.path),
+        ranks=_ranks(frame),
+        torch=context.report.versions.torch or "",
+    )
+
+
+def _words(text: str) -> str:
+    """An expression of torch's as the user would write it: `L['self']._modules['fc'].p` as `self.fc.p`."""
+    text = _ITEM.sub(r"[\1]", _VARIABLE.sub(r"\1", text))
+    return _KEYWORD.sub(r"\2", _DIMENSION.sub(r".size(\1)", _SUBMODULE.sub(r"\1\2", text)))
+
+
+def _ranks(frame: FrameForecast) -> dict[str, int]:
+    """The number of dimensions of each tensor: every size of a tensor has a forecast."""
+    found: dict[str, int] = {}
+    for one in frame.changes:
+        for name in one.subject if one.kind is ChangeKind.SIZE else ():
+            size = _SIZE.match(_words(name))
+            if size is not None:
+                tensor, count = size["tensor"], int(size["dimension"]) + 1
+                found[tensor] = max(found.get(tensor, 0), count)
+    return found
+
+
+def _noun(asked: AskedChange, subject: tuple[str, ...]) -> str:
+    """What changes, in one or two words: the usual meaning of a size, else the names."""
+    one = asked.change
+    # A tensor that the code made may have sizes that mean anything.
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) and asked.named.resumes_at is None:
+        ranks = _ranks(asked.named)
+        sizes = [found for name in subject if (found := _SIZE.match(name)) is not None]
+        meanings = {_MEANINGS.get((ranks.get(one["tensor"], 0), int(one["dimension"]))) for one in sizes}
+        meaning = meanings.pop() if len(meanings) == 1 else None
+        if meaning is not None and one.is_likely:
+            return meaning
+    if one.kind is ChangeKind.LENGTH:
+        return f"the length of {_names(subject)}"
+    return _names(subject)
+
+
+_MEANINGS = {
+    (2, 0): "the batch",
+    (3, 0): "the batch",
+    (4, 0): "the batch",
+    (2, 1): "the sequence length",
+    (3, 1): "the sequence length",
+    (4, 2): "the height",
+    (4, 3): "the width",
+}
+"""What programs usually use a dimension for, by the number of dimensions and its index."""
+
+
+def _names(subject: Sequence[str]) -> str:
+    """`x`, `x and y`, `x, y and 3 more`."""
+    more = len(subject) - _NAMED
+    return format_list(subject if more <= 0 else [*subject[: _NAMED - 1], f"{more + 1} more"])
+
+
+def _phrases(one: Forecast, noun: str, subject: tuple[str, ...], *, is_alone: bool) -> tuple[str, str]:
+    """What changes, and the names and values."""
+    values = f"{_values(one.was)} → {_values(one.now)}"
+    several = len(subject) > 1
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
+        verb = "is 1" if one.kind is ChangeKind.SIZE_ONE else "changes"
+        names = _names(subject)
+        return f"{noun} {verb}", values if noun == names else f"{names}: {values}"
+    if one.kind in _PROPERTIES:
+        return f"{_PROPERTIES[one.kind]} of {noun} changes", values
+    if one.kind in MODES:
+        mode = "grad mode" if one.kind is ChangeKind.GRAD_MODE else "autocast"
+        is_training = one.kind is ChangeKind.TRAINING
+        return f"{one.was} to {one.now}" if is_training else f"{mode} is turned {one.now}", ""
+    if one.kind is ChangeKind.REQUIRES_GRAD:
+        gradient = "a gradient" if one.now == "True" else "no gradient"
+        return f"{noun} {'require' if several else 'requires'} {gradient}", ""
+    verb = "change" if several and one.kind is not ChangeKind.LENGTH else "changes"
+    return f"{noun} {verb}", values if is_alone else ""
+
+
+_PROPERTIES = {ChangeKind.DTYPE: "the dtype", ChangeKind.STRIDES: "the memory layout"}
+
+
+def _values(text: str) -> str:
+    return text if len(text) <= 30 else f"{text[:29]}\N{HORIZONTAL ELLIPSIS}"  # noqa: PLR2004 - one line
+
+
+def _repeats(one: Forecast) -> bool:
+    return one.repeats and one.was not in _BOOLS  # a bool has one other value only
+
+
+def _cost(one: Forecast, limit: int, left: int) -> str:
+    if left == 0:
+        return f"eager mode: the limit of {limit} compiles is reached"
+    if (
+        one.kind is ChangeKind.SIZE
+        and one.repeats
+        and not one.is_loop_count
+        and "size mismatch" not in one.guard
+    ):
+        return f"other sizes may compile too: up to {left} more until the limit of {limit}, then eager mode"
+    if _repeats(one):
+        each = _EACH.get(one.kind, "value")
+        return f"each new {each} compiles: {left} more until the limit of {limit}, then eager mode"
+    then = _THEN.get(one.kind, "")
+    return f"one more compile{then}"
+
+
+_EACH = {
+    ChangeKind.SIZE: "size",
+    ChangeKind.DTYPE: "dtype",
+    ChangeKind.STRIDES: "layout",
+    ChangeKind.LENGTH: "length",
+}
+_THEN = {
+    ChangeKind.SIZE: ", then usually any size of 2 or more",
+    ChangeKind.NUMBER: ", then usually other numbers too",
+}
+
+
+def _reason(context: Context, asked: AskedChange) -> str:
+    """The guard as a condition: `x.size(0) == 6`, `mode == 'sum'`."""
+    one, line = asked.change, asked.frame.resumes_at
+    if one.kind in (ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST):
+        return f"{'grad mode' if one.kind is ChangeKind.GRAD_MODE else 'autocast'} is {one.was}"
+    source = _words(one.source)
+    found = _MISMATCH.search(one.guard)
+    if found is not None and found["index"]:
+        return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
+    if found is not None and one.kind in (ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD):
+        return f"{source}.{found['what']} == {one.was}"
+    text = _words(one.condition or one.guard)
+    if line is not None:
+        text = carried_in_words(context, resumption_on(context, asked.frame.location, line), text)
+    return text[:_LONGEST_REASON]
+
+
+_MISMATCH = re.compile(
+    r"tensor '.+' (?P<what>\w+) mismatch(?: at index (?P<index>\d+))?\. expected (?P<expected>[^,]+)"
+)

@@ -1,0 +1,1 @@
+"""Kernels and measured times as findings."""

@@ -1,0 +1,1 @@
+"""Guards, recompilations, fixed values."""

@@ -1,0 +1,77 @@
+"""What on a line has the size that a dynamic one was fixed to: a tensor of the module, another input, a number.
+
+Invariant: a name is given only if the line mentions it and nothing else on the line has that size. Which part of it
+made torch fix the size is not recorded, so all else has no answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import FactKind
+from fuselight_server.explain.findings.common.source_tree import tree_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Location, Symbol
+    from fuselight_server.explain.findings.common.context import Context
+
+_SIZE_OF = re.compile(r"(?P<tensor>.+)\.size\(\d+\)$")
+_SHAPE = re.compile(r"\w+\[(?P<sizes>[^\]]*)\]")
+
+
+def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
+    """The advice for a size that was fixed on the line `at`; empty if its cause there is not known."""
+    found = _SIZE_OF.match(symbol.source)
+    size = symbol.specialized_to
+    tree = tree_around(context, at)
+    if found is None or size is None or tree is None:
+        return ""
+    nodes = [node for node in ast.walk(tree) if _is_within(node, at)]
+    tensor = found["tensor"]
+    others = dict.fromkeys(name for name in _tensors(context, at, nodes, size) if name != tensor)
+    numbers = [node for node in nodes if isinstance(node, ast.Constant) and str(node.value) == size]
+    if len(others) == 1 and not numbers:
+        return _advice(next(iter(others)), symbol.source, size)
+    if numbers and not others:
+        return f"Write `{symbol.source}` in the place of the number {size} on this line, which fixes it"
+    return ""
+
+
+def _advice(name: str, source: str, size: str) -> str:
+    if "." in name:
+        return f"`{name}` has size {size} there: slice or expand it to `{source}`"
+    return f"`{name}` has size {size} there: mark its size dynamic as well, or make it of size `{source}`"
+
+
+def _tensors(context: Context, at: Location, nodes: list[ast.AST], size: str) -> Iterator[str]:
+    """The attributes and the parameters on the line that are tensors with that size."""
+    file, values = context.report.facts.files.get(at.path), context.report.facts.values
+    if file is None:
+        return
+    parameters = {name for frame in context.report.frames for name in frame.parameters}
+    for node in nodes:
+        if not isinstance(node, (ast.Attribute, ast.Name)):
+            continue
+        name = ast.unparse(node)
+        if not name.startswith("self.") and name not in parameters:
+            continue  # a value that the function computed has the size of what it was computed from
+        start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+        for fact in file.facts:
+            if ((fact.line, fact.column), (fact.end_line, fact.end_column)) == (start, end):
+                shapes = (values[index] for index, _ in fact.values if values[index].kind is FactKind.TENSOR)
+                if any(size in _sizes(value.text) for value in shapes):
+                    yield name
+
+
+def _sizes(text: str) -> list[str]:
+    found = _SHAPE.match(text)
+    return [part.strip() for part in found["sizes"].split(",")] if found is not None else []
+
+
+def _is_within(node: ast.AST, at: Location) -> bool:
+    line = getattr(node, "lineno", None)
+    return line is not None and at.line <= line <= (at.end_line or at.line)

@@ -1,0 +1,446 @@
+"""FL201: a frame compiled again, on the line whose read created the guard that failed.
+
+Each new call is compared with the nearest cache entry (the one with the fewest failing guards). Invariant:
+one finding for each line and guarded value, however often it changed; the differences of the later times are
+listed in order. A recompilation that the limit stopped belongs to FL102.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.explain.findings.common.changing_lines import changing_line
+from fuselight_server.explain.findings.common.context import span_of
+from fuselight_server.explain.findings.common.resume_functions import (
+    Root,
+    break_at,
+    in_the_users_words,
+    nearest,
+    resumed_at,
+    roots,
+)
+from fuselight_server.explain.findings.common.text import plain, quoted
+from fuselight_server.explain.findings.common.value_writes import write_of
+from fuselight_server.explain.findings.recompilations.guard_causes import (
+    CARRIED,
+    accepts_tensor,
+    fixed_by_torch,
+    is_of_object,
+    varying_sizes,
+)
+from fuselight_server.explain.findings.recompilations.remedies import (
+    held_by,
+    hints_of,
+    is_of_other_object,
+    number_uses,
+    other_sizes,
+    root_failures,
+    unmarked_sizes,
+)
+from fuselight_server.explain.findings.recompilations.size_remedies import branch_on_size
+from fuselight_server.explain.findings.recompilations.specializations import (
+    fixing_line,
+    made_dynamic,
+    what_holds_it,
+)
+from fuselight_server.explain.findings.recompilations.value_remedies import is_expected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Call, Compile, GuardFailure, Location, Recompile
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+_MOST_LISTED = 12
+_MOST_NAMED = 3
+
+
+def recompilation_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's recompilations."""
+    groups: dict[tuple[object, ...], list[Root]] = {}
+    worded = (
+        in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is not None
+    )
+    for root in roots(context, worded):
+        home, failure = birthplace(context, root.recompile)
+        what = (_variable(failure), failure.cause) if failure else ("", GuardCause.OTHER)
+        groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _variable(failure: GuardFailure) -> str:
+    """What one line reads: the numbers of one list are one variable, whichever of them changed."""
+    return _INDEX.sub("[]", failure.source) if failure.cause is GuardCause.NUMBER else failure.source
+
+
+_INDEX = re.compile(r"\[\d+\](?=`|$)")
+
+
+def difference_of(one: Recompile, failure: GuardFailure | None = None) -> str:
+    """The smallest difference or that of `failure`, as `x.size(0) was 4, now 7`; without a guard, torch's words."""
+    failures = (failure,) if failure else root_failures(one)
+    if failures:
+        return plain(failures[0].difference or failures[0].code)
+    return plain(one.reasons[0]) if one.reasons else "torch gives no reason"
+
+
+def stopped_by_limit(context: Context) -> Iterator[Recompile]:
+    """The recompilations that a limit stopped."""
+    return (in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is None)
+
+
+def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
+    """What to do about the recompile limit, by what differed in the call that exceeded it."""
+    failures = root_failures(stopped) if stopped else ()
+    first = hints_of(context, stopped, failures[0]) if stopped and failures else ()
+    if any("recompile_limit" in hint for hint in first):
+        return first
+    return (*first, "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded")
+
+
+def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
+    """Where in the workspace the failing guard was born, and the guard.
+
+    Without such a place: the break before the part, the `def` line, the caller, the target.
+    """
+    failures = root_failures(one)
+    for failure in failures:
+        home = context.innermost_user_frame(failure.born)
+        if home is not None:
+            return home, failure
+    line = resumed_at(context, one)
+    frame = break_at(context, one, line) if line is not None else one.location
+    home = context.innermost_user_frame((frame,), one.caller) or context.target_location()
+    return home, next(iter(failures), None)
+
+
+def _finding(context: Context, group: list[Root]) -> Finding:
+    one = group[0].recompile
+    again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
+    home, failure = birthplace(context, one)
+    difference = difference_of(one, failure) + _freed_by(context, failure)
+    line = resumed_at(context, one)
+    name = f"`{plain(one.function)}`"
+    what = name if line is None else f"the part of {name} after the graph break on line {line}"
+    fixes, data = _fix(context, one, failure)
+    expected = all(_is_expected(context, root) for root in group)
+    hints = _hints(context, group[0], failure)
+    return context.finding(
+        "FL201",
+        f"recompiled: {difference}",
+        f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
+        _about_object(one, failure),
+        _about_dropped(failure),
+        _about_dynamic(context, group),
+        *_others(context, one, failure),
+        _later(group),
+        at=home,
+        severity=Severity.INFORMATION if expected else None,
+        cost=(
+            f"{what} was compiled {'once more' if len(group) == 1 else f'{len(group)} more times'}",
+            *_parts(context, group),
+            *_wrappers(group),
+            *_seconds(context, again),
+        ),
+        hints=hints,
+        call=one.call,
+        related=tuple(_related(context, one, home)),
+        subject=subject_of(failure) if failure is not None else "",
+        cause=_shared_cause(context, one, failure, hints),
+        count=len(group),
+        fixes=fixes,
+        data=(*data, *_accepts_tensor(context, one, failure), *_is_inner(context, one)),
+    )
+
+
+def _is_inner(context: Context, one: Recompile) -> tuple[tuple[str, str], ...]:
+    """Whether it is a function that the target calls: its variables are none of the target's call."""
+    first = next((frame.location for frame in context.report.frames), one.location)
+    return (("frame", "inner"),) if first != one.location else ()
+
+
+def _why(failure: GuardFailure | None) -> str:
+    if failure is not None and failure.cause is GuardCause.DELETED:
+        return "torch dropped its compiled code, which is valid only while that object exists"
+    return "a guard of its compiled code failed"
+
+
+def _freed_by(context: Context, failure: GuardFailure | None) -> str:
+    """The call of the user that freed what the compiled code needs, at the end of a title."""
+    place = context.innermost_user_frame(failure.dropped) if failure is not None and failure.dropped else None
+    if place is None or failure is None or CARRIED in failure.code or place.column is None:
+        return ""
+    source = (context.read_line(place.path, place.line) or "").encode("utf-8", "surrogateescape")
+    end = place.end_column if place.end_line in {None, place.line} else None
+    text = source[place.column : end].decode("utf-8", "replace").strip()
+    text = (
+        text if text.endswith(")") else (context.source(place) or "")
+    )  # an assignment has the place of its target
+    return f" by `{text}`" if text else ""
+
+
+def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
+    """What a reader needs to know of the object that the function belongs to."""
+    if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
+        return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
+    is_other = bool(one.entries) and one.entries[0].other_object
+    if is_other and failure is not None and is_of_object(held_by(one, failure)):
+        return "It was called on another object than the compiled version: the class is the same."
+    return ""
+
+
+def _about_dropped(failure: GuardFailure | None) -> str:
+    """Say that the guards of dropped code were not checked."""
+    if failure is None or failure.cause is not GuardCause.DELETED:
+        return ""
+    return "torch checks no guard of dropped code, so other causes may follow once the code is kept."
+
+
+def _about_dynamic(context: Context, group: list[Root]) -> str:
+    """Say that what changed needs no further compile, where torch made it symbolic."""
+    of_each = [
+        made_dynamic(context, one, [failure for failure in nearest(one) if failure.was is not None])
+        for one in (root.recompile for root in group)
+    ]
+    if not of_each[-1]:
+        return ""
+    names = tuple(dict.fromkeys(name for names in of_each for name in names))
+    shown = [
+        *map(quoted, names[:_MOST_NAMED]),
+        *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []),
+    ]
+    return f"torch then made {format_list(shown)} dynamic: other values usually need no further compile."
+
+
+def _later(group: list[Root]) -> str:
+    """The later differences, equal ones once."""
+    counted = Counter(difference_of(root.recompile) for root in group[1:])
+    return _listed("Later changes", [f"{text} ({n} times)" if n > 1 else text for text, n in counted.items()])
+
+
+def _accepts_tensor(
+    context: Context, one: Recompile, failure: GuardFailure | None
+) -> tuple[tuple[str, str], ...]:
+    """What an example in the hover needs to know: whether a tensor does in the place of the number."""
+    is_known = failure is not None and accepts_tensor(number_uses(context, one, failure))
+    return (("accepts", "tensor"),) if is_known else ()
+
+
+def _shared_cause(
+    context: Context, one: Recompile, failure: GuardFailure | None, hints: tuple[str, ...]
+) -> str:
+    """What recompilations on several lines share where one read in a library made the guards that failed.
+
+    The same code was compiled again, for the same guarded value, with the same advice.
+    """
+    if failure is None or not failure.born or context.innermost_user_frame(failure.born) is not None:
+        return ""
+    read, code = failure.born[-1], one.location
+    parts = (read.path, read.line, read.column, code.path, code.line, one.function, resumed_at(context, one))
+    guard = (failure.source, failure.cause.value, failure.kind)
+    return "\0".join(map(str, (context.report.target.path, *parts, *guard, *hints)))
+
+
+def subject_of(failure: GuardFailure) -> str:
+    """The guarded value and what differed; a value that a break carried over has no name that stays."""
+    if CARRIED in failure.code:
+        return failure.cause.value
+    size = failure.sizes[0] if failure.sizes else None
+    return f"{failure.cause.value} {f'{size.name}.size({size.dimension})' if size else failure.source}"
+
+
+def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:
+    if failure is None:
+        return (_no_guard_advice(root.recompile),)
+    return hints_of(context, root.recompile, failure, root.explained)
+
+
+def _is_expected(context: Context, root: Root) -> bool:
+    """Whether nothing differs but what has to be compiled separately.
+
+    A size of 0 or 1, a side of a branch, a grad mode, the first state of an optimizer, the object of the class.
+    """
+    one = root.recompile
+    failures = [failure for failure in nearest(one) if failure not in root.explained]
+    if is_of_other_object(one, failures):
+        return True
+    shown = root_failures(one)
+    if shown and all(is_expected(one, failure) for failure in shown):
+        return True
+    return bool(failures) and all(
+        (fixed_by_torch(failure) and failure.count == 1)
+        or branch_on_size(context, one, failure) is not None
+        or is_expected(one, failure)
+        for failure in failures
+    )
+
+
+def _parts(context: Context, group: list[Root]) -> Iterator[str]:
+    """The parts after breaks that had to follow."""
+    lines = sorted(
+        {line for root in group for part in root.parts if (line := resumed_at(context, part)) is not None}
+    )
+    if len(lines) == 1:
+        yield f"its part after the graph break on line {lines[0]} was compiled again too"
+    elif lines:
+        yield f"its parts after the graph breaks on lines {format_list(map(str, lines))} were compiled again too"
+
+
+def _wrappers(group: list[Root]) -> Iterator[str]:
+    """The decorators that were compiled again for the same arguments."""
+    names = dict.fromkeys(f"`{plain(one.function)}`" for root in group for one in root.wrappers)
+    if names:
+        verb = "was" if len(names) == 1 else "were"
+        yield f"{format_list(list(names))}, around it, {verb} compiled again too"
+
+
+def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
+    ids = {one.compile_id for one in group}
+    spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
+    if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
+        yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
+
+
+def _others(context: Context, one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
+    """The other failing guards of the nearest entry, and how many entries there were."""
+    rest = [failure for failure in nearest(one) if failure is not shown]
+    if shown is not None and shown.cause is GuardCause.DELETED:
+        changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
+        yield _listed("Values that also changed", changed)
+    else:
+        yield _listed("Other failed guards", _merged(rest))
+    if len(one.entries) > 1:
+        versions = format_count(len(one.entries), "compiled version")
+        yield f"{versions} existed; the comparison is with the nearest."
+
+
+def _merged(failures: list[GuardFailure]) -> list[str]:
+    """The differences; sizes and numbers that changed in the same way are one."""
+    groups: dict[tuple[object, ...], list[GuardFailure]] = {}
+    for failure in failures:
+        same = failure.count == 1 and failure.cause is GuardCause.DIMENSION and failure.sizes
+        key = (failure.cause, failure.was, failure.now) if same else (failure.source, failure.difference)
+        groups.setdefault(key, []).append(failure)
+    out = []
+    for group in groups.values():
+        first = plain(group[0].difference or group[0].code)
+        more = format_count(len(group) - 1, "more size")
+        out.append(f"{first}; {more} changed in the same way" if len(group) > 1 else first)
+    return out
+
+
+def _listed(head: str, items: list[str]) -> str:
+    """Items under a heading, at most `_MOST_LISTED`; empty for none."""
+    lines = [f"- {item}" for item in items[:_MOST_LISTED]]
+    if len(items) > _MOST_LISTED:
+        lines.append(f"- and {len(items) - _MOST_LISTED} more")
+    return "\n".join([f"{head}:", *lines]) if items else ""
+
+
+def _no_guard_advice(one: Recompile) -> str:
+    text = " ".join(one.reasons)
+    if "backend" in text or "mode" in text:
+        return "Compile once, with one backend, mode and set of options, and keep the result"
+    return "Call it the same way each time, or expect one compile per way"
+
+
+def _fix(
+    context: Context, one: Recompile, failure: GuardFailure | None
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """`mark_dynamic` where sizes varied of arguments that the user named; what a break carried over is none.
+
+    It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
+    """
+    if failure is None or not _may_be_marked(context, one, failure):
+        return (), ()
+    failures = (failure, *other_sizes(context, one, failure))
+    unmarked = unmarked_sizes(context, one, *failures)
+    sizes = tuple(size for size in varying_sizes(*failures) if size not in unmarked)
+    if not sizes or not all(name.isidentifier() for name, _ in sizes):
+        return (), ()
+    data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", str(size)))]
+    return ("mark_dynamic",), tuple(data)
+
+
+def _may_be_marked(context: Context, one: Recompile, failure: GuardFailure) -> bool:
+    """Whether a mark of the size is possible, and saves a compile."""
+    if (
+        failure.cause is not GuardCause.DIMENSION
+        or fixed_by_torch(failure)
+        or held_by(one, failure).static is not None
+    ):
+        return False
+    if resumed_at(context, one) is not None or not context.is_user_file(one.location.path):
+        return False
+    return not what_holds_it(context, one, failure) and branch_on_size(context, one, failure) is None
+
+
+def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:
+    """The call that brought the new value, the compile that it was compared with, the function itself."""
+    call = _call_above(context, one, home)
+    calls = context.report.inputs.calls if context.report.inputs else ()
+    made = next((item for item in calls if item.index == one.call), None)
+    before = _earlier_call(context, one, calls, home)
+    if call is not None:
+        both = before == call
+        more = ", as was the earlier compile" if both else ""
+        yield Related(span_of(call), f"triggered by this call{more}")
+        before = None if both else before
+    elif made is not None and made.location is not None:
+        yield Related(span_of(made.location), f"triggered by this call, {made.text}")
+    if before is not None:
+        yield Related(span_of(before), "the earlier compile was triggered by this call")
+    line = resumed_at(context, one)
+    if line is not None and line != home.line:
+        yield Related(
+            span_of(break_at(context, one, line)), "the code after this graph break is compiled separately"
+        )
+    failure = birthplace(context, one)[1]
+    if failure is not None:
+        yield from _related_to(context, one, failure, home)
+    if (one.location.path, one.location.line) != (home.path, home.line):
+        yield Related(span_of(one.location), f"`{plain(one.function)}` was compiled again")
+
+
+def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: Location) -> Iterator[Related]:
+    """The places that explain the guard: what fixes the value, what freed it, its class, and a library's read."""
+    fixes = fixing_line(context, one, failure)
+    if fixes is not None and (fixes.path, fixes.line) != (home.path, home.line):
+        yield Related(span_of(fixes), "this line fixes it to one value")
+    write = write_of(context, one, failure)
+    if write is not None and (write.place.path, write.place.line) != (home.path, home.line):
+        who = "a scheduler sets it here" if write.by_scheduler else "it is assigned here"
+        yield Related(span_of(write.place), who)
+    dropped = context.innermost_user_frame(failure.dropped)
+    if dropped is not None:
+        yield Related(span_of(dropped), f"{plain(failure.difference)} here")
+    if failure.defined is not None:
+        yield Related(span_of(failure.defined), "the class is created again here")
+    if failure.born and not context.is_user_file(failure.born[-1].path):
+        yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
+
+
+def _call_above(context: Context, one: Recompile | Compile, home: Location) -> Location | None:
+    """The nearest line of the user's on the stack above a frame that is another one than the finding's."""
+    user = (place for place in reversed(one.caller) if context.is_user_file(place.path))
+    return next((place for place in user if (place.path, place.line) != (home.path, home.line)), None)
+
+
+def _earlier_call(
+    context: Context, one: Recompile, calls: tuple[Call, ...], home: Location
+) -> Location | None:
+    """The call that the compile it is compared with was for, where it is known."""
+    earlier = context.compile_of(one.entries[0].compile_id) if one.entries else None
+    if earlier is None:
+        return None
+    before = _call_above(context, earlier, home)
+    if before is None and earlier.call != one.call:
+        before = next((item.location for item in calls if item.index == earlier.call), None)
+    return before

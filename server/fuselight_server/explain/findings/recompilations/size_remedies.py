@@ -1,0 +1,236 @@
+"""What to do about a size that varied, by all values that it had in the run.
+
+Invariant: a mark is advised only for a size that was 2 or more at the first compile, and only if it saves a compile.
+The compiles to expect are counted, never assumed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.common.resume_functions import nearest, resumed_at
+from fuselight_server.explain.findings.common.source_tree import function_tree
+from fuselight_server.explain.findings.recompilations.guard_causes import (
+    fixed_by_torch,
+    mark_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Branch, GuardFailure, Recompile
+    from fuselight_server.explain.findings.common.context import Context
+
+_SETTING = "automatic_dynamic_shapes"
+_RELATION = re.compile(r"no longer holds: (?P<name>\S+)\.size\((?P<dimension>\d+)\) is (?P<now>\d+)$")
+_RANGE = re.compile(r"\[(\d+), (\d+|inf|int_oo)\]")
+_ZERO_OR_ONE = "torch always compiles a size of 0 or 1 separately, dynamic or not"
+_SMALL = frozenset({0, 1})
+Size = tuple[str, int]
+"""A tensor and a dimension of it."""
+
+
+@dataclass(frozen=True)
+class SizeHistory:
+    """The values of one size, in the order of the compiles."""
+
+    first: int | None
+    """At the first compile; None if that is not known."""
+    later: tuple[int, ...]
+    compiles: int
+    """Compiles that followed."""
+
+    @property
+    def general(self) -> set[int]:
+        """The values that torch can compile together."""
+        return {value for value in (self.first, *self.later) if value is not None} - _SMALL
+
+    @property
+    def small(self) -> set[int]:
+        """Later values that torch compiles separately."""
+        return set(self.later) & _SMALL
+
+
+def size_of(failure: GuardFailure) -> Size | None:
+    """The size that a failed guard is about."""
+    if failure.sizes:
+        return failure.sizes[0].name, failure.sizes[0].dimension
+    found = _RELATION.search(failure.difference)
+    return (found["name"], int(found["dimension"])) if found is not None else None
+
+
+def history_of(context: Context, one: Recompile, size: Size) -> SizeHistory:
+    """The values of a size in all recompilations of the function, or of its part after a break."""
+    first: int | None = None
+    later: list[int] = []
+    compiles = 0
+    for other in _same(context, one):
+        changes = list(_changes(other, size))
+        if not changes:
+            continue
+        was, now = changes[0]
+        first = was if not later else first
+        later.append(now)
+        compiles += other.compile_id is not None
+    return SizeHistory(first, tuple(later), compiles)
+
+
+def _same(context: Context, one: Recompile) -> Iterator[Recompile]:
+    line = resumed_at(context, one)
+    for other in context.report.recompiles:
+        is_same = (other.function, other.location) == (one.function, one.location)
+        if is_same and resumed_at(context, other) == line:
+            yield other
+
+
+def _changes(one: Recompile, size: Size) -> Iterator[tuple[int | None, int]]:
+    for failure in nearest(one):
+        for change in failure.sizes:
+            if (change.name, change.dimension) == size:
+                yield change.was, change.now
+        found = _RELATION.search(failure.difference)
+        if found is not None and (found["name"], int(found["dimension"])) == size:
+            yield None, int(found["now"])
+
+
+def starts_small(context: Context, one: Recompile, size: Size) -> bool:
+    """Whether the size was 0 or 1 at the first compile: torch fixes such a size, and a mark changes nothing."""
+    return history_of(context, one, size).first in _SMALL
+
+
+def size_remedy(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a size of 0 or 1, or one that a branch decides on; empty for all else."""
+    branch = branch_on_size(context, one, failure)
+    if branch is not None:
+        return (f"Expect it: each side of the branch on line {branch} needs its own compile",)
+    size = size_of(failure)
+    if size is None or not fixed_by_torch(failure):
+        return ()
+    history = history_of(context, one, size)
+    several = len(history.general) > 1
+    if several and (held := static_words(context, one)):
+        return (held,)
+    if several and history.first not in {None, *_SMALL} and (marks := _marks(context, one, failure)):
+        return (marks, f"Then expect {_extra(len(history.small))}: {_ZERO_OR_ONE}")
+    expected = f"Expect {_extra(max(history.compiles, 1))}: {_ZERO_OR_ONE}"
+    is_alone = all(fixed_by_torch(other) and other.count == 1 for other in nearest(one))
+    return (
+        (expected, "Or pad to a size of 2 or more") if is_alone and len(history.later) == 1 else (expected,)
+    )
+
+
+def _extra(number: int) -> str:
+    return "one extra compile" if number <= 1 else f"{number} extra compiles"
+
+
+def _marks(context: Context, one: Recompile, shown: GuardFailure) -> str:
+    """Advice to mark the sizes that changed with the one shown; empty where a mark is not possible."""
+    if resumed_at(context, one) is not None:
+        return ""
+    failures = (shown, *(other for other in nearest(one) if other is not shown and fixed_by_torch(other)))
+    sizes = [
+        size
+        for failure in failures
+        if failure.static is None and (size := size_of(failure)) is not None
+        if not starts_small(context, one, size)
+    ]
+    if shown.static is not None or not sizes:
+        return ""
+    return mark_words(tuple(dict.fromkeys(sizes)), ours=context.is_user_file(one.location.path))
+
+
+def static_words(context: Context, one: Recompile) -> str:
+    """What keeps all sizes of the function fixed, and what to do about it; empty if nothing does."""
+    if _SETTING in context.report.environment.config:
+        return f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic"
+    if all(item.makes_dynamic is not False for item in context.compiles_of(one.function, one.location)):
+        return ""
+    places = context.report.static_compiles
+    lines = [
+        f"line {place.line}"
+        if place.path == one.location.path
+        else f"{PurePath(place.path).name}:{place.line}"
+        for place in places
+    ]
+    where = f" from torch.compile ({format_list(lines)})" if lines else ""
+    return (
+        f"Remove dynamic=False{where}, which keeps this size fixed: torch then makes a varying size dynamic"
+    )
+
+
+# Branches
+
+
+def branch_on_size(context: Context, one: Recompile, failure: GuardFailure) -> int | None:
+    """The line of a branch on the size whose two sides were compiled: one cannot be valid for the other."""
+    size = size_of(failure)
+    if size is None or fixed_by_torch(failure) or not context.is_user_file(one.location.path):
+        return None
+    if failure.cause is not GuardCause.RELATION and not _is_out_of_range(context, one, failure, size):
+        return None
+    tree = function_tree(context.read_line, one.location)
+    facts = context.report.facts.files.get(one.location.path)
+    if tree is None or facts is None:
+        return None
+    both = [branch for branch in facts.branches if branch.true and branch.false]
+    tests = _tests_of_size(tree, size)
+    return next((test.lineno for test in tests if any(_is_at(branch, test) for branch in both)), None)
+
+
+def _is_out_of_range(context: Context, one: Recompile, failure: GuardFailure, size: Size) -> bool:
+    """Whether the code of the new size, although it is symbolic, does not accept the size before."""
+    compiled = context.compile_of(one.compile_id)
+    if compiled is None or len(failure.sizes) != 1:
+        return False
+    was, source = failure.sizes[0].was, f"{size[0]}.size({size[1]})"
+    for symbol in compiled.symbols:
+        found = _RANGE.match(symbol.range or "")
+        if symbol.source == source and symbol.specialized_to is None and found is not None:
+            return was < int(found[1]) or (found[2].isdecimal() and was > int(found[2]))
+    return False
+
+
+def _is_at(branch: Branch, test: ast.expr) -> bool:
+    return branch.line <= (test.end_lineno or test.lineno) and test.lineno <= branch.end_line
+
+
+def _tests_of_size(tree: ast.AST, size: Size) -> Iterator[ast.expr]:
+    """The conditions that mention the size, or a name that was assigned from it."""
+    names = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _mentions(node.value, size[0], frozenset())
+        for part in node.targets
+        for target in ast.walk(part)
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) and _mentions(
+            node.test, size[0], frozenset(names)
+        ):
+            yield node.test
+
+
+def _mentions(node: ast.AST, tensor: str, names: frozenset[str]) -> bool:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and part.id in names:
+            return True
+        if (
+            isinstance(part, ast.Attribute)
+            and part.attr in {"shape", "size"}
+            and ast.unparse(part.value) == tensor
+        ):
+            return True
+        if _is_length(part) and ast.unparse(part) == f"len({tensor})":
+            return True
+    return False
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"

@@ -1,0 +1,233 @@
+"""FL301 and FL302: a size or a number that was to stay symbolic and was fixed to one value.
+
+Invariant: one finding for each line and source, with all the values; without a line it stands on the target. A size
+of 0 or 1 is torch's own rule: reported with the recompilation where there is one, and never a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause, Location, StaticSizes
+from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.formatting import format_list
+from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption
+from fuselight_server.explain.findings.common.context import span_of, trail
+from fuselight_server.explain.findings.common.resume_functions import resumption_of
+from fuselight_server.explain.findings.common.text import plain, quoted, sentence
+from fuselight_server.explain.findings.recompilations.equal_sizes import equal_size
+from fuselight_server.explain.findings.recompilations.guard_causes import CARRIED, fixed_by_torch
+from fuselight_server.explain.findings.recompilations.size_remedies import static_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fuselight.shared.report import Compile, GuardFailure, Recompile, Symbol
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.explain.findings.common.context import Context
+
+
+def specialization_findings(context: Context) -> Iterator[Finding]:
+    """The findings of symbols that were fixed."""
+    again = {one.compile_id: one for one in context.report.recompiles}
+    groups: dict[tuple[object, ...], list[tuple[Compile, Symbol]]] = {}
+    for compiled in context.report.compiles:
+        for symbol in compiled.symbols:
+            if symbol.specialized_to is None or _is_of_recompilation(context, compiled, symbol, again):
+                continue
+            home = context.innermost_user_frame(symbol.stack)
+            where = (home.path, home.line) if home else (None, None)
+            groups.setdefault(
+                (*where, in_words(context, compiled, symbol), _is_torchs_rule(symbol)), []
+            ).append((compiled, symbol))
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _is_of_recompilation(
+    context: Context, compiled: Compile, symbol: Symbol, again: Mapping[str | None, Recompile]
+) -> bool:
+    """Whether the recompilation's own finding has it: torch made what changed symbolic by itself, and code fixed it."""
+    one = again.get(compiled.id)
+    if one is None or symbol.marked:
+        return one is not None and _is_torchs_rule(symbol)
+    if _is_torchs_rule(symbol):
+        return True
+    changed = {
+        name
+        for other in context.report.recompiles
+        if (other.function, other.location) == (one.function, one.location)
+        for entry in other.entries
+        for failure in entry.failures
+        for name in (failure.source, *(f"{size.name}.size({size.dimension})" for size in failure.sizes))
+    }
+    return symbol.source in changed
+
+
+def fixing_line(context: Context, one: Recompile, failure: GuardFailure) -> Location | None:
+    """The line that fixes the size or the number that changed; None where nothing does."""
+    fixed = _fixed_symbol(context, one, failure)
+    return None if fixed is None else context.innermost_user_frame(fixed.stack)
+
+
+def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
+    compiled, symbol = next((item for item in group if item[1].marked), group[0])
+    home = context.innermost_user_frame(symbol.stack, compiled.caller)
+    name = quoted(in_words(context, compiled, symbol) or symbol.name)
+    kind = "size" if _is_size(symbol) else "value"
+    values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
+    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
+    rule = _is_torchs_rule(symbol)
+    is_error = symbol.marked and any(
+        failure.exception == "ConstraintViolationError" and failure.call == compiled.call
+        for failure in context.report.failures
+    )
+    fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
+    return context.finding(
+        "FL301" if _is_size(symbol) else "FL302",
+        f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
+        f"{name} {wish}, but {fixed}.{' The call raises ConstraintViolationError.' if is_error else ''}",
+        # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
+        sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
+        at=home,
+        severity=Severity.INFORMATION if rule else Severity.ERROR if is_error else None,
+        cost=() if is_error else (f"each {kind} needs its own compile",),
+        hints=_hints(context, symbol, name, home),
+        call=compiled.call,
+        related=(
+            *trail(symbol.stack, without=home, verb="specialized in"),
+            *_marks(context, compiled, symbol),
+        ),
+        subject=symbol.source,
+        count=len(group),
+    )
+
+
+def _hints(context: Context, symbol: Symbol, name: str, home: Location | None) -> tuple[str, ...]:
+    if _is_torchs_rule(symbol):
+        return (
+            "Expect it: torch always compiles a size of 0 or 1 separately, dynamic or not",
+            "Or use an input of size 2 or more here, to see the general case",
+        )
+    if not _is_size(symbol):
+        return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
+    culprit = equal_size(context, symbol, home) if home is not None else ""
+    avoid = culprit or f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it"
+    return (avoid, "Or do not mark it dynamic, if you need only one size") if symbol.marked else (avoid,)
+
+
+def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Related]:
+    """The line that marks the size, if the files of the call have only one for its dimension."""
+    dimension = _SIZE_OF.search(symbol.source)
+    if dimension is None or not symbol.marked:
+        return
+    paths = dict.fromkeys(
+        place.path
+        for place in (*compiled.caller, *symbol.stack, context.target_location())
+        if context.is_user_file(place.path)
+    )
+    wanted = re.compile(rf"\bmark_(?:dynamic|unbacked)\([^()]*,\s*(?:index\s*=\s*)?{dimension[1]}\s*[,)]")
+    found = []
+    for path in paths:
+        for line in range(1, _MOST_LINES):
+            text = context.read_line(path, line)
+            if text is None:
+                break
+            if wanted.search(text) and not text.lstrip().startswith("#"):
+                found.append(Location(path, line))
+    if len(found) == 1:
+        yield Related(span_of(found[0]), "marked dynamic here")
+
+
+_SIZE_OF = re.compile(r"\.size\((\d+)\)$")
+_MOST_LINES = 20_000
+
+
+def _is_size(symbol: Symbol) -> bool:
+    return ".size(" in symbol.source or ".shape[" in symbol.source
+
+
+def _is_torchs_rule(symbol: Symbol) -> bool:
+    """Whether no line fixed it: torch makes no symbol of a size of 0 or 1."""
+    return symbol.specialized_to in {"0", "1"} and not symbol.stack and _is_size(symbol)
+
+
+def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
+    """The symbol's source as findings name it: what a break carried over by the expression that made it."""
+    after = resumption(context, compiled.id)
+    return symbol.source if after is None else carried_in_words(context, after, symbol.source)
+
+
+def _symbols_of(context: Context, one: Recompile, failure: GuardFailure) -> list[Symbol]:
+    """The symbols of the function for the size or the number of a failed guard, in all of its compiles."""
+    size = failure.sizes[0] if failure.sizes else None
+    source = failure.source
+    if failure.cause is GuardCause.DIMENSION:
+        source = f"{size.name}.size({size.dimension})" if size is not None else ""
+        after = resumption_of(context, one)
+        source = source if after is None else carried_in_words(context, after, source)
+    return [
+        symbol
+        for compiled in context.compiles_of(one.function, one.location)
+        for symbol in compiled.symbols
+        if in_words(context, compiled, symbol) == source
+    ]
+
+
+def _fixed_symbol(context: Context, one: Recompile, failure: GuardFailure) -> Symbol | None:
+    symbols = _symbols_of(context, one, failure)
+    return next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
+
+
+def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
+    cause = failure.cause
+    if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
+        return ()
+    if failure.static is StaticSizes.STATE:
+        return ()
+    if failure.static is StaticSizes.MARKED:
+        return ("Remove mark_static, which keeps this size fixed: torch then makes a varying size dynamic",)
+    symbols = _symbols_of(context, one, failure)
+    fixed = next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
+    if fixed is not None:
+        home = context.innermost_user_frame(fixed.stack)
+        where = f"on line {home.line}" if home is not None else "of this function"
+        return (
+            (
+                f"Change the code {where} that fixes this size: until then each size needs its own compile, and "
+                "marking it dynamic is an error"
+                if cause is GuardCause.DIMENSION
+                else f"Change the code {where} that fixes this number, or pass it as a tensor: dynamic=True does not "
+                "keep it symbolic there"
+            ),
+        )
+    size = failure.sizes[0] if failure.sizes else None
+    is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
+    if symbols or not is_plain:
+        return ()
+    # Torch makes a size that varied dynamic by itself, unless the program forbids it.
+    words = static_words(context, one)
+    return (words,) if words else ()
+
+
+def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:
+    """The sizes and numbers that torch made symbolic in the compile that followed."""
+    compiled = context.compile_of(one.compile_id)
+    # A float that stays symbolic is an input of the graph, as a tensor; AOTAutograd fixes all others.
+    inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
+    has_tensors = any(item.endswith(": f64[]") for item in inputs)
+    free = {
+        source
+        for symbol in (compiled.symbols if compiled else ())
+        if compiled is not None and symbol.specialized_to is None
+        for source in (symbol.source, in_words(context, compiled, symbol))
+    }
+    names = [
+        name
+        for failure in failures
+        if "." not in f"{failure.was}{failure.now}" or has_tensors
+        for name in ([f"{size.name}.size({size.dimension})" for size in failure.sizes] or [failure.source])
+    ]
+    return tuple(dict.fromkeys(name for name in names if name in free))

@@ -1,0 +1,1 @@
+"""Families of fixes: each makes new text for a finding."""

@@ -1,0 +1,76 @@
+"""A `raise` or an `assert` that depends on the data of a tensor: torch._assert_async.
+
+Invariant: only a message that is a constant is kept, and the remedy says what changes about the exception.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.rewrites.tensor_conditions import condition_of, under_known
+from fuselight_server.fixes.syntax.site import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.fixes.rewrites.tensor_conditions import TensorTest
+    from fuselight_server.fixes.syntax.site import Site
+
+_RAISES = "when it raises, and the type of the exception"
+_RAISES_WITHOUT_TEXT = "when it raises, and the type and the message of the exception"
+
+
+def raise_remedy(site: Site, node: cst.If, test: TensorTest, indent: str) -> Remedy | None:
+    """`if known and test: raise ...` as an assert of the graph."""
+    body = node.body.body if isinstance(node.body, cst.IndentedBlock) and node.orelse is None else ()
+    line = body[0] if len(body) == 1 else None
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return None
+    statement = line.body[0]
+    if not isinstance(statement, cst.Raise) or statement.cause is not None or statement.exc is None:
+        return None
+    condition, torch = condition_of(site, test.rest), site.torch
+    start, end = site.range_of(node)
+    end = site.end_of_line(end)
+    comments = site.comments(start, end)
+    if condition is None or comments is None or site.comments(*site.range_of(node.test)):
+        return None
+    if site.comments(*site.range_of(statement)):
+        return None
+    message = _message(site, statement.exc)
+    text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
+    lines = (*comments, *under_known(site, node, test.known, [text]))
+    new = site.rewritten((start, end, f"{site.newline}{indent}".join(lines)))
+    return _assertion(site, new, _RAISES if message else _RAISES_WITHOUT_TEXT)
+
+
+def _message(site: Site, exception: cst.BaseExpression) -> str:
+    """The message as a further argument: only one that is a constant can be part of a graph."""
+    arguments = exception.args if isinstance(exception, cst.Call) else ()
+    first = arguments[0].value if arguments and not arguments[0].star else None
+    return f", {site.code(first)}" if isinstance(first, cst.SimpleString) else ""
+
+
+def _assertion(site: Site, text: str | None, changes: str) -> Remedy | None:
+    if text is None:
+        return None
+    path = site.finding.span.path
+    return Remedy("assert_async", "Use torch._assert_async", FixClass.CHANGES, {path: text}, changes)
+
+
+def assert_remedies(site: Site, node: cst.Assert) -> Iterator[Remedy]:
+    """An assert as one of the graph."""
+    condition = condition_of(site, node.test)
+    if condition is None or site.line_of(node) is None or dotted(node.test) == "self":
+        return
+    start, end = site.range_of(node)
+    if site.comments(start, end):
+        return
+    message = f", {site.code(node.msg)}" if isinstance(node.msg, cst.SimpleString) else ""
+    text = site.rewritten((start, end, f"{site.torch}._assert_async({condition}{message})"))
+    remedy = _assertion(site, text, _RAISES if message or node.msg is None else _RAISES_WITHOUT_TEXT)
+    if remedy is not None:
+        yield remedy

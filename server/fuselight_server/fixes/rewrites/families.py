@@ -1,0 +1,140 @@
+"""Rewrites that may remove the cause of a finding, as whole new texts of files.
+
+Invariant: `remedies` is a function of the finding, the report and the texts that it may read, and of the workspace's
+other files where an import would go. Each text that it
+gives parses and differs from the old one in the edited statement only, plus lines that a remedy inserts. Where a
+statement does not fit a rewrite for certain, there is no remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings.fixable import BREAKS, FixClass, has_remedies
+from fuselight_server.explain.findings.priority import RECOMPILED
+from fuselight_server.fixes.rewrites.autograd_calls import (
+    gradient_flag_remedies,
+    repeated_argument_remedies,
+)
+from fuselight_server.fixes.rewrites.bounds import bound_remedies
+from fuselight_server.fixes.rewrites.branches import branch_remedies
+from fuselight_server.fixes.rewrites.configuration import break_settings, output_settings
+from fuselight_server.fixes.rewrites.helpers import helper_remedies
+from fuselight_server.fixes.rewrites.hoisting import hoisting_remedies, measurement_remedies
+from fuselight_server.fixes.rewrites.masks import mask_remedies
+from fuselight_server.fixes.rewrites.numbers import (
+    number_remedies,
+    parameter_remedies,
+    random_remedies,
+)
+from fuselight_server.fixes.rewrites.opaque_helpers import opaque_helper_remedies
+from fuselight_server.fixes.rewrites.output import output_remedies, print_remedies
+from fuselight_server.fixes.rewrites.recompilations import recompilation_remedies
+from fuselight_server.fixes.rewrites.remedy import Remedy
+from fuselight_server.fixes.rewrites.torch_names import supported
+from fuselight_server.fixes.syntax.imports import without_unused_imports
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+
+__all__ = [
+    "FixClass",
+    "RefusedRewrite",
+    "Remedy",
+    "Rewrites",
+    "has_remedies",
+    "refusals",
+    "remedies",
+    "rewrites",
+]
+
+_DATA = frozenset({"GB0033", "GB0036", "GB0037", "GB0124"})
+_FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy | RefusedRewrite]], frozenset[str]], ...] = (
+    (branch_remedies, _DATA | {"GB0034", "GB0170"}),
+    (mask_remedies, _DATA),
+    (number_remedies, _DATA),
+    (opaque_helper_remedies, frozenset()),
+    (random_remedies, frozenset()),
+    (parameter_remedies, frozenset({"GB0264"})),
+    (helper_remedies, frozenset({"GB0098", "GB0099"})),
+    (repeated_argument_remedies, frozenset({"GB6297"})),
+    (gradient_flag_remedies, frozenset({"GB0125", "GB0206", "GB8985"})),
+    (hoisting_remedies, frozenset()),
+    (measurement_remedies, frozenset()),
+    (print_remedies, frozenset()),
+    (output_settings, frozenset()),
+    (output_remedies, frozenset()),
+)
+"""Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """What may be written for one finding."""
+
+    remedies: tuple[Remedy, ...] = ()
+    """The best first, not verified."""
+    refused: tuple[RefusedRewrite, ...] = ()
+    """Those that are not the same for every call, each once."""
+
+
+def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
+    """Candidates for one finding, the best first, not verified. `read` gives the text of a file as the run had it."""
+    return rewrites(finding, report, read).remedies
+
+
+def refusals(
+    finding: Finding, report: Report, read: Callable[[str], str | None]
+) -> tuple[RefusedRewrite, ...]:
+    """Rewrites for one finding that are not offered, each with the reason: they are not the same for every call."""
+    return rewrites(finding, report, read).refused
+
+
+def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Rewrites:
+    """The remedies and the refusals of one finding, for a caller that needs both."""
+    candidates = tuple(
+        supported(one, report, read) if isinstance(one, Remedy) else one
+        for one in _candidates(finding, report, read)
+    )
+    refused = (one for one in candidates if isinstance(one, RefusedRewrite))
+    return Rewrites(
+        tuple(one for one in candidates if isinstance(one, Remedy)), tuple(dict.fromkeys(refused))
+    )
+
+
+def _candidates(
+    finding: Finding, report: Report, read: Callable[[str], str | None]
+) -> Iterator[Remedy | RefusedRewrite]:
+    if finding.code in RECOMPILED:
+        yield from recompilation_remedies(finding, report, read)
+        return
+    if not finding.code.startswith(BREAKS):
+        return
+    text = read(finding.span.path)
+    site = Site.of(finding, report, text) if text is not None else None
+    if site is not None:
+        for one in _rewrites(site):
+            yield _with_used_imports(site, one) if isinstance(one, Remedy) else one
+    yield from break_settings(finding, report, read, site)
+    yield from bound_remedies(finding, report, read)
+
+
+def _with_used_imports(site: Site, remedy: Remedy) -> Remedy:
+    """The remedy without the imports that it leaves without a use."""
+    path = site.finding.span.path
+    text = without_unused_imports(path, site.text, remedy.texts[path], site.report.roots)
+    return dataclasses.replace(remedy, texts={**remedy.texts, path: text})
+
+
+def _rewrites(site: Site) -> Iterator[Remedy | RefusedRewrite]:
+    ids = {site.finding.code, *site.finding.gb_ids[:1]}
+    for family, wanted in _FAMILIES:
+        if not wanted or wanted & ids:
+            yield from family(site)

@@ -1,0 +1,192 @@
+"""Output in compiled code: print as part of the graph; print, loggers and warnings only where nothing is compiled.
+
+Invariant: a print in the graph has the text that Python would print, or its verification refuses it. Under a test, the
+call itself is not changed, only indented.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.purity import is_pure_call
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.tensor_values import short_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.fixes.syntax.site import Site
+
+LEVELS = {"debug", "info", "warning", "warn", "error", "exception", "critical", "log"}
+_LOGGERS = ("log", "logger", "logging", "_logger", "_log", "LOG", "LOGGER", "_LOGGER")
+
+
+def output_call(site: Site) -> cst.Call | None:
+    """The call of print, a logger or warnings.warn in the place of the finding."""
+    found = next((call for call in site.nodes(cst.Call) if is_output(call)), None)
+    is_other = found is not None and isinstance(found.func, cst.Name) and site.is_bound(found.func.value)
+    return None if is_other else found
+
+
+def is_output(call: cst.Call) -> bool:
+    """Whether a call prints, logs or warns, by its name."""
+    name = dotted(call.func)
+    owner, _, method = name.rpartition(".")
+    is_logged = method.removesuffix("_once") in LEVELS and owner.rpartition(".")[2] in _LOGGERS
+    return name in {"print", "warnings.warn"} or is_logged
+
+
+def print_remedies(site: Site) -> Iterator[Remedy]:
+    """Print as `torch._higher_order_ops.print`, which compiled code calls where Python would.
+
+    A value that breaks the graph, as a clock, would still do so: what is computed has to leave the code with its print.
+    """
+    call = output_call(site)
+    if call is None or dotted(call.func) != "print" or _line(site, call) is None or site.breaks_inside(call):
+        return
+    parts = [_formatted(site, one.value) for one in call.args if one.keyword is None and not one.star]
+    found = [part for part in parts if part is not None]
+    if not found or len(found) < len(call.args) or site.comments(*site.range_of(call)) != []:
+        return
+    template = " ".join(text for text, _ in found)
+    values = "".join(f", {value}" for _, inside in found for value in inside)
+    if any(_is_structured(node) for node in descendants(call)):
+        return
+    text = site.rewritten(
+        (*site.range_of(call), f'{site.torch}._higher_order_ops.print("{template}"{values})')
+    )
+    if text is not None:
+        yield Remedy("graph_print", "Print in the graph", FixClass.EQUAL, {site.finding.span.path: text})
+
+
+_STRUCTURED = (
+    cst.Tuple,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+    cst.ListComp,
+    cst.DictComp,
+    cst.SetComp,
+    cst.GeneratorExp,
+)
+_MAKE_STRUCTURES = {"tuple", "list", "dict", "set", "sorted", "torch.Size"}
+_SIZES = {"shape", "size", "stride"}
+
+
+def _is_structured(node: cst.CSTNode) -> bool:
+    """Whether it is a tuple or the like: Dynamo captures its print, but Inductor compiles flat arguments alone."""
+    if isinstance(node, cst.Call):
+        return dotted(node.func) in _MAKE_STRUCTURES
+    return isinstance(node, _STRUCTURED) or (isinstance(node, cst.Attribute) and node.attr.value in _SIZES)
+
+
+_NOT_IN_TEMPLATE = re.compile(r"[{}\"'\\\n]")
+
+
+def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] | None:
+    """An argument of print as a template of `str.format` and the values for it; None where there is no simple one."""
+    if isinstance(value, cst.SimpleString):
+        text = value.evaluated_value
+        is_plain = isinstance(text, str) and text.isprintable() and not _NOT_IN_TEMPLATE.search(text)
+        return (str(text), []) if is_plain else None
+    if isinstance(value, cst.BaseString) and not isinstance(value, cst.FormattedString):
+        return None
+    if not isinstance(value, cst.FormattedString):
+        return "{!s}", [site.code(value)]
+    template, values = "", []
+    for part in value.parts:
+        if isinstance(part, cst.FormattedStringText):
+            template += part.value
+            is_plain = part.value.isprintable() and not _NOT_IN_TEMPLATE.search(part.value)
+            if not is_plain or value.start.lower() not in {'f"', "f'"}:
+                return None
+        elif isinstance(part, cst.FormattedStringExpression):
+            spec = [one for one in part.format_spec or () if isinstance(one, cst.FormattedStringText)]
+            texts = "".join(one.value for one in spec)
+            if part.equal or len(spec) < len(part.format_spec or ()) or _NOT_IN_TEMPLATE.search(texts):
+                return None
+            template += (
+                "{"
+                + (f"!{part.conversion}" if part.conversion else "")
+                + (f":{texts}" if texts else "")
+                + "}"
+            )
+            values.append(site.code(part.expression))
+    return template, values
+
+
+def _line(site: Site, call: cst.Call) -> cst.SimpleStatementLine | None:
+    """The line that consists of a call alone."""
+    line = site.line_of(call)
+    only = line.body[0] if line is not None else None
+    return line if isinstance(only, cst.Expr) and only.value is call else None
+
+
+_SHOWING = frozenset(
+    {"len", "float", "int", "str", "round", "repr", "type", "list", "tuple", "format", "min", "max"}
+)
+"""Functions of Python that show a value."""
+_CLOCKS = frozenset(
+    {"time", "perf_counter", "monotonic", "now", "strftime", "format", "join", "item", "tolist"}
+)
+"""Methods that only read."""
+
+
+def _effect(site: Site, output: cst.Call) -> cst.Call | None:
+    """The first call among the arguments that may do more than give a value."""
+    for call in (
+        one for argument in output.args for one in descendants(argument.value) if isinstance(one, cst.Call)
+    ):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        shows = dotted(call.func) in _SHOWING and not site.is_bound(dotted(call.func))
+        if not shows and name not in _CLOCKS and not is_pure_call(site, call):
+            return call
+    return None
+
+
+def output_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
+    """The call under `if not torch.compiler.is_compiling()`."""
+    call = output_call(site)
+    line = _line(site, call) if call is not None else None
+    if call is None or line is None:
+        return
+    indent = site.indentation(line)
+    if indent is None:
+        return
+    effect = _effect(site, call)
+    if effect is not None:
+        reason = f"`{short_code(site, effect)}` may have an effect, which compiled calls would lose"
+        yield RefusedRewrite("is_compiling", f"Skip `{dotted(call.func)}` in compiled code", reason)
+        return
+    start, end = site.range_of(line)
+    step = site.step(line)
+    code = site.source[start:end]
+    if not _has_long_text(site, call):
+        code = code.replace("\n", f"\n{step}")
+    head = f"if not {site.torch}.compiler.is_compiling():"
+    text = site.rewritten((start, end, f"{head}{site.newline}{indent}{step}{code}"))
+    if text is not None:
+        yield Remedy(
+            "is_compiling",
+            f"Skip `{dotted(call.func)}` in compiled code",
+            FixClass.CHANGES,
+            {site.finding.span.path: text},
+            f"compiled calls do not print, log or warn here{_errors(call)}",
+        )
+
+
+def _errors(call: cst.Call) -> str:
+    """What else a warning may be."""
+    is_warning = dotted(call.func) == "warnings.warn"
+    return ", also where a filter makes an error of the warning" if is_warning else ""
+
+
+def _has_long_text(site: Site, call: cst.Call) -> bool:
+    """Whether a string of the call extends over lines, so that its lines cannot be indented."""
+    texts = (one for one in descendants(call) if isinstance(one, (cst.SimpleString, cst.FormattedString)))
+    return any("\n" in site.code(one) for one in texts)

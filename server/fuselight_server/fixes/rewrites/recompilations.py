@@ -1,0 +1,441 @@
+"""Remedies for recompilations: what keeps the guard that failed from failing.
+
+Invariant: a remedy is for the one function that was compiled again and the one value that its guard checked, both as
+the report has them. A part after a graph break gets settings only: its values have no names in the source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import GuardCause
+from fuselight.shared.version import release
+from fuselight_server.base.finding import Span
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.common.resume_functions import as_found, nearest, resumed_at
+from fuselight_server.explain.findings.recompilations.guard_causes import fixed_by_torch
+from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
+from fuselight_server.fixes.rewrites.buffers import buffer_remedies
+from fuselight_server.fixes.rewrites.call_sites import call_argument
+from fuselight_server.fixes.rewrites.compile_calls import CompiledFunction, with_argument
+from fuselight_server.fixes.rewrites.configuration import switch
+from fuselight_server.fixes.rewrites.lists import stack_remedies
+from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
+from fuselight_server.fixes.syntax.parameter_uses import (
+    check_arithmetic,
+    check_list_is_read,
+    check_order_is_free,
+    check_unwritten,
+    definitions,
+)
+from fuselight_server.fixes.syntax.prologue import (
+    compiled_definition,
+    marks,
+    parameter_names,
+    with_prologue,
+)
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
+from fuselight_server.fixes.syntax.site import Site, insert_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import libcst as cst
+
+    from fuselight.shared.report import GuardFailure, Recompile, Report
+    from fuselight_server.base.finding import Finding
+
+_INTEGER = re.compile(r"-?\d+")
+_VALUES = re.compile(r" was (\S+), now (\S+)$")
+_SIZES = re.compile(r"\bsize=\[([^\]]*)\]")
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
+_GLOBAL = re.compile(r"G\['(\w+)'\] == ")
+_ORDER = re.compile(r"key \d+ of (\w+) was ")
+_LIMIT = "FL102"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An argument as it is passed on to compiled code."""
+
+    kind: str
+    title: str
+    fix_class: FixClass
+    argument: str
+    """The new argument, with the parameter's name."""
+    check: Callable[[GuardFailure, Site, cst.FunctionDef, str], None]
+    """Raises RewriteRefusedError where the function does more with the argument than read it."""
+    result: str = "{}"
+    changes: str = ""
+
+    def remedy(self, kind: str, title: str, texts: dict[str, str]) -> Remedy:
+        """The remedy that makes it."""
+        return Remedy(kind, title, self.fix_class, texts, self.changes)
+
+
+def recompilation_remedies(
+    finding: Finding, report: Report, read: Callable[[str], str | None]
+) -> Iterator[Remedy | RefusedRewrite]:
+    """Candidates for a recompilation, and for a function that reached the recompile limit."""
+    context = Context.of(report)
+    one = _recompile(finding, context)
+    failure = _failure(finding, context, one) if one is not None else None
+    if one is None or failure is None:
+        yield from _by_words(finding, report, read)
+        return
+    is_part = resumed_at(context, one) is not None
+    function = CompiledFunction(one.function, one.location.line)
+    path, text = one.location.path, read(one.location.path)
+    site = None
+    if text is not None and context.is_user_file(path) and not is_part:
+        there = dataclasses.replace(finding, span=Span(path, one.location.line))
+        site = Site.of(there, report, text)
+    yield from _for_sizes(failure, function, report, read, path)
+    yield from _for_numbers(failure, function, report, read, path)
+    if site is not None:
+        yield from _for_arguments(failure, one, site, report, read)
+        yield from buffer_remedies(failure, one, site, report, read)
+    if one.caller and not is_part and context.is_user_file(one.caller[-1].path):
+        yield from _at_the_call(failure, finding, one, report, read)
+    if failure.source.startswith("self.") and _is_integer_change(failure):
+        yield from switch(report, read, "allow_unspec_int_on_nn_module")
+
+
+def _recompile(finding: Finding, context: Context) -> Recompile | None:
+    """The first recompilation of a finding."""
+    span = finding.span
+    for one in as_found(context):
+        if finding.code == _LIMIT:
+            if one.compile_id is None and (one.location.path, one.location.line) == (span.path, span.line):
+                return one
+            continue
+        if one.compile_id is None:
+            continue
+        home, failure = birthplace(context, one)
+        place = (home.path, home.line, subject_of(failure) if failure is not None else "")
+        if place == (span.path, span.line, finding.subject):
+            return one
+    return None
+
+
+def _failure(finding: Finding, context: Context, one: Recompile) -> GuardFailure | None:
+    if finding.code == _LIMIT:
+        return next(iter(nearest(one)), None)
+    return birthplace(context, one)[1]
+
+
+def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:
+    """Remedies that need the words of the finding only, for a report without the recompilation."""
+    cause, _, source = finding.subject.partition(" ")
+    values = _VALUES.search(finding.title)
+    is_integer = values is not None and all(_INTEGER.fullmatch(one) for one in values.groups())
+    if source.startswith("self.") and cause in {"dimension", "number", "value"}:
+        if is_integer:
+            yield from switch(report, read, "allow_unspec_int_on_nn_module")
+    elif cause == "dimension" or (cause in {"number", "value"} and is_integer):
+        function = CompiledFunction(report.target.name or "", report.target.line)
+        yield from _dynamic(function, read, report.target.path)
+
+
+def _is_integer_change(failure: GuardFailure) -> bool:
+    return all(_INTEGER.fullmatch(one or "") for one in (failure.was, failure.now))
+
+
+# An argument of torch.compile
+
+
+def _dynamic(function: CompiledFunction, read: Callable[[str], str | None], *paths: str) -> Iterator[Remedy]:
+    for path in dict.fromkeys(paths):
+        text = read(path)
+        new = with_argument(path, text, "dynamic=True", function) if text is not None else None
+        if new is not None:
+            yield Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {path: new})
+            return
+
+
+def _for_sizes(
+    failure: GuardFailure,
+    function: CompiledFunction,
+    report: Report,
+    read: Callable[[str], str | None],
+    path: str,
+) -> Iterator[Remedy]:
+    if failure.cause is not GuardCause.DIMENSION and not failure.code.startswith("2 <= "):
+        return
+    if not fixed_by_torch(failure):
+        yield from _dynamic(function, read, path, report.target.path)
+    yield from _shapes(failure, function, report, read, path)
+
+
+def _shapes(
+    failure: GuardFailure,
+    function: CompiledFunction,
+    report: Report,
+    read: Callable[[str], str | None],
+    path: str,
+) -> Iterator[Remedy]:
+    """The sizes that vary as variables in the call of torch.compile, where the torch of the run has that."""
+    keyword, sizes = _shapes_keyword(report), failure.sizes
+    written = _SIZES.search(failure.code)
+    if not keyword or not sizes or written is None or not sizes[0].name.isidentifier():
+        return
+    if any(one.name != sizes[0].name for one in sizes):
+        return
+    rank = written[1].count(",") + 1
+    varying = {one.dimension: number for number, one in enumerate(sizes)}
+    entries = [
+        f'ShapeVar("{sizes[0].name}_{index}")' if index in varying else "None" for index in range(rank)
+    ]
+    argument = f'{keyword}=ParamsSpec({{"{sizes[0].name}": TensorSpec([{", ".join(entries)}])}})'
+    for there in dict.fromkeys((path, report.target.path)):
+        text = read(there)
+        new = with_argument(there, text, argument, function) if text is not None else None
+        if new is None or text is None:
+            continue
+        names = [
+            name
+            for name in ("ParamsSpec", "ShapeVar", "TensorSpec")
+            if f"import {name}" not in text and f", {name}" not in text
+        ]
+        statement = f"from torch.fx.experimental.dynamic_spec import {', '.join(names)}"
+        new = insert_statements(there, new, (statement,)) if names else new
+        if new is not None:
+            dimensions = " and ".join(str(one.dimension) for one in sizes)
+            title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}"
+            yield Remedy(keyword, title, FixClass.EXACT, {there: new})
+        return
+
+
+def _shapes_keyword(report: Report) -> str:
+    """The argument of torch.compile that names dynamic sizes; empty for a torch without it."""
+    installed = release(report.versions.torch or "")
+    if installed < (2, 13):
+        return ""
+    return "shapes_spec" if installed == (2, 13) else "dynamic_shapes"
+
+
+def _for_numbers(
+    failure: GuardFailure,
+    function: CompiledFunction,
+    report: Report,
+    read: Callable[[str], str | None],
+    path: str,
+) -> Iterator[Remedy]:
+    is_argument = failure.code.startswith("L[") and not failure.source.startswith("self.")
+    if failure.cause in {GuardCause.NUMBER, GuardCause.VALUE} and is_argument and _is_integer_change(failure):
+        yield from _dynamic(function, read, path, report.target.path)
+
+
+# A conversion before the compiled function
+
+
+def _for_arguments(
+    failure: GuardFailure,
+    one: Recompile,
+    site: Site,
+    report: Report,
+    read: Callable[[str], str | None],
+) -> Iterator[Remedy | RefusedRewrite]:
+    function = compiled_definition(site, one.function, one.location.line)
+    if function is None:
+        return
+    path = one.location.path
+
+    def taken(name: str) -> bool:
+        return any(other != path and name in (read(other) or "") for other in report.files)
+
+    order = _ORDER.match(failure.difference)
+    root = order[1] if order is not None else failure.source
+    if root in parameter_names(function):
+        for conversion in _conversions(failure, root, site.torch):
+            try:
+                conversion.check(failure, site, function, root)
+            except RewriteRefusedError as error:
+                yield RefusedRewrite(conversion.kind, conversion.title, str(error))
+                continue
+            text = with_prologue(
+                *(site, function, {root: conversion.argument}), result=conversion.result, taken=taken
+            )
+            if text is not None:
+                yield conversion.remedy(conversion.kind, conversion.title, {path: text})
+        yield from _marked(failure, site, function, taken)
+        yield from stack_remedies(failure, site, function, taken)
+    number = _GLOBAL.match(failure.code)
+    if number is not None and number[1] == root:
+        yield from _for_global(failure, site, function, root, taken)
+
+
+def _for_global(
+    failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str, taken: Callable[[str], bool]
+) -> Iterator[Remedy | RefusedRewrite]:
+    """A global number as a further argument."""
+    argument, title = _as_tensor(failure, name, site.torch), f"Pass `{name}` to the compiled code as a tensor"
+    if not argument:
+        return
+    try:
+        check_number(failure, site, function, name)
+    except RewriteRefusedError as error:
+        yield RefusedRewrite("tensor_argument", title, str(error))
+        return
+    text = with_prologue(site, function, {}, further=((name, argument),), taken=taken)
+    if text is not None:
+        yield Remedy("tensor_argument", title, FixClass.EQUAL, {site.finding.span.path: text})
+
+
+def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a number may be a tensor, whatever number it is."""
+    params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+    annotations = [
+        site.code(one.annotation.annotation) for one in params if one.name.value == name and one.annotation
+    ]
+    is_integer = _is_integer_change(failure)
+    if is_integer and annotations != ["int"]:
+        raise RewriteRefusedError(
+            f"`{name}` may also be a float, whose digits a tensor of it loses: annotate it as int"
+        )
+    check_arithmetic(site, function, name, is_integer=is_integer)
+
+
+def check_copy(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a copy of a tensor is as good as the tensor."""
+    check_unwritten(site, function, name)
+
+
+def check_list(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a copy of a list is as good as the list."""
+    check_list_is_read(site, function, name)
+
+
+def check_dict(_failure: GuardFailure, site: Site, function: cst.FunctionDef, name: str) -> None:
+    """Raise RewriteRefusedError unless a sorted copy of a dict is as good as the dict."""
+    check_order_is_free(site, function, name)
+
+
+def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conversion]:
+    """What may be done to the argument itself, the best first."""
+    cause, was, now = failure.cause, failure.was, failure.now
+    argument = _as_tensor(failure, name, torch)
+    if argument:
+        title = f"Pass `{name}` as a tensor"
+        yield Conversion("tensor_argument", title, FixClass.EQUAL, argument, check_number)
+    if cause is GuardCause.STRIDE:
+        yield Conversion(
+            *("contiguous", f"Make `{name}` contiguous before the compiled code", FixClass.CHANGES),
+            *(f"{name}.contiguous()", check_copy),
+            changes="the strides of results",
+        )
+    if cause is GuardCause.DTYPE and was in _FLOATS and now in _FLOATS:
+        wider = max("float32", was, now, key=_FLOATS.index)
+        yield Conversion(
+            *("cast", f"Compute in {wider} for each dtype of `{name}`", FixClass.CHANGES),
+            *(f"{name}.to({torch}.{wider})", check_copy, f"{{}}.to({name}.dtype)"),
+            changes=f"precision: all is computed in {wider}, and each result gets the dtype of `{name}`",
+        )
+    if cause is GuardCause.DISPATCH and "conjugated" in f"{was} {now}":
+        title = f"Resolve lazy conjugation of `{name}`"
+        yield Conversion("resolve_conj", title, FixClass.EXACT, f"{name}.resolve_conj()", check_copy)
+    if cause is GuardCause.TYPE and {was, now} <= {"list", "tuple"}:
+        title = f"Pass `{name}` as a {was}"
+        yield Conversion(f"{was}_argument", title, FixClass.EXACT, f"{was}({name})", check_list)
+    if cause is GuardCause.KEYS:
+        yield Conversion(
+            "sorted_keys",
+            f"Sort the keys of `{name}` before the compiled code",
+            FixClass.EQUAL,
+            f"dict(sorted({name}.items(), key=lambda item: str(item[0])))",
+            check_dict,
+        )
+
+
+def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
+    """A number as a tensor, whose value has no guard; empty for anything else.
+
+    A float becomes float64, which keeps all its digits and, without dimensions, does not widen what it meets.
+    """
+    if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
+        return ""
+    if _is_integer_change(failure):
+        return f"{torch}.as_tensor({name})"
+    try:
+        for one in (failure.was, failure.now):
+            float(one or "")
+    except ValueError:
+        return ""
+    return f"{torch}.as_tensor({name}, dtype={torch}.float64)"
+
+
+def _marked(
+    failure: GuardFailure, site: Site, function: cst.FunctionDef, taken: Callable[[str], bool]
+) -> Iterator[Remedy]:
+    """Mark sizes before the call, for a torch that has no argument of torch.compile for it."""
+    if not failure.sizes or _shapes_keyword(site.report):
+        return
+    is_fixed = fixed_by_torch(failure)
+    kind = "mark_unbacked" if is_fixed else "mark_dynamic"
+    sizes = [(one.name, one.dimension) for one in failure.sizes]
+    before = marks(site, f"decorators.{kind}" if is_fixed else kind, sizes)
+    text = with_prologue(site, function, {}, before=before, taken=taken)
+    if text is not None:
+        title = "Mark the size as one that may be 0 or 1" if is_fixed else "Mark the size as dynamic"
+        yield Remedy(kind, title, FixClass.EXACT, {site.finding.span.path: text})
+
+
+# The call that brought the new value
+
+
+def _found(compiled: tuple[Site, cst.FunctionDef] | None, one: Recompile) -> tuple[Site, cst.FunctionDef]:
+    """The function that was compiled again. Raises RewriteRefusedError where it is not in the workspace."""
+    if compiled is None:
+        raise RewriteRefusedError(f"`{one.function}` is not in a file of the workspace")
+    return compiled
+
+
+def _compiled(
+    finding: Finding, one: Recompile, report: Report, read: Callable[[str], str | None]
+) -> tuple[Site, cst.FunctionDef] | None:
+    """The function that was compiled again, in its file."""
+    text = read(one.location.path)
+    there = dataclasses.replace(finding, span=Span(one.location.path, one.location.line))
+    site = Site.of(there, report, text) if text is not None else None
+    found = next(definitions(site, one.function, one.location.line), None) if site is not None else None
+    return (site, found) if site is not None and found is not None else None
+
+
+def _at_the_call(
+    failure: GuardFailure,
+    finding: Finding,
+    one: Recompile,
+    report: Report,
+    read: Callable[[str], str | None],
+) -> Iterator[Remedy | RefusedRewrite]:
+    order = _ORDER.match(failure.difference)
+    name = failure.sizes[0].name if failure.sizes else order[1] if order is not None else failure.source
+    place = call_argument(finding, report, one, name, read)
+    if place is None:
+        return
+    path = place.site.finding.span.path
+    compiled = _compiled(finding, one, report, read)
+    for conversion in _conversions(failure, place.text, place.site.torch):
+        title = f"{conversion.title} in the call on line {one.caller[-1].line}"
+        title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
+        try:
+            conversion.check(failure, *_found(compiled, one), name)
+        except RewriteRefusedError as error:
+            yield RefusedRewrite(kind, title, str(error))
+            continue
+        text = place.converted(conversion.argument, conversion.result)
+        if text is not None:
+            yield conversion.remedy(kind, title, {path: text})
+    if any(size.name != name for size in failure.sizes):
+        return
+    is_fixed = fixed_by_torch(failure)
+    kind = "mark_unbacked" if is_fixed else "mark_dynamic"
+    torch = f"{place.site.torch}._dynamo.{'decorators.' if is_fixed else ''}{kind}"
+    calls = [f"{torch}({place.text}, {size.dimension})" for size in failure.sizes]
+    text = place.marked(calls) if calls else None
+    if text is not None:
+        title = f"Mark the size before the call on line {one.caller[-1].line}"
+        yield Remedy(kind, title, FixClass.EXACT, {path: text})

@@ -1,0 +1,27 @@
+"""What a remedy is: the whole new text of each file that it changes, and how the new program relates to the old.
+
+Invariant: a remedy is a proposal. Nothing here has been compiled or compared; whoever offers it verifies it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuselight_server.explain.findings.fixable import FixClass
+
+__all__ = ["FixClass", "Remedy"]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One way to remove the cause of a finding."""
+
+    kind: str
+    """Stable name, for JSON and tests: `where`, `masked_fill`, `capture_scalar_outputs`."""
+    title: str
+    """What it does, in the imperative: `Use torch.where`."""
+    fix_class: FixClass
+    texts: dict[str, str]
+    """Path to the whole new text of the file; never empty."""
+    changes: str = ""
+    """For `FixClass.CHANGES`: what changes, as `random numbers`; empty for the other classes."""

@@ -1,0 +1,153 @@
+"""Which expressions may be computed although their branch is not taken: those without a side effect.
+
+Invariant: what is not known to be pure is not pure. A function is known by its name under torch or
+torch.nn.functional, as the file imports them, or as a method of what is a tensor for certain; a module by the class of
+torch.nn that its own `__init__` assigns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.traced_names import is_tensor, module_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.fixes.syntax.site import Site
+
+ELEMENTWISE = frozenset(
+    """
+    abs absolute neg negative sign exp exp2 expm1 log log1p log2 log10 sqrt rsqrt square pow reciprocal sin cos tan asin
+    acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid logit erf erfc floor ceil round trunc frac clamp clamp_min
+    clamp_max clip nan_to_num relu relu6 gelu silu elu celu selu leaky_relu softplus softsign hardtanh hardsigmoid
+    hardswish mish logsigmoid tanhshrink threshold float double half bfloat16 long int short bool to type_as add sub
+    mul div true_divide floor_divide remainder fmod lerp maximum minimum logical_not logical_and logical_or logical_xor
+    isnan isinf isfinite eq ne lt le gt ge where detach
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Functions and methods whose result at an index depends on the arguments at that index only."""
+_PURE = ELEMENTWISE | frozenset(
+    """
+    sum mean prod max min amax amin argmax argmin std var norm logsumexp softmax log_softmax softmin cumsum cumprod
+    cummax cummin median mode sort argsort topk all any count_nonzero dot mm bmm matmul mv addmm baddbmm addbmm einsum
+    outer inner cross kron tensordot linear conv1d conv2d conv3d layer_norm group_norm rms_norm normalize embedding
+    one_hot pad interpolate scaled_dot_product_attention cosine_similarity mse_loss l1_loss cross_entropy nll_loss
+    binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss kl_div avg_pool1d avg_pool2d
+    max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d flatten reshape view view_as reshape_as expand
+    expand_as permute transpose t squeeze unsqueeze unflatten repeat tile roll flip rot90 movedim swapaxes contiguous
+    clone chunk split unbind narrow select gather index_select take_along_dim take masked_fill masked_scatter scatter
+    scatter_add index_add index_fill index_copy tril triu diag diagonal diag_embed cat concat stack hstack vstack
+    zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like new_zeros new_ones new_full
+    new_empty tensor as_tensor size dim numel broadcast_to meshgrid addcmul addcdiv cdist trace det inv pinverse
+    cholesky real imag conj angle isclose cuda cpu type dequantize
+    """.split()  # noqa: SIM905 - a table of words
+)
+_MODULES = frozenset(
+    """
+    Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LayerNorm RMSNorm GroupNorm
+    Embedding Identity Flatten Unflatten ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Tanh Sigmoid Softmax
+    LogSoftmax Softplus Softsign Hardtanh Hardswish Hardsigmoid LogSigmoid MaxPool1d MaxPool2d AvgPool1d AvgPool2d
+    AdaptiveAvgPool1d AdaptiveAvgPool2d Upsample PixelShuffle ZeroPad2d CosineSimilarity
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Modules of torch.nn whose call changes neither buffers nor the random state."""
+_MAY_BE_IN_PLACE = frozenset(
+    """
+    relu relu6 leakyrelu elu selu celu silu mish hardtanh hardswish hardsigmoid threshold
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Activations, without underscores, with an option to write into their argument."""
+_FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special", "torch.linalg"})
+_PLAIN = (
+    *(cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Attribute, cst.BinaryOperation),
+    *(cst.UnaryOperation, cst.Comparison, cst.Subscript, cst.Tuple, cst.List, cst.Call),
+)
+"""Expressions whose evaluation has no side effect if that of their parts has none; calls are looked at one by one."""
+
+
+def is_pure(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression can be computed without a trace."""
+    return is_made_of(node, lambda call: is_pure_call(site, call))
+
+
+def is_elementwise(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether each element of the result depends on the elements at its index only, subscripts excluded."""
+    return is_made_of(node, lambda call: is_elementwise_call(site, call))
+
+
+def is_elementwise_call(site: Site, call: cst.Call) -> bool:
+    """Whether a call computes each element of its result from the elements at its index."""
+    return _last_name(call.func) in ELEMENTWISE and is_pure_call(site, call)
+
+
+def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
+    """Whether an expression consists of parts without a side effect, and of calls that `accepts` takes."""
+    for one in descendants(node):
+        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
+            return False
+        if isinstance(one, cst.BaseExpression) and not isinstance(one, _PLAIN):
+            return False
+        if isinstance(one, cst.Call) and not accepts(one):
+            return False
+    return True
+
+
+def is_pure_call(site: Site, call: cst.Call) -> bool:
+    """Whether a call is that of a function without a trace; its arguments are looked at one by one."""
+    if is_in_place(call) or any(argument.star or _keyword(argument) == "out" for argument in call.args):
+        return False
+    function = call.func
+    if not isinstance(function, cst.Attribute):
+        return isinstance(function, cst.Name) and function.value == "len" and not site.is_bound("len")
+    path = dotted(function)
+    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    if owner is not None and path.startswith("self.") and path.count(".") == 1:
+        assigned = assigned_class(owner, function.attr.value)
+        return assigned is not None and assigned in _MODULES
+    module = module_path(site, function.value)
+    if module:
+        return module in _FUNCTIONAL and function.attr.value in _PURE
+    return function.attr.value in _PURE and is_tensor(site, function.value)
+
+
+def is_in_place(call: cst.Call) -> bool:
+    """Whether an activation may write into its argument: `nn.ReLU(inplace=True)`, `F.relu(x, True)`."""
+    may_be = _last_name(call.func).lower().replace("_", "") in _MAY_BE_IN_PLACE
+    for one in call.args:
+        is_false = isinstance(one.value, cst.Name) and one.value.value == "False"
+        is_true = isinstance(one.value, cst.Name) and one.value.value == "True"
+        if (_keyword(one) == "inplace" and not is_false) or (may_be and one.keyword is None and is_true):
+            return True
+    return False
+
+
+def is_stateless_module(name: str) -> bool:
+    """Whether the call of a module of torch.nn changes neither buffers nor the random state."""
+    return name in _MODULES
+
+
+def _keyword(argument: cst.Arg) -> str:
+    return argument.keyword.value if argument.keyword is not None else ""
+
+
+def assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
+    """The class of torch.nn whose call the class assigns to `self.<attribute>`; None unless it is exactly one."""
+    found: list[str | None] = []
+    for node in descendants(owner.body):
+        if isinstance(node, cst.Assign) and any(
+            dotted(target.target) == f"self.{attribute}" for target in node.targets
+        ):
+            value = node.value
+            named = dotted(value.func) if isinstance(value, cst.Call) and not is_in_place(value) else ""
+            found.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
+    return found[0] if len(found) == 1 else None
+
+
+def _last_name(function: cst.BaseExpression) -> str:
+    return dotted(function).rpartition(".")[2] or (
+        function.attr.value if isinstance(function, cst.Attribute) else ""
+    )

@@ -1,0 +1,178 @@
+"""Whether both sides of a branch on a tensor give the same when one expression selects between them.
+
+Invariant: a selection is the branch for every call, but for the changes of behavior that it names. Anything else
+raises RewriteRefusedError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight.shared.report import FactKind
+from fuselight_server.fixes.syntax.purity import assigned_class, is_stateless_module
+from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.row_modules import is_row_wise_module
+from fuselight_server.fixes.syntax.site import descendants, dotted
+from fuselight_server.fixes.syntax.tensor_values import is_scalar_tensor, short_code, value_of
+from fuselight_server.fixes.syntax.traced_names import values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight_server.fixes.syntax.site import Site
+
+UNUSED = (
+    "what the side that is not taken reads gets gradients of zero instead of None, so that an optimizer with weight "
+    "decay or momentum changes it"
+)
+LAYERS = (
+    "unused parameters get gradients of zero, so that an optimizer with weight decay or momentum changes them, and "
+    "layers with state, with hooks or of another shape fail"
+)
+_ALIASES = frozenset({"contiguous", "float", "double", "half", "bfloat16", "long", "int", "to", "detach"})
+"""Methods that may return the tensor itself or its memory."""
+
+
+def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
+    """What changes where torch.where selects one of the values instead of a branch; empty if nothing does.
+
+    Raises RewriteRefusedError where more may change.
+    """
+    known = [value_of(site, value) for value in values]
+    names = " and ".join(dict.fromkeys(f"`{short_code(site, value)}`" for value in values))
+    if all(one.is_number for one in known):
+        raise RewriteRefusedError(
+            f"{names} are Python numbers: a tensor would change the dtype of what they meet"
+        )
+    if any(one.is_number for one in known):
+        raise RewriteRefusedError(f"{names} are a tensor on one side and a Python number on the other")
+    if len({one.shape for one in known}) > 1:
+        raise RewriteRefusedError(f"{names} may have different shapes for other sizes")
+    if len({(one.dtype, one.marks) for one in known}) > 1 and not _are_floats(site, values):
+        raise RewriteRefusedError(f"{names} may have different dtypes for other inputs")
+    if any(isinstance(value, cst.Attribute) for value in values):
+        raise RewriteRefusedError(f"{names} may be a parameter, and torch.where gives a plain tensor")
+    if not all(one.is_smooth for one in known):
+        raise RewriteRefusedError(f"{names}: the side that is not taken may turn gradients into NaN")
+    return UNUSED if len({one.flows for one in known}) > 1 else ""
+
+
+def _are_floats(site: Site, values: Sequence[cst.BaseExpression]) -> bool:
+    """Whether Dynamo saw floating-point tensors under all names of the values, and no value converts."""
+    if any(value_of(site, one).dtype for one in values):
+        return False
+    nodes = [part for one in values for part in descendants(one) if isinstance(part, cst.Name)]
+    seen = [value for one in nodes for value in values_of(site, one) if value.kind is FactKind.TENSOR]
+    return bool(seen) and all(value.text.startswith(("f", "bf")) for value in seen)
+
+
+def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
+    """Raise RewriteRefusedError if a condition may have several elements, for which Python's `if` fails."""
+    for one in tests:
+        if not is_scalar_tensor(site, one):
+            raise RewriteRefusedError(f"`{short_code(site, one)}` may have several elements for other sizes")
+
+
+def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:
+    """Raise RewriteRefusedError if the function may later change in place a name that may be another name's tensor."""
+    function = site.function(node)
+    if function is None or not any(_may_be_alias(one) for one in values):
+        return
+    for one in descendants(function.body):
+        if _changes(one, name) and one in site.ranges and _may_run_after(site, one, node):
+            line = site.line_number(one)
+            raise RewriteRefusedError(
+                f"`{name}` is changed in place on line {line}, and may be another name's tensor"
+            )
+
+
+def _may_run_after(site: Site, change: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a change may run after a statement: below it, in a loop around both, or in a function that is called."""
+    if site.range_of(change)[1] > site.range_of(node)[0]:
+        return True
+    around = list(site.ancestors(change))
+    if any(isinstance(one, (cst.Lambda, cst.GeneratorExp)) for one in around):
+        return True
+    loops = [one for one in site.ancestors(node) if isinstance(one, (cst.For, cst.While))]
+    return site.function(change) is not site.function(node) or any(one in loops for one in around)
+
+
+def _may_be_alias(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value in _ALIASES
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+
+
+def _changes(node: cst.CSTNode, name: str) -> bool:
+    """Whether a statement or a call changes the tensor of a name in place."""
+    if isinstance(node, cst.AugAssign):
+        return _root(node.target) == name
+    if isinstance(node, cst.Assign):
+        return any(
+            isinstance(one.target, cst.Subscript) and _root(one.target) == name for one in node.targets
+        )
+    if not isinstance(node, cst.Call):
+        return False
+    written = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "out"]
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    if isinstance(node.func, cst.Attribute) and method.endswith("_") and not method.endswith("__"):
+        written.append(node.func.value)
+    return any(_root(one) == name for one in written)
+
+
+def changes_in_place(function: cst.FunctionDef, name: str) -> bool:
+    """Whether the function changes the tensor of a name in place."""
+    return any(_changes(one, name) for one in descendants(function.body))
+
+
+def _root(node: cst.BaseExpression) -> str:
+    while isinstance(node, (cst.Subscript, cst.Attribute, cst.Call)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+# torch.cond
+
+
+def changes_of_cond(site: Site, values: Sequence[cst.BaseExpression]) -> str:
+    """What changes where torch.cond computes one of the values, as `changes_of_where` does.
+
+    Only layers are computed by torch.cond: the sides of any other expression have one shape only if torch.where fits.
+    """
+    layers = [call for value in values for call in descendants(value) if isinstance(call, cst.Call)]
+    layers = [call for call in layers if _is_layer(site, call)]
+    if not layers:
+        return changes_of_where(site, values)
+    inputs = site.report.inputs
+    for call in layers:
+        is_known = is_row_wise_module(site, call) or _is_stateless(site, call)
+        if not is_known and not (inputs is not None and inputs.training):
+            name = site.code(call.func)
+            why = "may keep statistics or draw random numbers in training, which torch.cond cannot"
+            raise RewriteRefusedError(f"`{name}` {why}; `train=True` in the inputs shows whether it does")
+    return LAYERS
+
+
+def _is_layer(site: Site, call: cst.Call) -> bool:
+    """Whether a call may be that of a module: an attribute of `self` that is no method of the class, or a name."""
+    path = dotted(call.func)
+    if isinstance(call.func, cst.Name):
+        return True  # `_is_simple` takes a name only if it is a module
+    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    if owner is None or not path.startswith("self."):
+        return path.startswith("self.")
+    methods = {one.name.value for one in owner.body.body if isinstance(one, cst.FunctionDef)}
+    return path.removeprefix("self.").partition(".")[0] not in methods
+
+
+def _is_stateless(site: Site, call: cst.Call) -> bool:
+    """Whether it is a module of torch.nn whose call changes nothing, by what Dynamo saw or by the class."""
+    seen = values_of(site, call.func)
+    if seen:
+        return all(one.kind is FactKind.MODULE and is_stateless_module(one.text) for one in seen)
+    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    path = dotted(call.func)
+    assigned = assigned_class(owner, path.removeprefix("self.")) if owner is not None else None
+    return assigned is not None and is_stateless_module(assigned)

@@ -1,0 +1,362 @@
+"""Expressions that torch.where may compute although their branch is not taken: their shape and their gradient.
+
+Invariant: what is not known for every call raises RewriteRefusedError with the reason. A value whose `shape` names the
+same tensors as another's has its shape whatever the sizes are; a value is total: its computation raises only if that of
+each other value with its shape does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight_server.fixes.syntax.refusals import RewriteRefusedError
+from fuselight_server.fixes.syntax.site import dotted
+from fuselight_server.fixes.syntax.traced_names import (
+    NameKind,
+    is_number,
+    is_number_value,
+    is_tensor,
+    kind_of,
+    module_of,
+    module_path,
+    runs_code,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.fixes.syntax.site import Site
+
+_SMOOTH = frozenset(
+    """
+    abs absolute neg negative sign sin cos atan asinh tanh sigmoid erf erfc relu relu6 gelu silu elu celu selu
+    leaky_relu softplus softsign hardtanh hardsigmoid hardswish mish logsigmoid tanhshrink floor ceil round trunc frac
+    clamp clamp_min clamp_max clip square maximum minimum add sub mul nan_to_num contiguous clone softmax log_softmax
+    softmin
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Functions whose derivative is finite at every finite value."""
+_ALONG_DIMENSION = frozenset({"softmax", "log_softmax", "softmin"})
+"""Functions whose first argument after the tensor is a dimension."""
+_STEEP = frozenset(
+    """
+    sqrt rsqrt reciprocal log log1p log2 log10 exp exp2 expm1 tan asin acos sinh cosh acosh atanh logit div true_divide
+    """.split()  # noqa: SIM905 - a table of words
+)
+_TO_BOOL = frozenset(
+    """
+    logical_not logical_and logical_or logical_xor isnan isinf isfinite eq ne lt le gt ge bool
+    """.split()  # noqa: SIM905 - a table of words
+)
+_TO_INTEGER = frozenset({"long", "int", "short"})
+_TO_FLOAT = frozenset({"float", "double", "half", "bfloat16"})
+_WITHOUT_GRADIENT = frozenset({"detach", "zeros_like", "ones_like"})
+_KEEPS_INTEGERS = frozenset(
+    """
+    abs absolute neg negative sign relu relu6 clamp clamp_min clamp_max clip square maximum minimum add sub mul
+    contiguous clone floor ceil round trunc nan_to_num detach zeros_like ones_like
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Functions whose result is an integer for integers; the others give floating-point numbers."""
+_TOTALS = frozenset({"sum", "mean", "prod"})
+"""Reductions of all elements that no shape makes fail."""
+_FUNCTIONAL = frozenset({"torch", "torch.nn.functional", "torch.special"})
+_KNOWN = _SMOOTH | _STEEP | _TO_BOOL | _TO_INTEGER | _TO_FLOAT | _WITHOUT_GRADIENT | _TOTALS
+_OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
+_COMPARISONS = (
+    *(cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual),
+)
+_NEVER_DIFFERENTIATED = ("i", "u", "b8[", "bool[")
+_DEEPEST = 6
+"""Names of names that are looked at."""
+
+
+@dataclass(frozen=True)
+class TensorValue:
+    """A value of an expression, as far as it is the same for every call."""
+
+    shape: frozenset[str] = frozenset()
+    """The names whose shapes, broadcast, are its shape; none for a number and a tensor without dimensions."""
+    flows: frozenset[str] = frozenset()
+    """The names to which it carries a gradient."""
+    dtype: str = ""
+    """A dtype that does not depend on the names; empty where it is that of the names."""
+    marks: frozenset[str] = frozenset()
+    """What changes the dtype of integers: `float`, `sum`."""
+    is_number: bool = False
+    """Whether it is a number of Python."""
+    is_smooth: bool = True
+    """Whether its derivative is finite at every finite value."""
+
+
+def value_of(site: Site, node: cst.BaseExpression, depth: int = 0, mask: str = "") -> TensorValue:
+    """What an expression computes. Raises RewriteRefusedError where that is not certain.
+
+    `mask`: the code of an index that is left out: `x[mask]` counts as `x`.
+    """
+    if runs_code(site, node):
+        code = short_code(site, node)
+        raise RewriteRefusedError(
+            f"`{code}` runs code of yours, which may fail or have an effect where its side is not taken"
+        )
+    return _value(site, node, depth, mask)
+
+
+def _value(  # noqa: PLR0911 - one return a kind of expression
+    site: Site, node: cst.BaseExpression, depth: int, mask: str
+) -> TensorValue:
+    if isinstance(node, (cst.Integer, cst.Float)):
+        marks = frozenset({"float"}) if isinstance(node, cst.Float) else frozenset[str]()
+        return TensorValue(is_number=True, marks=marks)
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        return _named(site, node, depth)
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
+        return value_of(site, node.expression, depth, mask)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _OPERATORS):
+        return _binary(site, node, depth, mask)
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+        inner = value_of(site, node.expression, depth, mask)
+        if inner.dtype == "bool":
+            return inner
+    if isinstance(node, cst.Subscript) and mask and _index(site, node) == mask:
+        return value_of(site, node.value, depth)
+    if isinstance(node, cst.Comparison):
+        return _comparison(site, node, depth, mask)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return _called(site, node, node.func, depth, mask)
+    raise RewriteRefusedError(
+        f"`{short_code(site, node)}` may fail or have an effect where its side is not taken"
+    )
+
+
+def _index(site: Site, node: cst.Subscript) -> str:
+    """The code of the only index of a subscript; empty for any other."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    return site.code(index.value) if isinstance(index, cst.Index) and not index.star else ""
+
+
+def short_code(site: Site, node: cst.CSTNode) -> str:
+    """The code of a node for a reason: on one line, and cut."""
+    code = " ".join(site.code(node).split())
+    return code if len(code) <= 40 else f"{code[:40]}..."  # noqa: PLR2004 - of a line
+
+
+def _named(site: Site, node: cst.Name | cst.Attribute, depth: int) -> TensorValue:
+    path = dotted(node)
+    module, _, constant = path.rpartition(".")
+    if constant in {"pi", "e", "inf", "nan"} and module_of(site, module) in {"torch", "math"}:
+        return TensorValue(is_number=True, marks=frozenset({"float"}))
+    kind = kind_of(site, node) if path else NameKind.UNKNOWN
+    origin = _assigned_once(site, node) if depth < _DEEPEST else None
+    if origin is not None and kind in {NameKind.TENSOR, NameKind.UNKNOWN}:
+        return value_of(site, origin, depth + 1)
+    if kind is NameKind.NUMBER:
+        is_float = any("." in value.text for value in values_of(site, node))
+        return TensorValue(is_number=True, marks=frozenset({"float"}) if is_float else frozenset())
+    if kind is NameKind.UNKNOWN and is_tensor(site, node) and is_scalar_tensor(site, node):
+        return TensorValue(flows=frozenset() if _is_detached(site, node) else frozenset({path}))
+    if kind is not NameKind.TENSOR:
+        raise RewriteRefusedError(f"nothing in the run shows that `{short_code(site, node)}` is a tensor")
+    texts = [value.text for value in values_of(site, node)]
+    name = frozenset({path})
+    is_constant = bool(texts) and all(text.startswith(_NEVER_DIFFERENTIATED) for text in texts)
+    is_bool = bool(texts) and all(text.startswith(("b8[", "bool[")) for text in texts)
+    is_scalar = bool(texts) and all(text.endswith("[]") for text in texts)
+    return TensorValue(
+        frozenset() if is_scalar else name, frozenset() if is_constant else name, "bool" if is_bool else ""
+    )
+
+
+def _is_detached(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether all values of a name carry no gradient."""
+    function = site.function(node)
+    values = site.assigned(function, dotted(node)) if function is not None else []
+    return bool(values) and all(
+        isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and one.func.attr.value == "detach"
+        for one in values
+    )
+
+
+def _assigned_once(site: Site, node: cst.Name | cst.Attribute) -> cst.BaseExpression | None:
+    """What the function assigns to a name, if all names in it keep their values; None for any other name."""
+    function = site.function(node)
+    if not isinstance(node, cst.Name) or function is None:
+        return None
+    values = site.assigned(function, node.value)
+    value = values[0] if len(values) == 1 else None
+    if value is None or (isinstance(value, cst.Call) and not isinstance(value.func, cst.Attribute)):
+        return None
+    if any(site.assigned(function, name) for name in site.names_read(value)):
+        return None
+    return value
+
+
+def _binary(site: Site, node: cst.BinaryOperation, depth: int, mask: str) -> TensorValue:
+    left, right = value_of(site, node.left, depth, mask), value_of(site, node.right, depth, mask)
+    joined = _joined((left, right))
+    if isinstance(node.operator, cst.Divide):
+        is_zero = not (isinstance(node.right, (cst.Integer, cst.Float)) and node.right.evaluated_value)
+        if joined.is_number and is_zero:
+            raise RewriteRefusedError(f"`{short_code(site, node)}` fails for 0 where its side is not taken")
+        joined = replace(joined, marks=joined.marks | {"float"}, is_smooth=joined.is_smooth and not is_zero)
+    if isinstance(node.operator, cst.Power):
+        exponent = node.right
+        if not isinstance(exponent, cst.Integer) or joined.is_number:
+            raise RewriteRefusedError(f"`{short_code(site, node)}` may fail where its side is not taken")
+    return joined
+
+
+def _comparison(site: Site, node: cst.Comparison, depth: int, mask: str) -> TensorValue:
+    if len(node.comparisons) != 1 or not isinstance(node.comparisons[0].operator, _COMPARISONS):
+        raise RewriteRefusedError(f"`{short_code(site, node)}` is no comparison of two tensors")
+    joined = _joined(
+        (value_of(site, node.left, depth, mask), value_of(site, node.comparisons[0].comparator, depth, mask))
+    )
+    return TensorValue(joined.shape, dtype="bool", is_number=joined.is_number)
+
+
+def _joined(values: Sequence[TensorValue]) -> TensorValue:
+    """The result of an elementwise operation."""
+    tensors = [one for one in values if not one.is_number]
+    dtypes = {one.dtype for one in tensors}
+    if len(dtypes) > 1:
+        raise RewriteRefusedError("the dtypes of the operands differ")
+    return TensorValue(
+        frozenset().union(*(one.shape for one in values)),
+        frozenset().union(*(one.flows for one in values)),
+        next(iter(dtypes), ""),
+        frozenset().union(*(one.marks for one in values)),
+        is_number=not tensors,
+        is_smooth=all(one.is_smooth for one in values),
+    )
+
+
+def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mask: str) -> TensorValue:
+    """`torch.relu(x)`, `x.relu()` and the like."""
+    name, module = function.attr.value, module_path(site, function.value)
+    if any(
+        one.star or (one.keyword is not None and one.keyword.value in {"out", "inplace"}) for one in call.args
+    ):
+        raise RewriteRefusedError(f"`{short_code(site, call)}` may have an effect")
+    if module and module not in _FUNCTIONAL:
+        raise RewriteRefusedError(f"`{short_code(site, call)}` is no function of torch")
+    if name not in _KNOWN:
+        raise RewriteRefusedError(
+            f"`{short_code(site, call)}` may fail or have an effect where its side is not taken"
+        )
+    if name in _TOTALS and len(call.args) > bool(module):
+        raise RewriteRefusedError(f"`{short_code(site, call)}` may have another shape than the other side")
+    operands = [] if module else [function.value]
+    operands += [one.value for one in call.args if one.keyword is None or one.keyword.value != "dim"]
+    if any(site.code(one) not in {"-1", "0"} for one in _dimensions(call, name, is_method=not module)):
+        raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
+    values = [value_of(site, one, depth, mask) for one in operands]
+    if not values or values[0].is_number:
+        raise RewriteRefusedError(
+            f"nothing in the run shows that `{short_code(site, function.value)}` is a tensor"
+        )
+    return _result(site, call, name, _joined(values), has_more=len(operands) > 1)
+
+
+def _dimensions(call: cst.Call, name: str, *, is_method: bool) -> list[cst.BaseExpression]:
+    """The dimensions that a call names, which another input may not have."""
+    named = [one.value for one in call.args if one.keyword is not None and one.keyword.value == "dim"]
+    further = call.args[0 if is_method else 1 :][:1] if name in _ALONG_DIMENSION else []
+    return [*named, *(one.value for one in further if one.keyword is None)]
+
+
+def _result(site: Site, call: cst.Call, name: str, joined: TensorValue, *, has_more: bool) -> TensorValue:
+    if name in _TOTALS and not has_more and len(call.args) <= 1:
+        return replace(joined, shape=frozenset(), marks=joined.marks | {name})
+    if name in _WITHOUT_GRADIENT and not has_more:
+        return replace(joined, flows=frozenset(), is_smooth=True)
+    if name in _TO_BOOL:
+        return TensorValue(joined.shape, dtype="bool")
+    if name in _TO_INTEGER and not has_more:
+        return TensorValue(joined.shape, dtype=name)
+    if name in _TO_FLOAT and not has_more:
+        return replace(joined, dtype=name, marks=frozenset())
+    if name in _SMOOTH | _STEEP:
+        marks = joined.marks if name in _KEEPS_INTEGERS else joined.marks | {"float"}
+        return replace(joined, marks=marks, is_smooth=joined.is_smooth and name in _SMOOTH)
+    raise RewriteRefusedError(
+        f"`{short_code(site, call)}` may fail or have an effect where its side is not taken"
+    )
+
+
+def is_scalar_tensor(  # noqa: PLR0911 - one return a kind of expression
+    site: Site, node: cst.BaseExpression, depth: int = 0
+) -> bool:
+    """Whether an expression has one element for every call: Dynamo saw no dimension, or it reduces all of them."""
+    values = site.values(node)
+    if values:
+        return all(is_number_value(value) or _has_one_element(value.text) for value in values)
+    if isinstance(node, cst.Name):
+        seen, function = values_of(site, node), site.function(node)
+        if seen:  # a number has none, also where a rewrite has made a tensor of it
+            return is_number(site, node) or all(_has_one_element(value.text) for value in seen)
+        assigned = site.assigned(function, node.value) if function is not None and depth < _DEEPEST else []
+        return bool(assigned) and all(
+            one is not None and (_is_flag(one) or is_scalar_tensor(site, one, depth + 1)) for one in assigned
+        )
+    if isinstance(node, cst.UnaryOperation):
+        return is_scalar_tensor(site, node.expression, depth)
+    if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
+        return _is_scalar(site, node.left, depth) and _is_scalar(site, node.right, depth)
+    if isinstance(node, cst.Comparison):
+        sides = (node.left, *(one.comparator for one in node.comparisons))
+        return all(_is_scalar(site, one, depth) for one in sides)
+    return isinstance(node, cst.Call) and depth < _DEEPEST and _reduces(site, node, depth + 1)
+
+
+def _has_one_element(text: str) -> bool:
+    return text.endswith("[]") or text in {"True", "False"}
+
+
+def _is_flag(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value in {"True", "False"}
+
+
+def _is_scalar(site: Site, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether an operand is a number, or a tensor of one element."""
+    return is_number(site, node) or is_scalar_tensor(site, node, depth)
+
+
+_REDUCTIONS = frozenset(
+    {"sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all", "norm", "count_nonzero"}
+)
+
+
+def _reduces(site: Site, call: cst.Call, depth: int) -> bool:
+    """Whether a call reduces a tensor to one element, or draws one number."""
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    name, owner = call.func.attr.value, dotted(call.func.value)
+    if name in {"size", "dim", "numel"}:
+        return name != "size" or len(call.args) == 1
+    if owner == site.torch and name == "where":
+        return all(isinstance(one.value, cst.Name) or _is_scalar(site, one.value, depth) for one in call.args)
+    if owner == site.torch:
+        first = call.args[0].value if len(call.args) == 1 else None
+        is_empty = isinstance(first, (cst.Tuple, cst.List)) and not first.elements
+        is_drawn = name in {"rand", "randn", "empty"} and is_empty
+        return is_drawn or (name in _REDUCTIONS and len(call.args) == 1)
+    if name in {
+        "abs",
+        "sqrt",
+        "exp",
+        "log",
+        "float",
+        "double",
+        "detach",
+        "clone",
+        "bool",
+        "uniform_",
+        "random_",
+    }:
+        return is_scalar_tensor(site, call.func.value, depth)
+    return name in _REDUCTIONS and not call.args

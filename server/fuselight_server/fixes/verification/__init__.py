@@ -1,0 +1,1 @@
+"""Runs a fix and decides what may be offered."""

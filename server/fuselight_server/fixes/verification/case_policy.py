@@ -1,0 +1,113 @@
+"""What a difference in a further call means for a fix: whether it is refused, or its title excepts the case.
+
+Invariant: an ordinary call that differs refuses the fix; only the families of `_EXCEPTED` are excepted, each by name. A
+fix whose title excepts anything, or that rounds in any call, is not exact (docs/verification.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Aspect, CaseFamily
+from fuselight_server.base.formatting import format_list
+from fuselight_server.fixes.rewrites.remedy import FixClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.shared.report import CallComparison, Difference
+    from fuselight_server.fixes.rewrites.remedy import Remedy
+
+_EXCEPTED = frozenset({CaseFamily.DTYPE, CaseFamily.EXTREME, CaseFamily.EMPTY, CaseFamily.FROZEN})
+"""Families that a title may except. All others are ordinary calls, which must be the same, but that gradients of
+gradients are excepted in compiled calls, too."""
+UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
+"""Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
+outputs that were inputs."""
+_SHOWN = 3
+"""Most cases that a title names."""
+_AUTOCAST = "autocast"
+
+
+@dataclass(frozen=True)
+class CaseException:
+    """A case in which the results differ, as the title of the fix says."""
+
+    family: str
+    name: str
+    """That of the case: `float16 inputs`; of an attribute or an exception its name."""
+
+
+def exception_of(remedy: Remedy, difference: Difference, comparison: CallComparison) -> CaseException | None:
+    """The exception that a difference is, None if it is none and refuses the fix."""
+    if difference.aspect is Aspect.KIND:
+        return CaseException(KIND, difference.text.partition(" was ")[0])
+    if difference.aspect is Aspect.UNUSED_GRADIENT:
+        is_known = comparison.compiled or remedy.fix_class is FixClass.CHANGES
+        return CaseException(UNUSED, "") if is_known else None
+    if difference.aspect is Aspect.EXCEPTION and difference.text.startswith(NO_LONGER):
+        return CaseException(RAISES, difference.text.removeprefix(NO_LONGER))
+    if difference.aspect is Aspect.EXCEPTION and INSTEAD in difference.text:
+        return CaseException(RAISES, difference.text.rpartition(INSTEAD)[2])
+    is_second = comparison.compiled and comparison.family is CaseFamily.SECOND
+    may_be_excepted = difference.aspect is not Aspect.TIME  # no title can except a call that never ends
+    if may_be_excepted and (is_second or comparison.family in _EXCEPTED):
+        return CaseException(comparison.family.value, comparison.values)
+    return None
+
+
+NO_INPUT = "and now with no input"
+"""End of the text of a difference in what an output shares its memory with."""
+NO_LONGER, INSTEAD = "no longer raises ", ", instead of "
+"""Parts of the text of a difference between exceptions (worker/call_records.py)."""
+
+
+def exception_words(exceptions: Iterable[CaseException]) -> str:
+    """`except for float16 inputs and where int32 overflows`; empty without exceptions."""
+    by_family: dict[str, list[str]] = {}
+    for one in dict.fromkeys(exceptions):
+        by_family.setdefault(one.family, []).append(one.name)
+    words = list(_words(by_family))
+    return f"except {format_list(words)}" if words else ""
+
+
+def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
+    dtypes = by_family.get(CaseFamily.DTYPE.value, [])
+    names = list(dict.fromkeys(one.partition(" ")[0] for one in dtypes if one != _AUTOCAST))
+    if names:
+        yield f"for {_some(names)} inputs"
+    if _AUTOCAST in dtypes:
+        yield "under autocast"
+    if CaseFamily.EMPTY.value in by_family:
+        yield "for empty inputs"
+    if CaseFamily.FROZEN.value in by_family:
+        yield "with frozen parameters"
+    if CaseFamily.SECOND.value in by_family:
+        yield "for gradients of gradients"
+    extremes = by_family.get(CaseFamily.EXTREME.value, [])
+    limits = [one.split()[1] for one in extremes]
+    yield from _extreme_words([one for one in dict.fromkeys(limits) if one not in names])
+    if RAISES in by_family:
+        yield f"where {_some(by_family[RAISES])} is raised"
+    if UNUSED in by_family:
+        yield "that unused parameters get zero gradients (weight decay and momentum change them)"
+    if NEW_TENSOR in by_family:
+        yield "that it returns a new tensor in place of its input"
+    if KIND in by_family:
+        yield f"that {_some([f'`{one}`' for one in by_family[KIND]])} becomes a tensor"
+
+
+def _extreme_words(dtypes: list[str]) -> Iterator[str]:
+    integers = [one for one in dtypes if "int" in one]
+    floats = [one for one in dtypes if "int" not in one]
+    if integers:
+        yield f"where {integers[0]} overflows" if len(integers) == 1 else "where integers overflow"
+    if floats:
+        yield f"for {_some(floats)} values near the limits"
+
+
+def _some(names: list[str]) -> str:
+    if len(names) > _SHOWN:
+        names = [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
+    return format_list(names)

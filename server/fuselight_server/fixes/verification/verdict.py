@@ -1,0 +1,251 @@
+"""Whether a remedy may be offered: the findings of the old and the new text, and the comparison of their calls.
+
+Invariant: a remedy passes only if the finding is gone (or counts fewer recompilations), no new one came, and each call
+that was compared differs in nothing but what the class of the remedy allows. Whatever is unknown refuses it, with the
+reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Aspect, CaseFamily
+from fuselight_server.base.finding import Severity
+from fuselight_server.fixes.rewrites.remedy import FixClass
+from fuselight_server.fixes.verification.case_policy import (
+    NEW_TENSOR,
+    NO_INPUT,
+    CaseException,
+    exception_of,
+    exception_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight.shared.report import CallComparison, Difference, Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.fixes.rewrites.remedy import Remedy
+    from fuselight_server.source.line_map import LineMap
+
+COMPILED_ONLY = "in compiled calls"
+"""In `Remedy.changes`: eager calls must do the same as before."""
+_SHOWN = 120
+"""Most characters of the title of another finding: torch's texts may have pages."""
+_VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
+_ALLOWED = (
+    ("random", _VALUES),
+    ("print", frozenset({Aspect.PRINTED})),
+    ("log", frozenset({Aspect.PRINTED})),
+    ("raise", frozenset({Aspect.EXCEPTION})),
+)
+"""A word of `Remedy.changes`, and what it allows to differ."""
+_SAME = {
+    FixClass.EXACT: "same results",
+    FixClass.EQUAL: "same results",
+}
+
+
+_INEXACT = frozenset({Aspect.MEMORY, Aspect.STRIDES})
+"""What values do not show: a fix that changes it is equal."""
+_IN_CALL = frozenset({"call", "trace"})
+"""Phases in which only a call that does not end reaches the limit of a run: between calls, the worker ends itself."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a verification."""
+
+    passed: bool
+    words: str
+    """`same results`, or why it is refused."""
+    exceptions: tuple[CaseException, ...] = ()
+    """Cases in which results differ, which the title names."""
+    rounds: bool = False
+    """Whether a call in eager mode differs by rounding, memory or strides, so that the fix is not exact."""
+
+
+def judge(
+    remedy: Remedy,
+    finding: Finding,
+    *,
+    before: Iterable[Finding],
+    after: Iterable[Finding],
+    report: Report,
+    lines: Mapping[str, LineMap],
+) -> Verdict:
+    """Judge a remedy of `finding`.
+
+    `before`, `after`: findings of the old and the new text. `report`: that of the new text, with its verification.
+    `lines`: by path, for the files that the remedy changes.
+    """
+    why = (
+        _failure(report)
+        or _unverified(report)
+        or _findings(finding, list(before), list(after), lines)
+        or _difference(remedy, report)
+    )
+    return _verdict(remedy, why, report)
+
+
+def judge_calls(remedy: Remedy, report: Report) -> Verdict:
+    """Judge the calls alone, for a further target that the remedy changes."""
+    return _verdict(remedy, _failure(report) or _unverified(report) or _difference(remedy, report), report)
+
+
+def judge_cases(remedy: Remedy, report: Report) -> Verdict:
+    """Judge the further calls of a remedy that passed those of the inputs."""
+    failures = [one for one in report.failures if one.kind != "timeout" or one.phase in _IN_CALL]
+    why = f"with other inputs, the changed text fails: {failures[0].message}" if failures else ""
+    if report.verification is not None and report.verification.refused:
+        why = why or f"with other inputs, it cannot be verified: {report.verification.refused}"
+    return _verdict(remedy, why or _difference(remedy, report), report)
+
+
+def result_words(remedy: Remedy, exceptions: Iterable[CaseException]) -> str:
+    """What a fix that passed promises: `same results, except for float16 inputs`."""
+    words = _SAME.get(remedy.fix_class) or f"changes behavior: {remedy.changes}"
+    excepted = exception_words(exceptions)
+    return f"{words}, {excepted}" if excepted else words
+
+
+def _verdict(remedy: Remedy, why: str, report: Report) -> Verdict:
+    if why:
+        return Verdict(passed=False, words=why)
+    exceptions: dict[CaseException, None] = {}
+    rounds = False
+    for comparison in report.verification.comparisons if report.verification else ():
+        for one in comparison.differences:
+            if one.aspect is Aspect.MEMORY and one.text.endswith(NO_INPUT):
+                exceptions[CaseException(NEW_TENSOR, "")] = None
+            elif one.rounding or one.aspect in _INEXACT:
+                rounds |= not comparison.compiled
+            elif not _is_allowed(remedy, one, comparison):
+                excepted = exception_of(remedy, one, comparison)
+                exceptions.update({excepted: None} if excepted is not None else {})
+    words = result_words(remedy, exceptions)
+    return Verdict(passed=True, words=words, exceptions=tuple(exceptions), rounds=rounds)
+
+
+def memory_notes(report: Report) -> tuple[str, ...]:
+    """Which outputs share their memory with something else than before, or have other strides."""
+    comparisons = report.verification.comparisons if report.verification else ()
+    found = (
+        one.text for comparison in comparisons for one in comparison.differences if one.aspect in _INEXACT
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def changed_compiles(report: Report, first: int) -> int:
+    """How often the calls from number `first` on compiled code again."""
+    again = (one for one in report.recompiles if one.compile_id is not None)
+    return sum(one.call is not None and one.call >= first for one in again)
+
+
+def judge_changes(remedy: Remedy, old: Report, new: Report, first: int) -> Verdict:
+    """Judge a remedy for changed calls, from number `first` on: they must compile less often, and give the same."""
+    why = _failure(new) or _unverified(new) or _difference(remedy, new)
+    before, after = changed_compiles(old, first), changed_compiles(new, first)
+    if not why and after >= before:
+        why = f"the changed call still compiles ({before} → {after})"
+    if not why and len(new.breaks) > len(old.breaks):
+        why = "it causes a graph break"
+    if why:
+        return Verdict(passed=False, words=why)
+    return Verdict(passed=True, words=f"{before} → {after} compiles, same results")
+
+
+def _failure(report: Report) -> str:
+    """Why the new text did not run to its end."""
+    if not report.failures:
+        return ""
+    failure = report.failures[0]
+    return f"the changed text fails: {failure.message}"
+
+
+def _findings(
+    finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, LineMap]
+) -> str:
+    left = list(after)
+    # The finding chooses last: of several like it on its line, those that are left may be the others.
+    for one in sorted(before, key=lambda old: old == finding):
+        match = _match(finding, one, left, lines)
+        if match is not None and one == finding and not _is_reduced(one, match):
+            return "the finding is still there"
+        if match is not None:
+            left.remove(match)
+    new = next((one for one in left if one.severity > Severity.HINT), None)
+    title = new.title.partition("\n")[0] if new else ""
+    title = title if len(title) <= _SHOWN else f"{title[:_SHOWN]}..."
+    return f"it causes another finding: {new.code} on line {new.span.line}: {title}" if new else ""
+
+
+def _match(
+    finding: Finding, old: Finding, left: list[Finding], lines: Mapping[str, LineMap]
+) -> Finding | None:
+    """The finding of the new text that is `old`: one with its title, if possible.
+
+    One with the title of the finding that a remedy is for counts as another only if that has the same title.
+    """
+    same = [new for new in left if _is_same(old, new, lines)]
+    others = (new for new in same if old == finding or new.title != finding.title)
+    return next((new for new in same if new.title == old.title), None) or next(others, None)
+
+
+def _is_same(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:
+    if (old.code, old.span.path) != (new.code, new.span.path):
+        return False
+    mapped = lines.get(old.span.path)
+    return new.span.line in (mapped.places(old.span.line) if mapped else (old.span.line,))
+
+
+def _is_reduced(old: Finding, new: Finding) -> bool:
+    """Whether a function is compiled again less often: the first change of a number may cost one compile more."""
+    return old.code == "FL201" and new.count < old.count
+
+
+def _unverified(report: Report) -> str:
+    verification = report.verification
+    if verification is None:
+        return "nothing was compared"
+    if verification.refused:
+        return f"it cannot be verified: {verification.refused}"
+    modes = {one.compiled for one in verification.comparisons}
+    return "" if len(modes) > 1 else "it cannot be verified: no call was compared"
+
+
+def _difference(remedy: Remedy, report: Report) -> str:
+    """The first difference that the class of the remedy does not allow."""
+    comparisons = report.verification.comparisons if report.verification else ()
+    for comparison in comparisons:
+        for one in comparison.differences:
+            if not _is_allowed(remedy, one, comparison) and exception_of(remedy, one, comparison) is None:
+                mode = "compiled" if comparison.compiled else "eager"
+                return f"{one.text} ({mode}, {comparison.values}){_random_words(one, comparison)}"
+    return ""
+
+
+def _random_words(difference: Difference, comparison: CallComparison) -> str:
+    """Why values differ where the call leaves a random number generator in another state; else empty."""
+    if difference.aspect not in _VALUES - {Aspect.RANDOM}:
+        return ""
+    drawn = (one.text for one in comparison.differences if one.aspect is Aspect.RANDOM)
+    return "".join(f": it draws other random numbers, as {text}" for text in drawn)
+
+
+def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:
+    is_further = (
+        comparison.family is not CaseFamily.RECORDED
+    )  # such a call makes the fix equal, and does not refuse it
+    if difference.aspect is Aspect.STRIDES:
+        return True
+    if difference.aspect is Aspect.MEMORY:
+        return remedy.fix_class is not FixClass.EXACT or is_further
+    if difference.rounding:  # compiled code may round in another order
+        return remedy.fix_class is not FixClass.EXACT or comparison.compiled or is_further
+    if remedy.fix_class is not FixClass.CHANGES:
+        return False
+    if not comparison.compiled and (difference.aspect is Aspect.PRINTED or COMPILED_ONLY in remedy.changes):
+        return False  # eager calls print and compute what they did
+    return any(word in remedy.changes and difference.aspect in allowed for word, allowed in _ALLOWED)

@@ -1,9 +1,0 @@
-"""The graphs of a target as a picture: Report -> boxes and arrows, with nothing of any client in it.
-
-Invariant: a picture holds what the report holds and no more; what follows what is drawn where the report tells it.
-"""
-
-from fuselight_server.graphs.folding import MOST, fold
-from fuselight_server.graphs.picture import Arrow, ArrowKind, Box, BoxKind, Member, Picture, picture
-
-__all__ = ["MOST", "Arrow", "ArrowKind", "Box", "BoxKind", "Member", "Picture", "fold", "picture"]

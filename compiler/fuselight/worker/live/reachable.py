@@ -120,7 +120,7 @@ class _StateWalk:
 class ReachableState:
     """What the plain objects held before a call."""
 
-    def __init__(self, prepared: Prepared, names: dict[str, Any], roots: tuple[str, ...]) -> None:
+    def __init__(self, prepared: Prepared, names: Mapping[str, Any], roots: tuple[str, ...]) -> None:
         """`names`: the globals of the user's file. `roots`: the folders of the user's files."""
         self._prepared, self._names, self._roots = prepared, names, roots
         self._modules = [one for one in _user_modules(roots, len(sys.modules)) if vars(one[1]) is not names]
@@ -172,7 +172,7 @@ def _user_modules(roots: tuple[str, ...], _loaded: int) -> tuple[tuple[str, type
 
 
 def _read_globals(
-    walk: _StateWalk, prefix: str, names: dict[str, Any], held_elsewhere: tuple[type, ...]
+    walk: _StateWalk, prefix: str, names: Mapping[str, Any], held_elsewhere: tuple[type, ...]
 ) -> None:
     for_torch = globals_of_dynamo(names)
     for name, value in list(names.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def target_name(target: Any) -> str:
     return full
 
 
-def globals_of_dynamo(scope: dict[str, Any]) -> frozenset[str]:
+def globals_of_dynamo(scope: Mapping[str, Any]) -> frozenset[str]:
     """Names that Dynamo added to a module's globals for its compiled code, and removes with that code."""
     manager = getattr(utils, "CleanupManager", None)
     hooks = getattr(getattr(manager, "instance", None), "values", None)

@@ -44,7 +44,7 @@ RESULT = TunedResult(
     default_us=120.0,
     gain=1.5,
 )
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tuned_file.__file__).parents[1])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tuned_file.__file__).parents[2])}
 HUGE = render(TunedFile((replace(RESULT, us=1.0),))).replace('"us": 1.0', f'"us": 1{"0" * 400}')
 
 

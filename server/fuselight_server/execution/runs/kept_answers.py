@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fuselight_server
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_files import project_root, read_regular, signature, write_whole
 from fuselight.shared.report import data_key
@@ -34,7 +35,7 @@ _LONGEST = 2_000
 _MOST_FILES = 5_000
 """Sources of a workspace beyond which no answer is kept, as comparing them would take longer."""
 _MOST_FOLDERS = 2_000
-_RULES = ("findings", "fixes", "static")
+_RULES = ("explain/findings", "fixes", "source")
 """Folders of the code that answers."""
 
 
@@ -173,11 +174,16 @@ def _sources_key(root: Path) -> str | None:
     return _key_of(json.dumps(states))
 
 
+def rule_folders() -> list[Path]:
+    """Return the folders of the code that answers."""
+    package = Path(fuselight_server.__file__).resolve().parent
+    return [package / name for name in _RULES]
+
+
 @functools.cache
 def _rules_key() -> str:
     """The key of the code that answers: ours, and the LibCST that it uses."""
-    folder = Path(__file__).resolve().parents[1]
-    files = sorted(path for name in _RULES for path in (folder / name).rglob("*.py"))
+    files = sorted(path for folder in rule_folders() for path in folder.rglob("*.py"))
     found = importlib.util.find_spec("libcst")
     files += [Path(found.origin)] if found is not None and found.origin else []
     return _key_of(*(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files))

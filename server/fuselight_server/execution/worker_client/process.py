@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuselight import PACKAGE
 from fuselight.shared import wire
 from fuselight.shared.protocol import PROTOCOL, Hello, ToWorker, to_json
 from fuselight.shared.report import Culprit, Failure
@@ -140,4 +141,4 @@ async def greeted(interpreter: Interpreter, process: WorkerProcess, greeting: as
 
 def launch_path() -> Path:
     """Return the script that enters the user's interpreter."""
-    return Path(wire.__file__).with_name("launch.py")
+    return Path(PACKAGE, "worker", "launch.py")

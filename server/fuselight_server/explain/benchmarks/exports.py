@@ -94,7 +94,7 @@ def _alike(one: str, other: str) -> int:
 
 def extension_folder() -> Path:
     """Return where the page's parts lie: in a checkout as in the packed extension, two folders above the package."""
-    return Path(__file__).resolve().parents[3] / "extension"
+    return Path(__file__).resolve().parents[4] / "extension"
 
 
 def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, str]:

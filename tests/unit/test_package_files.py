@@ -1,0 +1,19 @@
+"""Files of the packages are where the code looks for them, whatever room that code moves to."""
+
+from __future__ import annotations
+
+from fuselight_server.execution.runs.kept_answers import rule_folders
+from fuselight_server.execution.worker_client.process import launch_path
+from fuselight_server.explain.benchmarks.exports import extension_folder
+
+
+def test_the_entry_of_every_process_exists() -> None:
+    assert launch_path().is_file()
+
+
+def test_the_parts_of_the_page_lie_in_the_extension() -> None:
+    assert (extension_folder() / "build.mjs").is_file()
+
+
+def test_each_folder_of_rules_has_code() -> None:
+    assert all(any(folder.rglob("*.py")) for folder in rule_folders())

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from fuselight.measure import steady_state
 from fuselight.measure.accuracy import RANDOM
 from fuselight.measure.accuracy.narrowing import SECONDS
+from fuselight.measure.orders import Order
 from fuselight.shared.codec import decode
 from fuselight.shared.configurations import EAGER
 from fuselight.shared.protocol import MeasurePlan
@@ -52,11 +53,11 @@ class EndedError(Exception):
 class RemoteConfiguration(Protocol):
     """The process of one configuration, from the coordinator's side."""
 
-    def ask(self, what: str, /, **details: Any) -> None:
+    def ask(self, what: Order, /, **details: Any) -> None:
         """Send an order. Answers arrive in the order of the requests. Raises EndedError."""
         ...
 
-    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+    def answer(self, what: Order, seconds: float, /) -> dict[str, Any]:
         """Wait up to `seconds` (0: without limit) for the answer to an order. Raises EndedError."""
         ...
 
@@ -80,12 +81,12 @@ class ResultRow:
     _due: float = 0.0
     """Clock time at which its limit expires if it works on the current order."""
 
-    def ask(self, what: str, details: Mapping[str, Any]) -> None:
+    def ask(self, what: Order, details: Mapping[str, Any]) -> None:
         """Send an order. Raises EndedError."""
         self.other.ask(what, **details)
         self._due = now() + self.left
 
-    def answer(self, what: str) -> dict[str, Any]:
+    def answer(self, what: Order) -> dict[str, Any]:
         """Wait for the answer, and store its measurements. Raises EndedError."""
         began = now()
         said = self.other.answer(what, max(_LEAST_SECONDS, self._due - began) if self.left else 0.0)
@@ -182,9 +183,9 @@ class Measuring:
         except OSError as error:
             return {"why": no_process(error).message}
         try:
-            other.ask("reference")
+            other.ask(Order.REFERENCE)
             self._launch()
-            made = other.answer("reference", self.plan.limit_seconds)
+            made = other.answer(Order.REFERENCE, self.plan.limit_seconds)
         except EndedError as ended:
             if _is_hopeless(ended.failure):
                 self._done[EAGER] = MeasuredConfiguration(EAGER, failure=ended.failure)
@@ -213,7 +214,7 @@ class Measuring:
             self._done[name] = replace(measured, failure=no_process(error))
             return
         with contextlib.suppress(EndedError):  # it tells why when it is to answer
-            row.ask("ready", {})
+            row.ask(Order.READY, {})
 
     def _await_imports(self) -> None:
         """Wait until every process has finished importing: from here on one step runs at a time."""
@@ -221,7 +222,7 @@ class Measuring:
             if row.imported:
                 continue
             try:
-                row.answer("ready")
+                row.answer(Order.READY)
                 row.imported = True
             except EndedError as ended:
                 self._waiting.pop(name).other.end()
@@ -233,9 +234,9 @@ class Measuring:
             return
         self.tell(f"{name}: starting")
         row = self._rows[name] = self._waiting.pop(name)
-        if self._order(name, "build") is None:
+        if self._order(name, Order.BUILD) is None:
             return
-        said = self._order(name, "first")
+        said = self._order(name, Order.FIRST)
         if said is not None:
             self._fresh = self._fresh or bool(said["fresh"])
             self._work = Work(said["work"])
@@ -245,19 +246,19 @@ class Measuring:
             if "results" in said:
                 self._compared["eager"] = said["results"]
             self._known()
-            said = self._order(name, "warm")
+            said = self._order(name, Order.WARM)
         if said is not None:
             row.us = float(said["us"])
         self._known()
 
-    def _order(self, name: str, what: str, **details: Any) -> dict[str, Any] | None:
+    def _order(self, name: str, what: Order, **details: Any) -> dict[str, Any] | None:
         """Send an order to a configuration; None if it failed, in which case its row has the failure."""
         with self._recorded_end(name):
             self._rows[name].ask(what, details)
             return self._answer(name, what)
         return None
 
-    def _together(self, asked: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> None:
+    def _together(self, asked: Mapping[str, Sequence[tuple[Order, Mapping[str, Any]]]]) -> None:
         """Run several configurations in parallel, for orders that time nothing."""
         parallel = len(self._rows) > 1
         for name, orders in asked.items():
@@ -271,7 +272,7 @@ class Measuring:
                     with self._recorded_end(name, parallel=parallel):
                         self._answer(name, what)
 
-    def _answer(self, name: str, what: str) -> dict[str, Any]:
+    def _answer(self, name: str, what: Order) -> dict[str, Any]:
         said = self._rows[name].answer(what)
         if "machine" in said and name == self._looks:
             self._machine = decode(Machine, said["machine"])
@@ -309,7 +310,7 @@ class Measuring:
             self.tell(f"{name}: round {number[name]} of {rounds[name]}")
             share = plan.seconds * rounds[name] / max(plan.rounds, 1)
             calls = steady_state.calls_of_round(self._rows[name].us, seconds=share, rounds=rounds[name])
-            self._order(name, "round", calls=calls)
+            self._order(name, Order.ROUND, calls=calls)
         self._known()
         return max(rounds.values(), default=0)
 
@@ -325,10 +326,10 @@ class Measuring:
         """After the timed rounds: measure memory, profile, check accuracy, then end each process."""
         for name in names:
             self.tell(f"{name}: memory")
-            self._order(name, "weigh")
+            self._order(name, Order.WEIGH)
             if self.plan.profile and name in self._rows:
                 self.tell(f"{name}: profiling")
-                self._order(name, "profile")
+                self._order(name, Order.PROFILE)
         names = [name for name in names if name in self._rows]
         self._read(names)
         self._isolate(names)
@@ -340,11 +341,11 @@ class Measuring:
         steps = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
         if steps:
             self.tell(" and ".join(steps))
-        judge = ("judge", {**self._compared, "varies": self._varies})
+        judge = (Order.JUDGE, {**self._compared, "varies": self._varies})
         looks = "" if self.plan.isolated else self._looks
         self._together(
             {  # the long answer after the short one: it may fill the pipe, and is read in turn
-                name: [*[judge] * (compares and name != EAGER), ("read", {"look": name == looks})]
+                name: [*[judge] * (compares and name != EAGER), (Order.READ, {"look": name == looks})]
                 for name in names
             }
         )
@@ -356,15 +357,15 @@ class Measuring:
         self._known()
         for name in names:
             if name != EAGER and name in self._rows:
-                self._order(name, "isolate")
+                self._order(name, Order.ISOLATE)
         if self._looks in names and self._looks in self._rows:
-            self._order(self._looks, "read", look=True)
+            self._order(self._looks, Order.READ, look=True)
 
     def _close(self, names: Sequence[str]) -> None:
         """Collect what each process recorded of the compile, search for errors, and end each process."""
         for name in names:
             if name in self._rows:
-                self._order(name, "finish")
+                self._order(name, Order.FINISH)
         if self._varies == RANDOM:
             self._compare_with_eagers_numbers(names)
         self._known()
@@ -388,16 +389,16 @@ class Measuring:
             if row is None or name == EAGER or row.measured.accuracy is None:
                 continue
             with contextlib.suppress(EndedError):
-                row.ask("judge_random", self._compared)
-                row.answer("judge_random")
+                row.ask(Order.JUDGE_RANDOM, self._compared)
+                row.answer(Order.JUDGE_RANDOM)
 
     def _search(self, row: ResultRow, found: Accuracy) -> None:
         """Search for the first line that differs. The measurements stay, whatever the outcome."""
         self.tell(f"{row.measured.name}: looking for the first line that differs")
         seconds = min(filter(None, (row.left, SECONDS)))
         try:
-            row.other.ask("search", seconds=seconds)
-            row.take(row.other.answer("search", seconds + _MORE_SECONDS))
+            row.other.ask(Order.SEARCH, seconds=seconds)
+            row.take(row.other.answer(Order.SEARCH, seconds + _MORE_SECONDS))
         except EndedError as ended:
             why = f"{found.why}; the first line that differs is not known: {ended.failure.message}"
             row.measured = replace(row.measured, accuracy=replace(found, why=why))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.measure.accuracy import RANDOM
+from fuselight.measure.orders import Order
 from fuselight.shared.configurations import EAGER
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import (
@@ -270,12 +271,12 @@ class Search:
             self._rounds.take_turns([trial for trial in pool.baselines if self._rounds.warm(trial)])
             began, has_time = self.clock(), self._budget.finish_left() > 0
             if has_time:
-                pool.order(default, "profile", timed_later=True)
+                pool.order(default, Order.PROFILE, timed_later=True)
         if has_time:
-            pool.order(default, "read", look=False)
+            pool.order(default, Order.READ, look=False)
             self._profile_seconds = self.clock() - began
-        pool.order(default, "finish")
-        said = pool.order(default, "replay", artifacts="")
+        pool.order(default, Order.FINISH)
+        said = pool.order(default, Order.REPLAY, artifacts="")
         if said is None:
             return
         timing = default.row.device or default.row.wall
@@ -349,7 +350,7 @@ class Search:
             for trial in self._faster():
                 if trial.is_idle and not trial.judged:
                     trial.judged = True
-                    pool.give(trial, "judge", **pool.compared, varies=pool.varies)
+                    pool.give(trial, Order.JUDGE, **pool.compared, varies=pool.varies)
         for trial in pool.contenders:
             if not trial.is_accurate:
                 pool.retire(trial, TuneOutcome.INACCURATE)
@@ -361,7 +362,7 @@ class Search:
     def _lead(self, best: Trial) -> None:
         """Keep what a replay of the best candidate so far needs, for a search that is ended early."""
         self._pool.refresh(best)
-        said = self._pool.order(best, "replay", artifacts="")
+        said = self._pool.order(best, Order.REPLAY, artifacts="")
         if said is not None:
             self._leader, self._result = best.name, self.result_of(self._summary(best), said)
             self._known()
@@ -382,7 +383,7 @@ class Search:
             pool.collect()
         if not trial.judged:
             trial.judged = True
-            pool.order(trial, "judge", **pool.compared, varies=pool.varies)
+            pool.order(trial, Order.JUDGE, **pool.compared, varies=pool.varies)
         if not trial.is_accurate:
             pool.retire(trial, TuneOutcome.INACCURATE)
         return trial.is_alive
@@ -400,7 +401,7 @@ class Search:
         if compile_time is None or compile_time.compile > self._budget.left(-self._modes_seconds):
             return
         self.tell(f"comparing the results of {winner.name} with eager's random numbers")
-        pool.order(winner, "judge_random", **pool.compared)
+        pool.order(winner, Order.JUDGE_RANDOM, **pool.compared)
         if winner.is_accurate:
             if self._result is not None:
                 self._result = replace(self._result, accuracy=accuracy_words(winner.row.accuracy))
@@ -471,12 +472,12 @@ class Search:
         with pool.quiet():
             for trial in dict.fromkeys([*pool.baselines, winner]):
                 if self._budget.finish_left() > 0:
-                    pool.order(trial, "weigh")
+                    pool.order(trial, Order.WEIGH)
         has_time = self._budget.finish_left() > 0
         if has_time and self.plan.accuracy and pool.has_reference and not pool.default.judged:
             pool.default.judged = True
-            pool.order(pool.default, "judge", **pool.compared, varies=pool.varies)
-        said = pool.order(winner, "replay", artifacts="")
+            pool.order(pool.default, Order.JUDGE, **pool.compared, varies=pool.varies)
+        said = pool.order(winner, Order.REPLAY, artifacts="")
         self._result = self.result_of(self._summary(winner), said) if said is not None else None
         for trial in pool.baselines:
             pool.refresh(trial)
@@ -509,15 +510,15 @@ class Search:
             return
         if self._budget.left(self._profile_seconds - self._modes_seconds) > 0:
             with pool.quiet():
-                pool.order(winner, "profile")
-            pool.order(winner, "read", look=False)
-        pool.order(winner, "finish")
+                pool.order(winner, Order.PROFILE)
+            pool.order(winner, Order.READ, look=False)
+        pool.order(winner, Order.FINISH)
 
     def _save_artifacts(self) -> None:
         """Save the caches of the winner's compile, which takes one more compile."""
         self.tell("saving the compiled code of the winner")
         winner = self._pool.trials[self._winner]
-        said = self._pool.order(winner, "replay", artifacts=self.plan.artifacts)
+        said = self._pool.order(winner, Order.REPLAY, artifacts=self.plan.artifacts)
         if said is not None:
             self._result = self.result_of(self._summary(winner), said)
 

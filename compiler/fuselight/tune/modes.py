@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fuselight.measure.orders import Order
 from fuselight.shared.configurations import AUTOTUNING_MODES, MODES
 from fuselight.shared.report import TuneOutcome
 from fuselight.tune.pool import TrialPool
@@ -45,10 +46,10 @@ def measure_modes(
         racing = list(dict.fromkeys([*others, *modes]))
         rounds.take_turns(racing)
         for trial in modes:
-            pool.order(trial, "weigh")
+            pool.order(trial, Order.WEIGH)
     for trial in racing:
         if accuracy and trial in modes:
-            pool.order(trial, "judge", **pool.compared, varies=pool.varies)
+            pool.order(trial, Order.JUDGE, **pool.compared, varies=pool.varies)
         pool.refresh(trial)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight.measure.coordinator import FLOAT64, EndedError, no_process
+from fuselight.measure.orders import Order
 from fuselight.shared.codec import decode
 from fuselight.shared.configurations import EAGER, MODES
 from fuselight.shared.report import (
@@ -129,7 +130,7 @@ class TrialPool:
             self.compared["why"] = no_process(error).message
             return
         self._reference = self._trial(FLOAT64, process, None)
-        self._reference.queue.append(("reference", {}))
+        self._reference.queue.append((Order.REFERENCE, {}))
         self._send(self._reference)
 
     def start(self, name: str, knobs: Knobs | None = None) -> Trial | None:
@@ -165,13 +166,13 @@ class TrialPool:
                     self._take(trial, *trial.accept())
                 self._send(trial)
 
-    def give(self, trial: Trial, what: str, **details: Any) -> None:
+    def give(self, trial: Trial, what: Order, **details: Any) -> None:
         """Give a waiting configuration an order whose answer `collect` takes."""
         trial.queue.append((what, details))
         trial.limit_by(self._seconds_for(trial))
         self._send(trial)
 
-    def order(self, trial: Trial, what: str, **details: Any) -> dict[str, Any] | None:
+    def order(self, trial: Trial, what: Order, **details: Any) -> dict[str, Any] | None:
         """Give a waiting configuration an order and wait for the answer; None if it failed or does not wait."""
         if not trial.is_idle:
             return None
@@ -221,7 +222,7 @@ class TrialPool:
 
     def refresh(self, trial: Trial) -> None:
         """Have a waiting configuration send its row: rounds are answered without it."""
-        self.order(trial, "ready")
+        self.order(trial, Order.READY)
 
     def end(self) -> None:
         """End every process."""
@@ -247,17 +248,17 @@ class TrialPool:
                 self.compared["why"] = ended.failure.message
             self.changed()
 
-    def _take(self, trial: Trial, what: str, said: Mapping[str, Any]) -> None:
+    def _take(self, trial: Trial, what: Order, said: Mapping[str, Any]) -> None:
         """Store an answer."""
-        if what == "reference":
+        if what == Order.REFERENCE:
             self.varies = said["varies"]
             self.compared.update({key: said[key] for key in ("float64", "why") if key in said})
             trial.end()
-        elif what == "settle":
+        elif what == Order.SETTLE:
             trial.ready_s = self.budget.elapsed
             trial.limit_by(0)
             self.changed()
-        elif what == "first":
+        elif what == Order.FIRST:
             self.work = Work(said["work"])
             self.traits |= {Trait(one) for one in said["traits"]}
             if trial.name in {EAGER, DEFAULT}:

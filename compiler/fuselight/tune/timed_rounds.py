@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuselight.measure import steady_state
+from fuselight.measure.orders import Order
 from fuselight.shared.configurations import parse_configuration
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import Confirmation, RaceSample
@@ -43,7 +44,7 @@ class TimedRounds:
 
     def warm(self, trial: Trial) -> bool:
         """Make calls until the time is steady. Whether the trial can be timed."""
-        said = self.pool.order(trial, "warm")
+        said = self.pool.order(trial, Order.WARM)
         if said is not None:
             trial.us = float(said["us"])
         return said is not None
@@ -166,7 +167,7 @@ class TimedRounds:
 
     def _round(self, trial: Trial, calls: int) -> float | None:
         """The median of a round, microseconds; None if the trial failed."""
-        said = self.pool.order(trial, "sample", calls=calls)
+        said = self.pool.order(trial, Order.SAMPLE, calls=calls)
         if said is None:
             return None
         us = float(said["us"])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from fuselight.measure.coordinator import RemoteConfiguration
+from fuselight.measure.orders import Order
 from fuselight.shared.codec import decode
 from fuselight.shared.report import (
     Failure,
@@ -25,7 +26,7 @@ from fuselight.tune.schedule import Knobs
 
 _OVERDUE = 0.001
 """Seconds to wait for an answer whose time limit has passed; 0 would be without limit."""
-COMPILE_ORDERS = ("ready", "build", "first", "settle")
+COMPILE_ORDERS = (Order.READY, Order.BUILD, Order.FIRST, Order.SETTLE)
 """The orders that compile a configuration: import the file, build the target, make the first call, and further ones
 until nothing compiles."""
 
@@ -70,12 +71,12 @@ class Trial:
     """Speed-up over `default` in the last race that it took part in."""
     us: float = 0.0
     """Time of a call by the host's clock, after its warm-up, microseconds; 0 before it."""
-    asked: str = ""
-    """The order that it works on; empty if it waits for one."""
+    asked: Order | None = None
+    """The order that it works on; None if it waits for one."""
     judged: bool = False
     """Whether its results were compared, or are being compared."""
     is_alive: bool = True
-    queue: deque[tuple[str, Mapping[str, Any]]] = field(default_factory=deque)
+    queue: deque[tuple[Order, Mapping[str, Any]]] = field(default_factory=deque)
     """Orders that follow the one that it works on."""
     _due: float = math.inf
 
@@ -114,17 +115,19 @@ class Trial:
         """Whether its answer can be taken without waiting, or is overdue."""
         return self.process.has_answer() or self.clock() >= self._due
 
-    def accept(self) -> tuple[str, dict[str, Any]]:
+    def accept(self) -> tuple[Order, dict[str, Any]]:
         """Take the answer to its order; waits for it up to its time limit. Raises EndedError."""
         what = self.asked
+        if what is None:
+            raise RuntimeError(f"{self.name} works on no order")
         left = 0.0 if self._due == math.inf else max(_OVERDUE, self._due - self.clock())
         said = self.process.answer(what, left)
-        self.asked = ""
+        self.asked = None
         if "row" in said:
             self.row = decode(MeasuredConfiguration, said["row"])
         return what, said
 
-    def order(self, what: str, seconds: float, **details: Any) -> dict[str, Any]:
+    def order(self, what: Order, seconds: float, **details: Any) -> dict[str, Any]:
         """Give it one order and wait up to `seconds` (0: without limit) for the answer. Raises EndedError."""
         self._due = self.clock() + seconds if seconds else math.inf
         self.asked = what
@@ -149,7 +152,7 @@ class Trial:
         self.outcome = self.outcome or outcome
         if self.is_alive:
             self.is_alive = False
-            self.asked = ""
+            self.asked = None
             self.queue.clear()
             self.process.end()
 

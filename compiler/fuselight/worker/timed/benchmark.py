@@ -22,6 +22,7 @@ from typing import Any
 from fuselight.adapters.torch_api.dynamo import errors
 from fuselight.measure import timing
 from fuselight.measure.coordinator import EndedError, Measuring
+from fuselight.measure.orders import Order
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.configurations import EAGER, ConfigurationError, parse_configuration
@@ -178,14 +179,14 @@ class ConfigurationProcess:
         with theirs:
             self._process = start(job, self.name, theirs)
 
-    def ask(self, what: str, /, **details: Any) -> None:
+    def ask(self, what: Order, /, **details: Any) -> None:
         """As in RemoteConfiguration."""
         try:
-            self._channel.send_bytes(wire.dump({"do": what, **details}))
+            self._channel.send_bytes(wire.dump({"do": what.value, **details}))
         except OSError:
             raise EndedError(self._why()) from None
 
-    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+    def answer(self, what: Order, seconds: float, /) -> dict[str, Any]:
         """As in RemoteConfiguration."""
         due = time.monotonic() + seconds if seconds else None
         try:
@@ -193,13 +194,13 @@ class ConfigurationProcess:
             said = wire.load(self._channel.recv_bytes())
         except (EOFError, OSError):
             raise EndedError(self._why()) from None
-        if what == "finish":
+        if what == Order.FINISH:
             self.report = self._read_report("report.json")
         if "failure" in said:
             raise EndedError(decode(Failure, said["failure"]))
         return dict(said)
 
-    def _wait(self, what: str, seconds: float, due: float | None) -> None:
+    def _wait(self, what: Order, seconds: float, due: float | None) -> None:
         """Wait for an answer or the time limit. Raises EndedError, and EOFError if the process has exited."""
         while not self._channel.poll(_LOOKS):
             if self._process.wait(0) is not None and not self._channel.poll(0):
@@ -249,7 +250,7 @@ class ConfigurationProcess:
                 os.kill(one, signal.SIGKILL)
         self._process.wait(_LEAVES)
 
-    def _out_of_time(self, seconds: float, phase: str) -> Failure:
+    def _out_of_time(self, seconds: float, what: Order) -> Failure:
         """End the process after it has recorded its position."""
         with contextlib.suppress(OSError):
             os.kill(self._process.pid, process.SAMPLE_SIGNAL)
@@ -258,12 +259,12 @@ class ConfigurationProcess:
         stack = children.read_stack(self._read("faults.txt"))
         place = innermost_user_frame(stack, self.job.request.roots)
         plan = self.job.plan
-        if phase != "search" and plan.limit_seconds:
+        if what != Order.SEARCH and plan.limit_seconds:
             seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
         failure = run_failures.timeout_failure(
             seconds, (place,) if place else (), "measure", None, measured=True
         )
-        return replace(failure, phase=phase)
+        return replace(failure, phase=what.value)
 
     def _why(self) -> Failure:
         """The reason for its exit, from its own record or its exit status."""

@@ -259,7 +259,7 @@ ROOMS = (
     _room(
         f"{_S}.editor.results",
         "results that move with edits, and whether they are current",
-        "fuselight.shared base source execution explain",
+        "fuselight.shared base source execution explain commands",
     ),
     _room(
         f"{_S}.editor.session",
@@ -269,14 +269,14 @@ ROOMS = (
     _room(
         f"{_S}.editor.presenters",
         "data → LSP types and trees",
-        "fuselight.shared base source execution explain editor.results editor.session",
+        "fuselight.shared base source execution explain commands editor.results editor.session",
         "lsprotocol pygls",
     ),
     _room(
         f"{_S}.editor.handlers",
         "one LSP feature per file",
-        "fuselight.shared fuselight.doctor base source execution explain fixes editor.presenters editor.results "
-        "editor.session",
+        "fuselight.shared fuselight.doctor base source execution explain fixes commands editor.presenters "
+        "editor.results editor.session",
         "attrs lsprotocol pygls",
     ),
     _room(

@@ -138,6 +138,25 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
+FACES = ("fuselight_server.cli", "fuselight_server.editor")
+COMPOSED = frozenset({"apply_ignores", "fold", "static_findings"})
+"""What `commands/findings.py` makes the findings of a file with."""
+
+
+def test_faces_get_the_findings_of_a_file_from_commands() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {alias.name}"
+        for module, path in MODULES.items()
+        if covers(FACES, module)
+        for node in _nodes(path)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("fuselight_server.explain.findings")
+        for alias in node.names
+        if alias.name in COMPOSED
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 PRIVATE_NAMES = ("fuselight.adapters.torch_api", "fuselight.adapters.virtual_gpu")
 """The adapter to torch, and the compiler for a GPU that is not there, which is made of Inductor's own parts."""
 

@@ -17,6 +17,7 @@ from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.fix_classes import FixClasses
+from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.commands.options import (
     CommandError,
     CommandOptions,
@@ -27,19 +28,13 @@ from fuselight_server.commands.outcome import CheckOutcome, report_problems
 from fuselight_server.commands.sources import read_text, shown_path
 from fuselight_server.commands.targets import complete, report_each
 from fuselight_server.execution.runs.planning import MAIN
-from fuselight_server.explain.findings import (
-    Thresholds,
-    apply_ignores,
-    findings,
-    fold,
-    static_findings,
-)
+from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.fixable import FixClass, has_remedies
 from fuselight_server.explain.findings.priority import of_reports
 from fuselight_server.explain.findings.static import example_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding
@@ -172,31 +167,28 @@ async def analyze(
 
 def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOLDS) -> None:
     """Make the findings of the outcome from its reports and readings."""
-    readings = outcome.readings
-    found = [
+    ran = [
         finding
         for report in outcome.reports
         for finding in findings(report, thresholds=thresholds, read_line=outcome.sources.line)
         if finding.code != "FL502"
         or report.target.kind != "call"  # a problem of the command: a name it does not know
     ]
-    for reading in readings.values():
-        known = {(one.span.path, one.span.line, one.code) for one in found}
-        answered = {
-            report.target.name
-            for report in outcome.reports
-            if report.inputs is not None and report.target.path == reading.path
-        }
-        found += [
-            one
-            for one in static_findings(
-                reading, answered=answered, example=functools.partial(_example, outcome.answers, reading)
-            )
-            if (one.span.path, one.span.line, one.code) not in known
-            and not (one.code == "FL502" and reading.syntax_error is not None)
-        ]
-    kept = apply_ignores(_without_served(_without_repeats(found), outcome.reports), readings)
-    outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
+    called = {(one.location.path, one.location.line) for report in outcome.reports for one in report.frames}
+    hints = [_hints(reading, outcome) for reading in outcome.readings.values()]
+    kept = compose_findings(ran, hints, outcome.readings, served=called)
+    outcome.findings = sorted(kept, key=lambda one: (one.span.path, one.span.start, one.code))
+
+
+def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:
+    answered = {
+        report.target.name
+        for report in outcome.reports
+        if report.inputs is not None and report.target.path == reading.path
+    }
+    # Where nothing of a file can run, its targets do not lack inputs.
+    most = None if reading.syntax_error is None else 0
+    return SourceHints(reading, answered, most, functools.partial(_example, outcome.answers, reading))
 
 
 def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget) -> str:
@@ -214,20 +206,6 @@ def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget
     if answers is not None:
         answers.remember(reading.path, call, (), *question)
     return call
-
-
-def _without_served(found: Iterable[Finding], reports: Iterable[Report]) -> list[Finding]:
-    """Leave out that a target has no inputs where the program of another file has called it."""
-    called = {(one.location.path, one.location.line) for report in reports for one in report.frames}
-    return [one for one in found if one.code != "FL502" or (one.span.path, one.span.line) not in called]
-
-
-def _without_repeats(found: Iterable[Finding]) -> list[Finding]:
-    """Keep the first of the findings that several targets have in common."""
-    kept: dict[object, Finding] = {}
-    for one in found:
-        kept.setdefault((one.span, one.code, one.title), one)
-    return list(kept.values())
 
 
 def _named_size(pair: str) -> tuple[str, int]:

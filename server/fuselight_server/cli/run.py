@@ -125,9 +125,10 @@ def _blocked_interrupts() -> Iterator[None]:
 def _show(report: Report) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
+    from fuselight_server.commands.findings import compose_findings  # noqa: PLC0415
     from fuselight_server.commands.outcome import CheckOutcome, report_problems  # noqa: PLC0415
     from fuselight_server.commands.sources import read_text  # noqa: PLC0415
-    from fuselight_server.explain.findings import apply_ignores, findings, fold  # noqa: PLC0415
+    from fuselight_server.explain.findings import findings  # noqa: PLC0415
     from fuselight_server.source.document import read_source  # noqa: PLC0415
 
     outcome = CheckOutcome(reports=[report])
@@ -138,7 +139,7 @@ def _show(report: Report) -> None:
         if isinstance(text, str):
             readings[path] = read_source(path, text)
     # One run need not reach every line, so no ignore comment counts as unused.
-    outcome.findings = fold(apply_ignores(found, readings, known=lambda _code: False))
+    outcome.findings = compose_findings(found, (), readings, is_known=lambda _code: False)
     print_findings(outcome, standard_error())
     print_untested(report.versions.torch)
     report_problems(outcome, "analyze")

@@ -13,12 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.base.terminal import print_error
+from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles, shown_path
-from fuselight_server.explain.findings import (
-    apply_ignores,
-    findings_of_kernels,
-    findings_of_measured,
-)
+from fuselight_server.explain.findings import findings_of_kernels, findings_of_measured
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -78,12 +75,11 @@ class CheckOutcome:
 
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""
-        found = findings_of_kernels(report)
-        return apply_ignores(found, self.readings, known=lambda _code: False)
+        return without_ignored(findings_of_kernels(report), self.readings)
 
     def of_measured(self, report: Report) -> tuple[Finding, ...]:
         """The findings of a benchmark, without those that a comment silences."""
-        return apply_ignores(findings_of_measured(report), self.readings, known=lambda _code: False)
+        return without_ignored(findings_of_measured(report), self.readings)
 
     @property
     def exit_code(self) -> int:

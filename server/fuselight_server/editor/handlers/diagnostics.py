@@ -5,28 +5,21 @@ Invariant: the diagnostics of a file are a function of the state; the same list 
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight_server.base.finding import rank
+from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.editor.handlers.untraced import untraced
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
 from fuselight_server.editor.session.intake import PROGRAM
-from fuselight_server.explain.findings import (
-    apply_ignores,
-    expand,
-    fold,
-    of_capture,
-    of_measured,
-    static_findings,
-)
+from fuselight_server.explain.findings import expand, of_capture, of_measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.handlers.server import Server
@@ -37,8 +30,6 @@ if TYPE_CHECKING:
     from fuselight_server.source.positions import TrackedFinding
     from fuselight_server.source.reading import Reading
 
-
-_NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
 
 HINTS = 50
 """Hints about missing inputs in a file; each target has its lens anyway."""
@@ -111,22 +102,18 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     _add_same_causes(server, found, path, results)
     edited = {_identity(finding): was_edited for finding, was_edited in found.values()}
     everything = [finding for finding, _ in found.values()]
-    if reading is not None:
-        answered = {
-            result.report.target.name
-            for result in server.state.captures.values()
-            if result.report.inputs is not None and result.report.target.path == path
-        }
-        here = [finding for finding in everything if finding.span.path == path]
-        everything += _static(server, path, reading, here, answered)
     documents = {one.span.path: server.state.at(one.span.path) for one in everything if one.span.path != path}
-    others = {at: other.reading() for at, other in documents.items() if other is not None}
-    everything = _after_ignores(everything, reading, results, kernels, measured, others=others)
+    comments = {at: other.reading() for at, other in documents.items() if other is not None}
+    hints = []
+    if reading is not None:
+        comments[path] = reading
+        hints.append(_hints(server, reading))
+    is_known = known_codes(reading, results, kernels, measured)
     return [
         (gone_after_edit(finding), False)
         if gone.get(_identity(finding))
         else (finding, edited.get(_identity(finding), False))
-        for full in fold(everything)
+        for full in compose_findings(everything, hints, comments, is_known=is_known)
         for finding in expand(full)
         if finding.span.path == path
     ]
@@ -218,35 +205,30 @@ def _add_same_causes(server: Server, found: _Found, path: str, results: Iterable
         _add_standing(server, found, at, lives)
 
 
-def _static(
-    server: Server, path: str, reading: Reading, found: list[Finding], answered: set[str]
-) -> list[Finding]:
-    """What the source alone shows, where no run has said the same or found the inputs of a target in `answered`."""
-    hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
-    said = {(finding.code, finding.span.line) for finding in found}
-    return [
-        finding
-        for finding in static_findings(reading, answered=answered, hints=HINTS if hints else 0)
-        if (finding.code, finding.span.line) not in said
-    ]
+def _hints(server: Server, reading: Reading) -> SourceHints:
+    """What the source of a file is read for, where no run has found the inputs of a target."""
+    path = reading.path
+    answered = {
+        result.report.target.name
+        for result in server.state.captures.values()
+        if result.report.inputs is not None and result.report.target.path == path
+    }
+    is_hinted = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
+    return SourceHints(reading, answered, HINTS if is_hinted else 0)
 
 
-def _after_ignores(
-    found: list[Finding],
+def known_codes(
     reading: Reading | None,
-    results: list[CaptureResult],
-    kernels: list[KernelResult],
-    measured: Sequence[MeasuredResult] = (),
-    *,
-    others: Mapping[str, Reading] = _NO_READINGS,
-) -> list[Finding]:
-    """Apply the comments; that one silences nothing is known only after a run of the text as it is.
+    results: Iterable[CaptureResult],
+    kernels: Iterable[KernelResult],
+    measured: Iterable[MeasuredResult] = (),
+) -> Callable[[str], bool]:
+    """Return whether runs of the text as it is would have found a code, by its tier; for the comments of a file.
 
-    Of a code that only another tier has, after a run of that. A file that is not open has no comments; of `others`
-    count those on lines that share a cause with a line of the file.
+    A file that is not open has none.
     """
     if reading is None:
-        return list(apply_ignores(found, others, known=lambda _code: False))
+        return lambda _code: False
     captured, generated, benchmarked = (
         any(reading.path in one.depends and not one.stale and one.has_data for one in tier)
         for tier in (results, kernels, [one.shown for one in measured])
@@ -257,4 +239,4 @@ def _after_ignores(
             return captured
         return benchmarked if of_measured(code) else generated
 
-    return list(apply_ignores(found, {**others, reading.path: reading}, known=is_known))
+    return is_known

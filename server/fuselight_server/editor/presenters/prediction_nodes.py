@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
-from fuselight_server.editor.results.predictions import without_ignored
+from fuselight_server.commands.findings import without_ignored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

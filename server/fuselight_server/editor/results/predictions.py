@@ -19,8 +19,8 @@ from fuselight.shared.report import Tier
 from fuselight_server.base.files import split_text
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count
+from fuselight_server.commands.findings import without_ignored
 from fuselight_server.editor.results.changes import noun
-from fuselight_server.explain.findings import apply_ignores
 from fuselight_server.source.positions import Places, TrackedFinding, TrackedSpan, tracked
 
 if TYPE_CHECKING:
@@ -238,11 +238,6 @@ def gone_after_edit(finding: Finding) -> Finding:
         message=f"Your edit removes this finding; the next run confirms it.\n\n{finding.message}",
         fixes=(),
     )
-
-
-def without_ignored(found: Iterable[Finding], readings: Mapping[str, Reading]) -> tuple[Finding, ...]:
-    """Drop what ignore comments silence; whether a comment silences nothing is not asked."""
-    return apply_ignores(found, readings, known=lambda _code: False)
 
 
 def _on_unedited_lines(found: Iterable[TrackedFinding]) -> Iterator[Finding]:

@@ -1,0 +1,76 @@
+"""The findings of files, composed once for the terminal and the editor: of runs, and what the source alone shows.
+
+Invariant: a face that shows findings of files gets them from here, so that each has the same hints, the same ignore
+comments and the same folding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.findings import apply_ignores, fold, of_capture, static_findings
+from fuselight_server.explain.findings.static import example_unread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.source.reading import Reading, StaticTarget
+
+_WITHOUT_INPUTS = "FL502"
+
+
+@dataclass(frozen=True)
+class SourceHints:
+    """A file whose source is read for hints, and what is known of its targets."""
+
+    reading: Reading
+    answered: Collection[str] = ()
+    """Targets for which a run has found inputs."""
+    most: int | None = None
+    """Targets that are hinted at; None for all."""
+    example: Callable[[StaticTarget], str] = example_unread
+    """A directive's call of a target."""
+
+
+def compose_findings(
+    ran: Iterable[Finding],
+    sources: Iterable[SourceHints],
+    comments: Mapping[str, Reading],
+    *,
+    served: Collection[tuple[str, int]] = (),
+    is_known: Callable[[str], bool] = of_capture,
+) -> list[Finding]:
+    """Return the findings of runs and of sources, each once, without what comments silence, folded by cause.
+
+    `served`: path and line of what the program of another file called. `is_known`: as in `apply_ignores`.
+    """
+    found = list(ran)
+    at = {_line(one) for one in found}
+    for source in sources:
+        hints = static_findings(
+            source.reading, answered=source.answered, hints=source.most, example=source.example
+        )
+        found += [one for one in hints if _line(one) not in at]
+    needed = (
+        one for one in found if one.code != _WITHOUT_INPUTS or (one.span.path, one.span.line) not in served
+    )
+    return fold(apply_ignores(_without_repeats(needed), comments, known=is_known))
+
+
+def without_ignored(ran: Iterable[Finding], comments: Mapping[str, Reading]) -> tuple[Finding, ...]:
+    """Drop what comments silence; not folded, and no comment is reported as unused."""
+    return apply_ignores(ran, comments, known=lambda _code: False)
+
+
+def _line(finding: Finding) -> tuple[str, int, str]:
+    return finding.span.path, finding.span.line, finding.code
+
+
+def _without_repeats(found: Iterable[Finding]) -> list[Finding]:
+    """Keep the first of the findings that several targets have in common."""
+    kept: dict[object, Finding] = {}
+    for one in found:
+        kept.setdefault((one.span, one.code, one.title), one)
+    return list(kept.values())

@@ -23,6 +23,7 @@ def main() -> int:
         "mypy": [python, "-m", "mypy"],
         "basedpyright": [python, "-m", "basedpyright", "--pythonpath", python],
         "words": [python, "scripts/check_words.py"],
+        "types of the pages": [python, "scripts/message_types.py", "--check"],
     }
     if environment.no_torch:
         print(f"types: left out, they need torch's: {environment.no_torch}")

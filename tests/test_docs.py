@@ -57,6 +57,32 @@ def test_the_page_of_devices_is_the_catalogue() -> None:
     assert written == _script("devices_page").page(), "run scripts/devices_page.py"
 
 
+def test_the_extension_has_the_fields_of_the_pages() -> None:
+    script = _script("message_types")
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run scripts/message_types.py"
+
+
+def test_a_field_with_a_default_is_refused_as_the_codec_leaves_it_out() -> None:
+    script = _script("message_types")
+    kind = dataclasses.make_dataclass("Cell", [("text", str, "")], namespace={"__doc__": "A cell."})
+    with pytest.raises(script.UnknownTypeError, match=r"Cell\.text"):
+        script.interface(kind)
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (int | None, "number | null"),
+        (tuple[str, ...], "readonly string[]"),
+        (tuple[tuple[float | None, int], ...], "readonly (readonly [number | null, number])[]"),
+        (dict[str, bool], "Readonly<Record<string, boolean>>"),
+        (report.Clock, "Clock"),
+    ],
+)
+def test_types_of_python_have_types_of_typescript(hint: object, text: str) -> None:
+    assert _script("message_types").type_of(hint) == text
+
+
 def test_the_report_page_names_every_field() -> None:
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))

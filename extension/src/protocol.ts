@@ -5,11 +5,11 @@
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
-import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench/messages";
+import type { BenchTarget, Exported, ExportFormat } from "./bench/messages";
 import type { GraphPicture, GraphTarget } from "./graphs/messages";
 import type { KernelLink } from "./kernels/lines";
 import type { KernelId } from "./kernels/uri";
-import type { TunedPage } from "./tune/messages";
+import type { MeasuredPage, TunedPage } from "./page_types";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 

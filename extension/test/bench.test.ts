@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { Details, Roofline, Step, WallPart } from "../src/bench/messages.ts";
 import {
   benchShownIn,
   benchTargetIn,
@@ -15,6 +14,7 @@ import {
   startedIn,
 } from "../src/bench/target.ts";
 import { coalesce } from "../src/coalesce.ts";
+import type { ProfileDetails, Roofline, StepRow, WallPart } from "../src/page_types.ts";
 import { pageHtml, pagePolicy } from "../src/webview_page.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
@@ -24,7 +24,7 @@ import { colorIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
 
-function step(name: string, start_us: number, us: number, depth: number): Step {
+function step(name: string, start_us: number, us: number, depth: number): StepRow {
   return { name, start_us, us, depth, place: null, compile_id: null, sampled: false };
 }
 
@@ -285,7 +285,7 @@ describe("The target of a benchmark", () => {
 
   it("shows the profile of the editor's lines until another is chosen", () => {
     const of = (names: Record<string, string>) =>
-      Object.fromEntries(Object.entries(names).map(([name, source]) => [name, { source } as Details]));
+      Object.fromEntries(Object.entries(names).map(([name, source]) => [name, { source } as ProfileDetails]));
     const all = of({ eager: "CUPTI", "max-autotune": "CUPTI", default: "CUPTI", written: "" });
     assert.equal(profileOf(all, null), "default", "written was compiled but not profiled");
     assert.equal(profileOf(all, "eager"), "eager");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { MeasuredPage, Row } from "../src/bench/messages.ts";
+import type { ConfigurationRow, MeasuredPage } from "../src/page_types.ts";
 import { configurationWords, kernelKind, kernelName, kindWords } from "../webview/bench/explained.ts";
 import * as words from "../webview/bench/words.ts";
 
@@ -41,7 +41,7 @@ describe("Texts", () => {
     assert.equal(words.withSpread({ us: 12_300, spread: 0.012 }), "12.3 ms ± 1.2%");
     assert.equal(words.withSpread({ us: null, spread: null }), words.unknown);
     const cell = (passed: boolean | null, text: string) =>
-      words.accuracy({ accuracy: { passed, text, tensors: [], place: null } } as unknown as Row);
+      words.accuracy({ accuracy: { passed, text, tensors: [], place: null } } as unknown as ConfigurationRow);
     assert.equal(words.withSpread({ us: 446, spread: 51.53 }), "446 µs ± >100%");
     assert.deepEqual(cell(true, ""), ["passed", ""]);
     assert.deepEqual(cell(false, "cosine 0.5"), ["FAILED", "cosine 0.5"]);

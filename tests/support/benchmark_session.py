@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fuselight.shared.codec import encode
 from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.base.settings import Interpreter, Settings
@@ -124,7 +125,8 @@ class BenchmarkSession:
         self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
 
     async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
-        return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
+        shown: dict[str, Any] = encode(await bench.measured(self, MeasuredParams(self.uri, "f", run, with_)))  # type: ignore[arg-type]
+        return shown
 
     async def began(self) -> None:
         """Wait until the worker has the request of the benchmark."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
+from fuselight.shared.codec import encode
 from fuselight_server.editor.handlers import bench, files
 from fuselight_server.editor.handlers.bench import forget as forget_bench
 from fuselight_server.editor.handlers.protocol import MeasuredParams
@@ -68,7 +69,9 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
     assert history_of(session.path, "g").keep(run) is not None
 
     async def page(**named: str) -> dict[str, Any]:
-        return await bench.measured(session, MeasuredParams(session.uri, "g", **named))  # type: ignore[arg-type]
+        params = MeasuredParams(session.uri, "g", **named)
+        shown: dict[str, Any] = encode(await bench.measured(session, params))  # type: ignore[arg-type]
+        return shown
 
     own, gone = (await page())["history"]
     assert own["id"] == SECOND

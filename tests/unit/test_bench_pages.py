@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from fuselight.shared.codec import encode
 from fuselight.shared.report import CompileStep, GapKind, data_key
 from fuselight_server.editor.handlers import bench
 from fuselight_server.editor.handlers.commands import clear_caches
 from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, written
+from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, written_page
 from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.session.state import Folder
 from fuselight_server.explain.benchmarks.history import run_of
@@ -253,10 +254,10 @@ def test_a_value_that_is_not_a_number_is_unknown() -> None:
     made = benchmark(row("eager", 100.0), row("default", 50.0, generated=(graph(kernel(3)),), profile=wild))
     shown = body(made, View(uri_of=str, read_line=lambda _path, _line: ""))
     assert shown is not None
-    kernels = shown["profiles"]["default"]["kernels"]
-    assert {(one["us"], one["isolated_us"]) for one in kernels} == {(30.0, None), (None, None)}
-    assert json.loads(written(shown)) == shown
-    assert "NaN" not in written(shown)
+    kernels = shown.profiles["default"].kernels
+    assert {(one.us, one.isolated_us) for one in kernels} == {(30.0, None), (None, None)}
+    assert json.loads(written_page(shown)) == encode(shown)
+    assert "NaN" not in written_page(shown)
 
 
 @pytest.mark.asyncio

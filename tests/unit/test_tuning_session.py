@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared import tuned_file
+from fuselight.shared.codec import encode
 from fuselight.shared.configurations import MODES
 from fuselight.shared.protocol import TuneRequest
 from fuselight.shared.report import Culprit, Failure, Report, Tier, data_key
@@ -44,7 +45,8 @@ class Session(BenchmarkSession):
         self.spawned = asyncio.ensure_future(work)
 
     async def page(self, _run: str | None = None, _with: str | None = None) -> dict[str, Any]:
-        return await tune.tuned(self, TunedParams(self.uri, "f"))  # type: ignore[arg-type]
+        shown: dict[str, Any] = encode(await tune.tuned(self, TunedParams(self.uri, "f")))  # type: ignore[arg-type]
+        return shown
 
     def cancel(self, **arguments: Any) -> None:
         tune.cancel(self, arguments)  # type: ignore[arg-type]

@@ -5,8 +5,9 @@
  */
 
 import { fieldsOf } from "../fields.ts";
+import type { PagePlace } from "../page_types";
 import type { MeasuredAt } from "../protocol";
-import type { BenchShown, BenchTarget, ExportFormat, PageMessage, Place } from "./messages";
+import type { BenchShown, BenchTarget, ExportFormat, PageMessage } from "./messages";
 
 /** Null for data that names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {
@@ -83,7 +84,7 @@ export function pageMessageIn(value: unknown): PageMessage | null {
 }
 
 /** A line of a file; nothing else is opened. */
-function placeIn(value: unknown): Place | null {
+function placeIn(value: unknown): PagePlace | null {
   const { uri, path, line, text } = fieldsOf(value);
   const isFile = typeof uri === "string" && uri.startsWith("file:");
   const isLine = typeof line === "number" && Number.isSafeInteger(line) && line >= 0;

@@ -7,11 +7,12 @@
 
 import * as vscode from "vscode";
 import type { Lifecycle } from "../lifecycle";
+import type { MeasuredPage, PagePlace } from "../page_types";
 import { measuredExportRequest, measuredRequest, serverCommand } from "../protocol";
 import { askInDialog } from "../say";
 import { createWebviewHost, goToSource, type Page } from "../webview_host";
 import { chooseExported, saveExported, savePicture } from "./export";
-import type { BenchShown, MeasuredPage, Place } from "./messages";
+import type { BenchShown } from "./messages";
 import { benchShownIn, benchTitleOf, measuredAt, pageMessageIn } from "./target";
 import { answeredPage, createTargetRuns } from "./target_runs";
 
@@ -90,7 +91,7 @@ function emptyPage({ uri, target, run }: BenchShown, message: string): MeasuredP
   return { ...flags, ...of, ...lists, profiles: {}, history: [], comparison: null };
 }
 
-async function goTo({ uri, line }: Place, from: vscode.WebviewPanel): Promise<void> {
+async function goTo({ uri, line }: PagePlace, from: vscode.WebviewPanel): Promise<void> {
   const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
   const start = document.lineAt(Math.min(line, document.lineCount - 1));
   const at = new vscode.Position(start.lineNumber, start.firstNonWhitespaceCharacterIndex);

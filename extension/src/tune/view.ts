@@ -10,9 +10,9 @@ import type { BenchTarget } from "../bench/messages";
 import { benchTargetIn } from "../bench/target";
 import { answeredPage, createTargetRuns } from "../bench/target_runs";
 import type { Lifecycle } from "../lifecycle";
+import type { TunedPage } from "../page_types";
 import { serverCommand, tunedRequest } from "../protocol";
 import { createWebviewHost, type Page } from "../webview_host";
-import type { TunedPage } from "./messages";
 import { tuneMessageIn, tuningTitleOf } from "./target";
 
 type TuningPage = Page<BenchTarget, TunedPage>;

@@ -16,7 +16,7 @@ import {
 import { type EChartsCoreOption, type EChartsType, init, use } from "echarts/core";
 import { LabelLayout } from "echarts/features";
 import { CanvasRenderer } from "echarts/renderers";
-import type { Place } from "../../src/bench/messages";
+import type { PagePlace } from "../../src/page_types";
 import { element } from "../dom";
 import { indexOf, type Keyed, type Position, positionOf } from "./position";
 import { readTheme, type Theme } from "./theme";
@@ -38,7 +38,7 @@ use([
 /** An item that can be selected: `index` within the series `series`. */
 export interface ChartItem extends Keyed {
   readonly words: readonly string[];
-  readonly place: Place | null;
+  readonly place: PagePlace | null;
   readonly series: number;
   readonly index: number;
 }
@@ -75,7 +75,7 @@ interface Zoom {
 
 export type Chart = ReturnType<typeof createChart>;
 
-export function createChart(spec: ChartSpec, open: ((place: Place) => void) | null) {
+export function createChart(spec: ChartSpec, open: ((place: PagePlace) => void) | null) {
   const keys = spec.items.length > 0 ? " Arrow keys move through it" : "";
   const enter =
     open !== null && spec.items.some(({ place }) => place !== null) ? ", Enter goes to the line" : "";

@@ -4,17 +4,17 @@
  * Invariant: steps in one row do not overlap, and a step is below every outer step that runs at the same time.
  */
 
-import type { Step } from "../../src/bench/messages";
+import type { StepRow } from "../../src/page_types";
 
 export interface FlameBox {
-  readonly step: Step;
+  readonly step: StepRow;
   readonly row: number;
 }
 
 /** Rounding may let adjacent steps overlap by this many microseconds. */
 const rounding = 0.5;
 
-export function flameRows(steps: readonly Step[]): readonly FlameBox[] {
+export function flameRows(steps: readonly StepRow[]): readonly FlameBox[] {
   const ordered = steps.toSorted((left, right) => left.depth - right.depth || left.start_us - right.start_us);
   const placed: FlameBox[] = [];
   for (const step of ordered) {
@@ -30,12 +30,12 @@ export function flameRows(steps: readonly Step[]): readonly FlameBox[] {
   return placed;
 }
 
-function overlap(left: Step, right: Step): boolean {
+function overlap(left: StepRow, right: StepRow): boolean {
   const [start, end] = [Math.max(left.start_us, right.start_us), Math.min(ending(left), ending(right))];
   return end - start > rounding;
 }
 
-function ending({ start_us, us }: Step): number {
+function ending({ start_us, us }: StepRow): number {
   return start_us + us;
 }
 
@@ -80,6 +80,6 @@ export function stageTimes(boxes: readonly FlameBox[]): ReadonlyMap<Stage, numbe
   return found;
 }
 
-export function stageOf({ name }: Step): Stage {
+export function stageOf({ name }: StepRow): Stage {
   return marks.find(([, mark]) => mark.test(name))?.[0] ?? "Other";
 }

@@ -2,7 +2,7 @@
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
-import type { Step } from "../../src/bench/messages";
+import type { StepRow } from "../../src/page_types";
 import { axis, type ChartSpec, legend, zoomOf } from "./chart";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
 import { colorOf, readableOn, type Theme } from "./theme";
@@ -20,7 +20,7 @@ const rowHeight = 20;
 const foot = 84;
 const zoomStep = 0.7;
 
-export function flameChart(steps: readonly Step[]): ChartSpec {
+export function flameChart(steps: readonly StepRow[]): ChartSpec {
   const boxes = flameRows(steps);
   const times = stageTimes(boxes);
   const groups = stages

@@ -1,6 +1,6 @@
 /** Time by line as bars, longest first. */
 
-import type { LineTime, Place } from "../../src/bench/messages";
+import type { LineRow, PagePlace } from "../../src/page_types";
 import { axis, type ChartSpec } from "./chart";
 import { colorOf, type Theme } from "./theme";
 import { lineWords, percent, placeOf, shorten, time } from "./words";
@@ -11,10 +11,10 @@ const wide = 900;
 const [wideHeight, narrowHeight] = [24, 46];
 const foot = 44;
 
-export function linesChart(all: readonly LineTime[]): ChartSpec {
+export function linesChart(all: readonly LineRow[]): ChartSpec {
   const lines = all.slice(0, most);
   const one = oneFile(lines);
-  const nameOf = ({ place }: LineTime) => `${one === null ? placeOf(place) : place.line + 1}  ${place.text}`;
+  const nameOf = ({ place }: LineRow) => `${one === null ? placeOf(place) : place.line + 1}  ${place.text}`;
   return {
     key: "lines",
     name: all.length > most ? `Time by line, the first ${most} of ${all.length}` : "Time by line",
@@ -91,7 +91,7 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
 const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 0], margin: 2 };
 
 /** The path of all lines; null if there are several. */
-function oneFile(lines: readonly { readonly place: Place }[]): string | null {
+function oneFile(lines: readonly { readonly place: PagePlace }[]): string | null {
   const [first, ...others] = new Set(lines.map(({ place }) => place.path));
   return first !== undefined && others.length === 0 ? first : null;
 }

@@ -5,15 +5,8 @@
  * hidden or reloaded page comes back unchanged.
  */
 
-import type {
-  BenchShown,
-  DrawPage,
-  ExportFormat,
-  MeasuredPage,
-  PageMessage,
-  PageState,
-  Place,
-} from "../../src/bench/messages";
+import type { BenchShown, DrawPage, ExportFormat, PageMessage, PageState } from "../../src/bench/messages";
+import type { MeasuredPage, PagePlace } from "../../src/page_types";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";
 import { createPageFrame } from "../page_frame";
@@ -35,7 +28,7 @@ import { configurationName, moment, pictureName, summary } from "./words";
 const anotherFile = "file";
 
 const host = acquireHost<PageMessage, PageState>();
-const open = host === null ? null : (place: Place) => host.postMessage({ type: "open", place });
+const open = host === null ? null : (place: PagePlace) => host.postMessage({ type: "open", place });
 let of: BenchShown | null = host?.getState() ?? null;
 /** The choice of the user; null without one. */
 let profile: string | null = host?.getState()?.profile ?? null;

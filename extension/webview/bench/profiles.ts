@@ -4,11 +4,14 @@
  * Invariant: without a choice of the user, it is the profile that the server shows on the lines of the editor.
  */
 
-import type { Details } from "../../src/bench/messages";
+import type { ProfileDetails } from "../../src/page_types";
 
 const first = ["written", "default"];
 
-export function profileOf(profiles: Readonly<Record<string, Details>>, chosen: string | null): string | null {
+export function profileOf(
+  profiles: Readonly<Record<string, ProfileDetails>>,
+  chosen: string | null,
+): string | null {
   const names = Object.keys(profiles);
   if (chosen !== null && names.includes(chosen)) {
     return chosen;

@@ -1,6 +1,6 @@
 /** The kernels and the device's limits: FLOP per byte to the right, TFLOP/s upwards, both logarithmic. */
 
-import type { Roofline } from "../../src/bench/messages";
+import type { Roofline } from "../../src/page_types";
 import { axis, type ChartSpec } from "./chart";
 import { kernelName } from "./explained";
 import {

@@ -4,7 +4,7 @@
  * Invariant: a section explains in text what it cannot show, and never draws an empty chart.
  */
 
-import type { Details, MeasuredPage, Place } from "../../src/bench/messages";
+import type { MeasuredPage, PagePlace, ProfileDetails } from "../../src/page_types";
 import { element } from "../dom";
 import { type Chart, createChart } from "./chart";
 import { flameChart } from "./flame_chart";
@@ -24,7 +24,7 @@ export interface Section {
 
 export function verdictSection({ verdict, configurations }: MeasuredPage, open: Open): Section | null {
   const names = configurations.map(({ name }) => name);
-  const statement = (text: string, place: Place | null) =>
+  const statement = (text: string, place: PagePlace | null) =>
     place === null ? [sentence(text, names)] : [`${sentence(text, names)}: `, tables.placeCell(place, open)];
   const [headline, ...others] = verdict;
   if (headline === undefined) {
@@ -83,7 +83,7 @@ export function notesSection(page: MeasuredPage): Section | null {
 }
 
 /** The sections about the selected configuration. */
-export function profileSections(of: Details, open: Open): readonly Section[] {
+export function profileSections(of: ProfileDetails, open: Open): readonly Section[] {
   if (of.source === "") {
     return compileSection(of, open);
   }
@@ -99,7 +99,7 @@ export function profileSections(of: Details, open: Open): readonly Section[] {
 /** From this share on, the page does not mention kernel time without a line. */
 const known = 0.995;
 
-function whereSection(of: Details, open: Open): Section {
+function whereSection(of: ProfileDetails, open: Open): Section {
   const unattributed = `${percent(1 - of.joined)} of the kernel time has no known line. `;
   const isPartial = of.no_lines === "" && of.joined > 0 && of.joined < known;
   const about = `A profiled call took ${time(of.wall_us)}. Kernels (units of work on the device) ran for ${time(of.kernel_us)} of it. ${isPartial ? unattributed : ""}The profiler (${of.source}) adds time, which the times in the table of configurations do not include.`;
@@ -113,7 +113,7 @@ function whereSection(of: Details, open: Open): Section {
   return section("Where the wall time goes", [text(about), ...shown]);
 }
 
-function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Open): Section {
+function linesSection({ lines, no_lines, kernels, kernel_us }: ProfileDetails, open: Open): Section {
   if (lines.length === 0) {
     const why = no_lines === "" ? "no kernel has a known line" : no_lines;
     return section("Time by line", [text(`${sentence(why, [])}.`)]);
@@ -131,12 +131,12 @@ function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Op
 /** A sum of medians below this share of the mean shows that the calls took very different times. */
 const steady = 0.75;
 
-function kernelsSection({ kernels }: Details, open: Open): Section {
+function kernelsSection({ kernels }: ProfileDetails, open: Open): Section {
   const none = kernels.length === 0;
   return section("Kernels", [none ? text("No kernel was recorded.") : tables.kernelsTable(kernels, open)]);
 }
 
-function rooflineSection(of: Details, open: Open): readonly Section[] {
+function rooflineSection(of: ProfileDetails, open: Open): readonly Section[] {
   const { roofline } = of;
   if (roofline === null) {
     const why = "There is no roofline because the limits of this device are unknown.";
@@ -156,7 +156,7 @@ function rooflineSection(of: Details, open: Open): readonly Section[] {
   return [section("Roofline", [text(about), chart, ...without, table])];
 }
 
-function compileSection({ steps }: Details, open: Open): readonly Section[] {
+function compileSection({ steps }: ProfileDetails, open: Open): readonly Section[] {
   if (steps.length === 0) {
     return [];
   }

@@ -5,26 +5,26 @@
  */
 
 import type {
-  Comparison,
   ConfigurationChange,
-  Details,
+  ConfigurationRow,
   KernelRow,
   LineChange,
-  LineTime,
+  LineRow,
   MeasuredPage,
-  Place,
+  PagePlace,
+  ProfileDetails,
   RooflinePoint,
-  Row,
-  Step,
-  TensorRow,
+  RunComparison,
+  StepRow,
+  TensorError,
   WallPart,
-} from "../../src/bench/messages";
+} from "../../src/page_types";
 import { button, element } from "../dom";
 import { configurationWords, kernelKind, kernelName, kindWords } from "./explained";
 import * as words from "./words";
 
 /** Goes to a line; null in an exported page, which has no editor. */
-export type Open = ((place: Place) => void) | null;
+export type Open = ((place: PagePlace) => void) | null;
 
 type Cell = string | Node | readonly (string | Node)[];
 
@@ -70,7 +70,7 @@ export function table<T>(
   return element("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
 }
 
-export function placeCell(place: Place | null, open: Open): Node | string {
+export function placeCell(place: PagePlace | null, open: Open): Node | string {
   if (place === null) {
     return words.unknown;
   }
@@ -87,7 +87,7 @@ export function placeCell(place: Place | null, open: Open): Node | string {
 export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement {
   const rows = page.configurations;
   const caption = "Configurations: times of one call";
-  return table<Row>(
+  return table<ConfigurationRow>(
     caption,
     [
       { title: "Configuration", cell: nameCell },
@@ -114,14 +114,14 @@ export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement
   );
 }
 
-function nameCell({ name }: Row): Cell {
+function nameCell({ name }: ConfigurationRow): Cell {
   return [
     element("span", { class: "place" }, words.configurationName(name)),
     sentence(configurationWords(name)),
   ];
 }
 
-function timeCell(row: Row, page: MeasuredPage): Cell {
+function timeCell(row: ConfigurationRow, page: MeasuredPage): Cell {
   const instead = words.withoutTime(row, page);
   const clock = row.clock === null ? "" : `${row.clock} clock, ${words.number(row.calls)} calls`;
   const host =
@@ -135,15 +135,15 @@ function timeCell(row: Row, page: MeasuredPage): Cell {
 }
 
 /** The first call compiles; the second may recompile or record a CUDA graph. */
-function firstCell({ first_us, second_us }: Row): Cell {
+function firstCell({ first_us, second_us }: ConfigurationRow): Cell {
   return [words.time(first_us), small(second_us === null ? "" : `second ${words.time(second_us)}`)];
 }
 
-function memoryCell({ peak_bytes, own_bytes }: Row): Cell {
+function memoryCell({ peak_bytes, own_bytes }: ConfigurationRow): Cell {
   return [words.bytes(peak_bytes), small(own_bytes === null ? "" : `${words.bytes(own_bytes)} by the call`)];
 }
 
-function compilesCell({ compiles, recompiles }: Row): Cell {
+function compilesCell({ compiles, recompiles }: ConfigurationRow): Cell {
   return [
     words.number(compiles),
     small(
@@ -163,7 +163,7 @@ export function sentence(text: string): HTMLElement | string {
   return text === "" ? "" : element("div", { class: "small sentence" }, text);
 }
 
-function accuracyCell(row: Row, open: Open): Cell {
+function accuracyCell(row: ConfigurationRow, open: Open): Cell {
   const failed = row.accuracy?.passed === false;
   const [verdict, why] = words.accuracy(row);
   const place = row.accuracy?.place ?? null;
@@ -174,13 +174,13 @@ function accuracyCell(row: Row, open: Open): Cell {
   ];
 }
 
-export function tensorsTable(rows: readonly Row[]): HTMLElement | null {
+export function tensorsTable(rows: readonly ConfigurationRow[]): HTMLElement | null {
   const all = rows.flatMap(({ name, accuracy }) =>
     (accuracy?.tensors ?? []).map((tensor) => ({ name, tensor })),
   );
   const exact = (value: number | null) => (value === null ? words.unknown : value.toPrecision(6));
   const error = (value: number | null) => (value === null ? words.unknown : value.toExponential(2));
-  type Entry = { readonly name: string; readonly tensor: TensorRow };
+  type Entry = { readonly name: string; readonly tensor: TensorError };
   return all.length === 0
     ? null
     : table<Entry>(
@@ -197,8 +197,8 @@ export function tensorsTable(rows: readonly Row[]): HTMLElement | null {
       );
 }
 
-export function linesTable(lines: readonly LineTime[], open: Open): HTMLElement {
-  return table<LineTime>(
+export function linesTable(lines: readonly LineRow[], open: Open): HTMLElement {
+  return table<LineRow>(
     "Time by line",
     [
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
@@ -268,7 +268,7 @@ function known<T>(
   return { title, isNumber: true, isKnown: (row) => of(row) !== null, cell: (row) => say(of(row)) };
 }
 
-export function rooflineTable({ roofline }: Details, open: Open): HTMLElement {
+export function rooflineTable({ roofline }: ProfileDetails, open: Open): HTMLElement {
   return table<RooflinePoint>(
     "Roofline",
     [
@@ -282,8 +282,8 @@ export function rooflineTable({ roofline }: Details, open: Open): HTMLElement {
   );
 }
 
-export function stepsTable(steps: readonly Step[], open: Open): HTMLElement {
-  return table<Step>(
+export function stepsTable(steps: readonly StepRow[], open: Open): HTMLElement {
+  return table<StepRow>(
     "Phases of the cold compile, in order",
     [
       { title: "Phase", cell: ({ name, depth }) => `${"\u00a0\u00a0".repeat(depth)}${name}` },
@@ -298,7 +298,7 @@ export function stepsTable(steps: readonly Step[], open: Open): HTMLElement {
 }
 
 export function comparisonTables(
-  { label, configurations, lines }: Comparison,
+  { label, configurations, lines }: RunComparison,
   open: Open,
 ): readonly HTMLElement[] {
   const compared = <T extends words.Pair>(what: string, first: Column<T>, rows: readonly T[]) => {

@@ -1,7 +1,7 @@
 /** Where the wall time goes: one bar with segments for kernels and for each kind of gap. */
 
 import type { CustomSeriesRenderItem } from "echarts";
-import type { WallPart } from "../../src/bench/messages";
+import type { WallPart } from "../../src/page_types";
 import { axis, type ChartSpec, legend } from "./chart";
 import { kindWords } from "./explained";
 import { colorOf, readableOn, type Theme } from "./theme";

@@ -5,15 +5,15 @@
  */
 
 import type {
+  ConfigurationRow,
   KernelRow,
   LineChange,
-  LineTime,
+  LineRow,
   MeasuredPage,
-  Place,
-  Row,
-  Step,
+  PagePlace,
+  StepRow,
   WallPart,
-} from "../../src/bench/messages";
+} from "../../src/page_types";
 
 export const unknown = "\u2013";
 
@@ -65,14 +65,14 @@ export function changeOf(pair: Pair): string {
 }
 
 /** `12.3 ms ± 1.2%`; a spread as wide as the time itself has no number. */
-export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
+export function withSpread({ us, spread }: Pick<ConfigurationRow, "us" | "spread">): string {
   const around = spread !== null && spread >= 1 ? ">100%" : percent(spread);
   return us === null || spread === null ? time(us) : `${time(us)} ± ${around}`;
 }
 
 /** The reason why a configuration has no time; null if it has one or has failed. */
 export function withoutTime(
-  { us, failure, first_us }: Pick<Row, "us" | "failure" | "first_us">,
+  { us, failure, first_us }: Pick<ConfigurationRow, "us" | "failure" | "first_us">,
   { running, partial }: Pick<MeasuredPage, "running" | "partial">,
 ): string | null {
   if (us !== null || failure !== null) {
@@ -95,7 +95,7 @@ export function configurationName(name: string): string {
   return name === "written" ? "as in source" : name;
 }
 
-export function placeOf(place: Place): string {
+export function placeOf(place: PagePlace): string {
   return `${place.path}:${place.line + 1}`;
 }
 
@@ -117,7 +117,7 @@ export function pictureName({ title, when }: MeasuredPage): string {
 }
 
 /** A configuration's accuracy as a word and a sentence; a separate table has the details. */
-export function accuracy({ accuracy: cell }: Row): readonly [string, string] {
+export function accuracy({ accuracy: cell }: ConfigurationRow): readonly [string, string] {
   if (cell === null) {
     return [unknown, ""];
   }
@@ -150,7 +150,7 @@ export function notesOf({ notes, configurations }: MeasuredPage): readonly strin
 }
 
 /** The description of a chart's item, one string per line. */
-export function lineWords({ place, us, share, kernels }: LineTime): readonly string[] {
+export function lineWords({ place, us, share, kernels }: LineRow): readonly string[] {
   const shown = kernels.slice(0, 4).map((kernel) => shorten(kernel, 60));
   const more = kernels.length > shown.length ? [`and ${kernels.length - shown.length} more`] : [];
   return [
@@ -171,7 +171,7 @@ export function partWords({ label, us, share, place, what }: WallPart): readonly
   ];
 }
 
-export function stepWords(step: Step): readonly string[] {
+export function stepWords(step: StepRow): readonly string[] {
   return [
     shorten(step.name, 70),
     `${time(step.us)}, starts at ${time(step.start_us)}`,

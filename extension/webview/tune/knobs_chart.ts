@@ -1,6 +1,6 @@
 /** What each knob could gain at most, as bars: those that were tried, then those that were not. */
 
-import type { KnobRow } from "../../src/tune/messages";
+import type { KnobRow } from "../../src/page_types";
 import { axis, type ChartSpec, legend } from "../bench/chart";
 import { colorOf } from "../bench/theme";
 import { shorten, speedup, time } from "../bench/words";

@@ -5,7 +5,8 @@
  */
 
 import type { BenchTarget } from "../../src/bench/messages";
-import type { DrawTuning, TunedPage, TuneMessage } from "../../src/tune/messages";
+import type { TunedPage } from "../../src/page_types";
+import type { DrawTuning, TuneMessage } from "../../src/tune/messages";
 import { moment } from "../bench/words";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";

@@ -1,6 +1,6 @@
 /** The race: the time of each round of each candidate, over the time of the search. */
 
-import type { RaceSeries } from "../../src/tune/messages";
+import type { RaceSeries } from "../../src/page_types";
 import { axis, type ChartSpec, legend } from "../bench/chart";
 import { colorOf } from "../bench/theme";
 import { time } from "../bench/words";

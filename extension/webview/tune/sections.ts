@@ -4,7 +4,7 @@
  * Invariant: a section explains in text what it cannot show, and never draws an empty chart.
  */
 
-import type { CandidateRow, ComparedTime, KnobRow, RaceSeries, TunedPage } from "../../src/tune/messages";
+import type { CandidateRow, ComparisonBar, KnobRow, RaceSeries, TunedPage } from "../../src/page_types";
 import { createChart } from "../bench/chart";
 import { details, list, type Section, section, text } from "../bench/sections";
 import { sentence, small, table } from "../bench/tables";
@@ -37,7 +37,7 @@ export function decisionSection({ statements, comparison }: TunedPage): Section 
 }
 
 /** The winner against eager and torch's modes, as bars with their numbers. */
-function timesOf(rows: readonly ComparedTime[]): HTMLElement {
+function timesOf(rows: readonly ComparisonBar[]): HTMLElement {
   const longest = Math.max(...rows.map(({ us }) => us));
   return element(
     "div",

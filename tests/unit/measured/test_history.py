@@ -23,7 +23,7 @@ from fuselight_server.explain.benchmarks.history import (
     load,
     run_of,
 )
-from fuselight_server.explain.benchmarks.history_diff import as_json, changes_in_words, compare
+from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, on_page
 from fuselight_server.explain.benchmarks.page import View
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
@@ -63,7 +63,7 @@ def test_a_change_is_reported_by_configuration_and_line() -> None:
 def test_a_change_within_both_spreads_is_not_reported() -> None:
     found = compare(made(timed((42, 100.0), spread=0.1)), made(timed((42, 112.0), us=112.0, spread=0.1)))
     assert changes_in_words(found, made(timed())) == ()
-    shown = as_json(found, VIEW)
+    shown = encode(on_page(found, VIEW))
     assert [one["change"] for one in (*shown["configurations"], *shown["lines"])] == [None, None, None]
 
 
@@ -87,7 +87,7 @@ def test_new_lines_and_lines_that_are_gone_are_reported_as_such() -> None:
     after = made(timed((42, 100.0), (60, 5.0)))
     found = compare(made(timed((42, 100.0), (50, 10.0))), after)
     assert changes_in_words(found, after) == ("gone, line 50 of then: 10 µs", "new, line 60: 5 µs")
-    gone, new, _ = as_json(found, VIEW)["lines"]
+    gone, new, _ = encode(on_page(found, VIEW))["lines"]
     assert (gone["place"]["text"], gone["place"]["path"], gone["after_us"]) == (
         text(50),
         "model.py (then)",

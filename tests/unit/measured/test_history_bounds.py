@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from fuselight.shared.codec import encode
 from fuselight.shared.report import Clock, Report, Versions, Work
 from fuselight_server.base.store import Store
 from fuselight_server.explain.benchmarks import history
 from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, NotKeptError, run_of
 from fuselight_server.explain.benchmarks.history_diff import (
-    as_json,
     compare,
+    on_page,
     with_earlier_readings,
 )
 from fuselight_server.explain.benchmarks.page import View, page
@@ -73,7 +74,7 @@ def versions(**facts: Any) -> Versions:
 def test_a_comparison_lists_other_differences_between_the_runs(now: Report, differences: list[str]) -> None:
     found = compare(made(BASE), made(now))
     assert list(found.differs) == differences
-    assert as_json(found, VIEW)["differs"] == differences
+    assert encode(on_page(found, VIEW))["differs"] == differences
 
 
 def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_that_is_said() -> None:
@@ -136,7 +137,7 @@ def test_a_file_has_one_history_by_whichever_path_it_is_reached(tmp_path: Path) 
 
 def test_a_single_round_has_no_spread() -> None:
     once = replace(timing(100.0, 0.0), rounds_us=(100.0,))
-    made_ = page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW)
+    made_ = encode(page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW))
     assert [one["spread"] for one in made_["configurations"]] == [pytest.approx(0.01), None]
     assert made_["verdict"][0]["text"] == "default is 3.0× as fast as eager: 100 µs vs. 300 µs ± 1%"
 
@@ -163,7 +164,7 @@ def test_readings_of_earlier_processes_count_where_the_host_limits_a_call(tmp_pa
     assert default.wall == timing(4_000.0), "its kernels take its time"
     headline = verdict(now)[0].text
     assert headline.startswith("default is 1.25× as fast as eager: 4 ms ± 1% vs. 4.3–7.7 ms; the host limits")
-    shown = page(now, VIEW)["configurations"][0]
+    shown = encode(page(now, VIEW))["configurations"][0]
     assert shown["unsteady"]
     assert shown["notes"] == ["4.3–7.7 ms with 2 earlier benchmarks of the same code"]
     unfinished = changed(ran(6, 5_000.0), finished=False)

@@ -8,13 +8,13 @@ import hashlib
 import io
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fuselight.shared.codec import DecodeError
+from fuselight.shared.codec import DecodeError, encode
 from fuselight.shared.report import (
     CompileStep,
     Culprit,
@@ -37,6 +37,15 @@ from fuselight_server.explain.benchmarks.exports import (
 )
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.page import NO_LINES, Around, View, nothing, page
+from fuselight_server.explain.benchmarks.page_types import (
+    ConfigurationChange,
+    ConfigurationRow,
+    LineChange,
+    MeasuredPage,
+    PagePlace,
+    ProfileDetails,
+    RunComparison,
+)
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 
@@ -64,45 +73,30 @@ FULL = benchmark(
 )  # fmt: skip
 
 
-def made(**around: Any) -> dict[str, Any]:
+def full(**around: Any) -> MeasuredPage:
     return page(FULL, VIEW, Around(**around))
 
 
-def keys_of(name: str) -> set[str]:
-    """The fields of an interface of the extension, which a test of its own compiles."""
-    source = (Path(__file__).parents[3] / "extension/src/bench/messages.ts").read_text(encoding="utf-8")
-    (body,) = re.findall(rf"export interface {name} {{\n(.*?)\n}}", source, re.DOTALL)
-    return set(re.findall(r"readonly (\w+):", re.sub(r"\{[^{}]*\}", "", body)))
+def made(**around: Any) -> dict[str, Any]:
+    return data(FULL, VIEW, Around(**around))
 
 
-def test_every_part_has_the_fields_that_the_extension_reads() -> None:
-    shown = made()
-    details = shown["profiles"]["default"]
-    row_ = shown["configurations"][1]
-    for name, part in {
-        "MeasuredPage": shown,
-        "Row": row_,
-        "AccuracyCell": row_["accuracy"],
-        "TensorRow": row_["accuracy"]["tensors"][0],
-        "Details": details,
-        "LineTime": details["lines"][0],
-        "WallPart": details["where"][0],
-        "KernelRow": details["kernels"][0],
-        "Roofline": details["roofline"],
-        "RooflinePoint": details["roofline"]["points"][0],
-        "Step": details["steps"][0],
-        "Place": details["lines"][0]["place"],
-    }.items():
-        assert set(part) == keys_of(name), name
-    assert set(nothing(FILE, "Net", VIEW, Around())) == keys_of("MeasuredPage")
-    json.dumps(shown, allow_nan=False)
+def data(*of: Any) -> dict[str, Any]:
+    """A page as the editor gets it."""
+    shown: dict[str, Any] = encode(page(*of))
+    return shown
 
 
-@pytest.mark.parametrize("name", ["MeasuredPage", "Row", "Details"])
-def test_the_page_in_the_docs_names_every_field(name: str) -> None:
+def test_every_page_has_every_field_and_no_number_that_json_lacks() -> None:
+    assert made().keys() == encode(nothing(FILE, "Net", VIEW, Around())).keys()
+    json.dumps(made(), allow_nan=False)
+
+
+@pytest.mark.parametrize("kind", [MeasuredPage, ConfigurationRow, ProfileDetails])
+def test_the_page_in_the_docs_names_every_field(kind: Any) -> None:
     text = (Path(__file__).parents[3] / "docs/bench.md").read_text(encoding="utf-8")
     section = text.partition("## The JSON of bench")[2]
-    assert sorted(key for key in keys_of(name) if f"`{key}`" not in section) == []
+    assert [field.name for field in fields(kind) if f"`{field.name}`" not in section] == []
 
 
 def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
@@ -122,27 +116,27 @@ def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
 def test_the_first_operator_that_differs_is_named_once() -> None:
     why = "output differs; the first operator that differs is torch.relu at model.py:4"
     accuracy = wrong(first=(at(4),), first_operator="torch.relu", why=why)
-    text = page(benchmark(row("default", accuracy=accuracy)), VIEW)["configurations"][0]["accuracy"]["text"]
+    text = data(benchmark(row("default", accuracy=accuracy)), VIEW)["configurations"][0]["accuracy"]["text"]
     assert text.endswith(f": {why}")
 
 
 @pytest.mark.parametrize(("us", "is_noted"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
 def test_a_profile_of_calls_unlike_the_timed_ones_has_a_note(us: float, is_noted: bool) -> None:  # noqa: FBT001
-    notes = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
+    notes = data(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
     about = "with the profiler on, a call took 200 µs as default ("
     assert [note.startswith(about) for note in notes] == [True] * is_noted
 
 
 def test_profiles_of_other_calls_share_one_note() -> None:
     rows = [row(name, 41.0, profile=SHOWN) for name in ("eager", "default")]
-    (note,) = page(benchmark(*rows), VIEW)["notes"]
+    (note,) = data(benchmark(*rows), VIEW)["notes"]
     assert "200 µs as eager (41 µs without) and 200 µs as default (41 µs without): lines, " in note
 
 
 def test_a_benchmark_without_times_makes_no_claims() -> None:
     unfinished = {"finished": False}
-    assert page(benchmark(row("eager", None), of=unfinished), VIEW)["notes"] == []
-    (note,) = page(benchmark(row("eager"), of=unfinished), VIEW)["notes"]
+    assert data(benchmark(row("eager", None), of=unfinished), VIEW)["notes"] == []
+    (note,) = data(benchmark(row("eager"), of=unfinished), VIEW)["notes"]
     assert note.startswith("partial: still running")
 
 
@@ -160,7 +154,7 @@ def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
     assert (kernels["triton_1"]["isolated_us"], kernels["triton_1"]["phase"]) == (50.0, "inference")
     assert (kernels["eager_12"]["joined"], kernels["eager_12"]["kind"]) == (True, "eager")
     strange = benchmark(row("default", profile=profile([ran(7, 5.0)])))
-    (one,) = page(strange, VIEW)["profiles"]["default"]["kernels"]
+    (one,) = data(strange, VIEW)["profiles"]["default"]["kernels"]
     assert (one["joined"], one["place"], one["of_limit"]) == (False, None, None)
 
 
@@ -170,7 +164,7 @@ def test_the_roofline_needs_the_limits_of_the_device() -> None:
     assert [point["name"] for point in roofline["points"]] == ["triton_1"]
     cpu = Device("cpu", "cpu", "cpu", "", 0)
     without = benchmark(row("default", profile=SHOWN, generated=(KERNELS,)), target_device=cpu)
-    assert page(without, VIEW)["profiles"]["default"]["roofline"] is None
+    assert data(without, VIEW)["profiles"]["default"]["roofline"] is None
 
 
 def test_kernels_of_other_backends_are_not_distinguished_from_eager_work() -> None:
@@ -178,14 +172,14 @@ def test_kernels_of_other_backends_are_not_distinguished_from_eager_work() -> No
         [replace(ran(None, 90.0), name="aten::mul")], [gap(GapKind.EAGER, 8.0), gap(GapKind.HOST, 2.0)]
     )
     one = row("backend:aot_eager", 100.0, profile=replace(shown, joined_us=0.0), compiles=1, graph_breaks=2)
-    details = page(benchmark(row("eager", 100.0), one), VIEW)["profiles"]["backend:aot_eager"]
+    details = data(benchmark(row("eager", 100.0), one), VIEW)["profiles"]["backend:aot_eager"]
     assert (details["lines"], details["no_lines"]) == ([], NO_LINES)
     assert [part["kind"] for part in details["where"]] == ["kernel_backend", "backend", "host"]
     assert not any(part["label"].startswith(("kernels that were", "calls that")) for part in details["where"])
     breaks = next(cause for cause in causes(benchmark(one), one, faster=True) if cause.cause is Cause.BREAKS)
     assert "eager there takes" not in breaks.text
     for other in (replace(one, cudagraphs=False), replace(one, name="eager"), replace(one, compiles=None)):
-        (details,) = page(benchmark(other), VIEW)["profiles"].values()
+        (details,) = data(benchmark(other), VIEW)["profiles"].values()
         assert details["no_lines"] == ""
         assert [part["kind"] for part in details["where"]] == ["kernel_eager", "eager", "host"]
 
@@ -197,7 +191,7 @@ def test_lines_are_shown_where_they_are_now() -> None:
         VIEW.shown,
         lambda at: None if at.line == 9 else SourceLine(at.path, at.line + 1),
     )
-    lines = page(FULL, view)["profiles"]["default"]["lines"]
+    lines = data(FULL, view)["profiles"]["default"]["lines"]
     assert [line["place"]["line"] for line in lines] == [3, 4, 12], "a line that is gone has no time"
 
 
@@ -208,16 +202,16 @@ def test_notes_list_causes_of_unreliable_numbers() -> None:
         "unknown: the guards: torch does not say",
     ]
     unfinished = benchmark(row("eager"), of={"finished": False})
-    assert "still running or stopped" in page(unfinished, VIEW)["notes"][0]
+    assert "still running or stopped" in data(unfinished, VIEW)["notes"][0]
 
 
 def test_a_run_without_measurements_says_what_failed() -> None:
-    shown = page(report(failures=(FAILURE,)), VIEW)
+    shown = data(report(failures=(FAILURE,)), VIEW)
     assert (shown["found"], shown["message"]) == (False, "out of memory. Give it smaller inputs")
 
 
 def test_the_csv_has_every_table_and_every_row() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(made()))))
+    rows = list(csv.DictReader(io.StringIO(as_csv(full()))))
     counts = {
         name: sum(one["table"] == name for one in rows)
         for name in ("configuration", "tensor", "line", "kernel", "where", "step", "comparison")
@@ -237,7 +231,7 @@ def test_the_csv_has_every_table_and_every_row() -> None:
 
 
 def test_the_csv_has_the_machine_the_verdict_and_the_notes() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(made(stale=True, notes=("another run went on",))))))
+    rows = list(csv.DictReader(io.StringIO(as_csv(full(stale=True, notes=("another run went on",))))))
     about = {one["name"]: one["note"] for one in rows if one["table"] == "about"}
     assert (about["device"], about["when"], about["one call"]) == (
         "NVIDIA H200", "2026-01-31T12:00:00Z", "inference",
@@ -250,13 +244,15 @@ def test_the_csv_has_the_machine_the_verdict_and_the_notes() -> None:
 
 
 def test_the_csv_has_changes_and_other_differences() -> None:
-    place = {"uri": "file:///m.py", "path": "m.py", "line": 41, "text": "y = f(x)"}
-    comparison = {
-        "id": "1", "label": "then", "differs": ["torch: 2.11.0 then, 2.13.0 now"],
-        "configurations": [{"name": "default", "before_us": 100.0, "after_us": 112.0, "change": 0.12}],
-        "lines": [{"place": place, "before_us": None, "after_us": 5.0, "change": None}],
-    }  # fmt: skip
-    text = as_csv(made(comparison=comparison))
+    place = PagePlace("file:///m.py", "m.py", 41, "y = f(x)")
+    comparison = RunComparison(
+        "1",
+        "then",
+        ("torch: 2.11.0 then, 2.13.0 now",),
+        (ConfigurationChange("default", 100.0, 112.0, 0.12),),
+        (LineChange(place, None, 5.0, None),),
+    )
+    text = as_csv(full(comparison=comparison))
     rows = [one for one in csv.DictReader(io.StringIO(text)) if one["table"] == "comparison"]
     shown = [
         tuple(one[key] for key in ("configuration", "line", "before_us", "us", "change", "note"))
@@ -272,9 +268,10 @@ def test_the_csv_has_changes_and_other_differences() -> None:
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_csv_cells_are_not_formulas(start: str) -> None:
-    shown = made()
     name = f'{start}HYPERLINK("a,b")'
-    shown["profiles"]["default"]["kernels"][0]["name"] = name
+    details = full().profiles["default"]
+    kernel_row = replace(details.kernels[0], name=name)
+    shown = replace(full(), profiles={"default": replace(details, kernels=(kernel_row,))})
     rows = csv.DictReader(io.StringIO(as_csv(shown), newline=""))
     assert f"'{name}" in {one["name"] for one in rows}
 
@@ -289,8 +286,7 @@ def built(tmp_path: Path) -> Path:
 
 
 def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) -> None:
-    shown = made()
-    shown["title"] = "<b>&\u2028</script>"
+    shown = replace(full(), title="<b>&\u2028</script>")
     html = as_html(shown, built)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
@@ -303,7 +299,7 @@ def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) 
     assert policy == (
         f"default-src 'none'; script-src 'sha256-{hashed(script)}'; style-src 'sha256-{hashed(style)}'; img-src data:"
     )
-    assert json.loads(data) == {**json.loads(json.dumps(shown)), "title": r"<b>&\u2028</script>"}
+    assert json.loads(data) == {**encode(shown), "title": r"<b>&\u2028</script>"}
     assert script == r'const tag = "<\/script><\!--"; draw(tag);'
     assert "<b>" not in html
     assert html.count("</script>") == 2
@@ -312,12 +308,12 @@ def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) 
 
 def test_html_without_a_built_page_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(NotBuiltError, match="npm run build"):
-        as_html(made(), tmp_path)
+        as_html(full(), tmp_path)
 
 
 def test_json_can_be_compared_with_again() -> None:
     run = run_of(FULL, ROOT, VIEW.read_line)
-    text = as_json(made(), run)
+    text = as_json(full(), run)
     assert from_json(text) == run
     for wrong_ in ("[]", '{"page": {}}', '{"run": {"past": 1}}'):
         with pytest.raises((DecodeError, ValueError)):
@@ -333,7 +329,7 @@ def test_a_run_is_found_by_its_target_and_file() -> None:
             ("/there/b/model.py", "f"),
         )
     ]
-    text = json.dumps({"targets": [json.loads(as_json(made(), run)) for run in runs]})
+    text = json.dumps({"targets": [json.loads(as_json(full(), run)) for run in runs]})
     assert from_json(text, "Net", "/here/b/model.py") == runs[1]
     assert from_json(text, "Net", "/here/a/model.py") == runs[0]
     with pytest.raises(ValueError, match="no benchmark of g, but of Net, Net, f"):
@@ -341,15 +337,15 @@ def test_a_run_is_found_by_its_target_and_file() -> None:
 
 
 def test_files_are_named_by_target_and_day() -> None:
-    assert file_name(made(), "html") == "Net-2026-01-31.html"
-    assert file_name({"title": "Outer.step/../x", "when": ""}, "csv") == "Outer.step_.._x.csv"
+    assert file_name(full(), "html") == "Net-2026-01-31.html"
+    assert file_name(replace(full(), title="Outer.step/../x", when=""), "csv") == "Outer.step_.._x.csv"
 
 
 def test_results_that_were_not_compared_say_why() -> None:
     tensor = TensorError("output", 1.0, 0.0, 0.0, passed=True)
     right = benchmark(row("default", accuracy=wrong(passed=True, tensors=(tensor,))))
     unknown = benchmark(row("default", accuracy=wrong(passed=None, why="it returns nothing")))
-    texts = [page(one, VIEW)["configurations"][0]["accuracy"]["text"] for one in (right, unknown)]
+    texts = [data(one, VIEW)["configurations"][0]["accuracy"]["text"] for one in (right, unknown)]
     assert texts == [
         "as eager within a tolerance of 0.0001 (1 tensor against float64)",
         "not compared: it returns nothing",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fuselight.shared.codec import encode
 from fuselight.shared.report import (
     Confirmation,
     Culprit,
@@ -33,18 +34,20 @@ from tests.support.tuned import (
 
 
 def made(one: Any = None, around: Surroundings | None = None) -> dict[str, Any]:
-    shown = page(
-        one or search(),
-        around or Surroundings(),
-        uri_of=lambda path: f"file://{path}",
-        shown=lambda path: path.rpartition("/")[2],
+    shown: dict[str, Any] = encode(
+        page(
+            one or search(),
+            around or Surroundings(),
+            uri_of=lambda path: f"file://{path}",
+            shown=lambda path: path.rpartition("/")[2],
+        )
     )
     json.dumps(shown, allow_nan=False)
     return shown
 
 
 def test_every_page_has_the_same_keys() -> None:
-    none = no_search("file:///m.py", "m.py", "Net", Surroundings(message="press Tune"))
+    none = encode(no_search("file:///m.py", "m.py", "Net", Surroundings(message="press Tune")))
     assert made().keys() == none.keys()
     assert made(search(of={"finished": False})).keys() == none.keys()
     assert (none["found"], none["message"], none["title"]) == (False, "press Tune", "Net")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.formatting import (
@@ -27,8 +27,7 @@ from fuselight_server.cli.formats.text_parts import (
 )
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import exports, words
-from fuselight_server.explain.benchmarks.history_diff import as_json as comparison_as_json
-from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label
+from fuselight_server.explain.benchmarks.history_diff import changes_in_words, compare, label, on_page
 from fuselight_server.explain.benchmarks.page import Around, View, page
 from fuselight_server.explain.benchmarks.timing_stats import clock_of, has_times, shown_of
 
@@ -37,6 +36,16 @@ if TYPE_CHECKING:
 
     from fuselight_server.base.terminal import Terminal
     from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
+    from fuselight_server.explain.benchmarks.page_types import (
+        AccuracyCell,
+        ConfigurationRow,
+        KernelRow,
+        MeasuredPage,
+        PagePlace,
+        ProfileDetails,
+        VerdictLine,
+        WallPart,
+    )
 
 _LEGEND = (
     "time: median of one call ± half the interquartile range; unsteady: it varies too much to rely on; "
@@ -59,12 +68,12 @@ _BAR = 20
 """Characters of a full bar."""
 
 
-def _page_of(one: TargetBenchmark, outcome: CheckOutcome) -> dict[str, Any]:
+def _page_of(one: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
     """The page of a benchmark, and what changed since the one that it is compared with."""
     view = View(uri_of=lambda path: Path(path).as_uri(), read_line=outcome.sources.line, shown=shown_path)
     comparison = None
     if one.before is not None and one.run is not None:
-        comparison = comparison_as_json(compare(one.before, one.run), view)
+        comparison = on_page(compare(one.before, one.run), view)
     return page(one.report, view, Around(comparison=comparison))
 
 
@@ -74,7 +83,7 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
         {
             "path": one.report.target.path,
             "name": one.report.target.name or "__main__",
-            "page": _page_of(one, outcome),
+            "page": encode(_page_of(one, outcome)),
             "findings": [finding_as_json(each, outcome.sources) for each in outcome.of_measured(one.report)],
             "failures": encode(one.report.failures),
             "run": encode(one.run) if one.run is not None else None,
@@ -94,7 +103,7 @@ def as_html(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
     """The page of the first target that was measured. Raises NotBuiltError."""
     for one in benchmarks:
         made = _page_of(one, outcome)
-        if made["found"]:
+        if made.found:
             return exports.as_html(made)
     return ""
 
@@ -113,8 +122,8 @@ def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Termina
     where = ""
     if measured is not None and has_times(measured):
         clock = words.CLOCK[clock_of(measured)]
-        where = f"{made['work']} on {words.device(measured.machine)}, timed by {clock}"
-    failed = print_measured_heading(report, where, made["inputs"], terminal)
+        where = f"{made.work} on {words.device(measured.machine)}, timed by {clock}"
+    failed = print_measured_heading(report, where, made.inputs, terminal)
     if measured is None:
         terminal.print()
         return
@@ -123,43 +132,43 @@ def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Termina
     _print_rows(made, terminal, printed=failed)
     shown = shown_of(measured)
     if shown is not None:
-        _print_profile(shown.name, made["profiles"][shown.name], terminal)
+        _print_profile(shown.name, made.profiles[shown.name], terminal)
     for finding in outcome.of_measured(report):
         terminal.print(finding_line(finding))
     _print_comparison(one, terminal)
-    print_notes(made, failed, terminal)
-    print_machine(made, terminal)
+    print_notes(made.notes, failed, terminal)
+    print_machine(made.machine, terminal)
 
 
-def _print_verdict(made: dict[str, Any], terminal: Terminal) -> None:
-    if not made["verdict"]:
+def _print_verdict(made: MeasuredPage, terminal: Terminal) -> None:
+    if not made.verdict:
         return
-    headline, *others = made["verdict"]
+    headline, *others = made.verdict
     terminal.print((_statement_text(headline), "bold"))
-    details = [one for one in others if not one["configuration"]]
+    details = [one for one in others if not one.configuration]
     for one in others:
-        if one["configuration"]:
+        if one.configuration:
             terminal.print(f"  - {_statement_text(one)}")
-    is_one_of_several = len(made["configurations"]) > 2  # noqa: PLR2004 - eager and one more
-    if details and is_one_of_several and headline["configuration"]:
-        terminal.print(f"  Details for {words.configuration_name(headline['configuration'])}:")
+    is_one_of_several = len(made.configurations) > 2  # noqa: PLR2004 - eager and one more
+    if details and is_one_of_several and headline.configuration:
+        terminal.print(f"  Details for {words.configuration_name(headline.configuration)}:")
     for one in details:
         terminal.print(f"  - {_statement_text(one)}")
 
 
-def _statement_text(statement: dict[str, Any]) -> str:
-    place = f" ({_place_text(statement['place'])})" if statement["place"] else ""
-    return f"{statement['text']}{place}"
+def _statement_text(statement: VerdictLine) -> str:
+    place = f" ({_place_text(statement.place)})" if statement.place else ""
+    return f"{statement.text}{place}"
 
 
-def _place_text(place: dict[str, Any]) -> str:
-    return f"{place['path']}:{place['line'] + 1}"
+def _place_text(place: PagePlace) -> str:
+    return f"{place.path}:{place.line + 1}"
 
 
-def _print_rows(made: dict[str, Any], terminal: Terminal, *, printed: Sequence[str]) -> None:
+def _print_rows(made: MeasuredPage, terminal: Terminal, *, printed: Sequence[str]) -> None:
     """Print one row for each configuration, then why some failed, unless that is `printed`."""
-    rows = made["configurations"]
-    if all(row["us"] is None and row["failure"] in {None, *printed} for row in rows):
+    rows = made.configurations
+    if all(row.us is None and row.failure in {None, *printed} for row in rows):
         return
     header = (
         "configuration",
@@ -176,28 +185,28 @@ def _print_rows(made: dict[str, Any], terminal: Terminal, *, printed: Sequence[s
     terminal.print_table([header, *map(_row_cells, rows)])
     terminal.print((_LEGEND, "dim"))
     for row in rows:
-        name = words.configuration_name(row["name"])
-        why = [f"failed: {row['failure']}"] if row["failure"] and row["failure"] not in printed else []
-        for text in why + row["notes"]:
+        name = words.configuration_name(row.name)
+        why = [f"failed: {row.failure}"] if row.failure and row.failure not in printed else []
+        for text in (*why, *row.notes):
             terminal.print(f"{name}: {text}")
-        if row["accuracy"] is not None and row["accuracy"]["passed"] is not True:
-            _print_accuracy(name, row["accuracy"], terminal)
+        if row.accuracy is not None and row.accuracy.passed is not True:
+            _print_accuracy(name, row.accuracy, terminal)
 
 
-def _row_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    accuracy = row["accuracy"]
+def _row_cells(row: ConfigurationRow) -> tuple[str, ...]:
+    accuracy = row.accuracy
     passed = {None: "not compared", True: "passed", False: "FAILED"}
-    spread = format_spread(row["spread"]) if row["spread"] is not None else ""
+    spread = format_spread(row.spread) if row.spread is not None else ""
     return (
-        words.configuration_name(row["name"]),
-        format_time(row["us"]) if row["us"] is not None else "failed" if row["failure"] else "not measured",
-        f"{spread} unsteady" if row["unsteady"] else spread,
-        format_ratio(row["speedup"]) if row["speedup"] is not None else "-",
-        "-" if accuracy is None else passed[accuracy["passed"]],
-        format_size(row["peak_bytes"]) if row["peak_bytes"] is not None else "-",
-        format_time(row["first_us"]) if row["first_us"] is not None else "-",
-        _number(row["graph_breaks"]),
-        _number(row["recompiles"]),
+        words.configuration_name(row.name),
+        format_time(row.us) if row.us is not None else "failed" if row.failure else "not measured",
+        f"{spread} unsteady" if row.unsteady else spread,
+        format_ratio(row.speedup) if row.speedup is not None else "-",
+        "-" if accuracy is None else passed[accuracy.passed],
+        format_size(row.peak_bytes) if row.peak_bytes is not None else "-",
+        format_time(row.first_us) if row.first_us is not None else "-",
+        _number(row.graph_breaks),
+        _number(row.recompiles),
     )
 
 
@@ -205,37 +214,37 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _print_accuracy(name: str, accuracy: dict[str, Any], terminal: Terminal) -> None:
-    place = _place_text(accuracy["place"]) if accuracy["place"] else ""
-    at = f" ({place})" if place not in accuracy["text"] else ""
-    terminal.print(f"{name}: {accuracy['text']}{at}")
-    for tensor in [one for one in accuracy["tensors"] if not one["passed"]][:_MOST_TENSORS]:
+def _print_accuracy(name: str, accuracy: AccuracyCell, terminal: Terminal) -> None:
+    place = _place_text(accuracy.place) if accuracy.place else ""
+    at = f" ({place})" if place not in accuracy.text else ""
+    terminal.print(f"{name}: {accuracy.text}{at}")
+    for tensor in [one for one in accuracy.tensors if not one.passed][:_MOST_TENSORS]:
         figures = ", ".join(
-            f"{what} {tensor[key]:.6g}"
+            f"{what} {getattr(tensor, key):.6g}"
             for what, key in (("cosine", "cosine"), ("largest error", "absolute"), ("relative", "relative"))
-            if tensor[key] is not None
+            if getattr(tensor, key) is not None
         )
-        terminal.print(f"    {tensor['what']}: {figures or 'not a number'}")
+        terminal.print(f"    {tensor.what}: {figures or 'not a number'}")
 
 
-def _print_profile(name: str, profile: dict[str, Any], terminal: Terminal) -> None:
+def _print_profile(name: str, profile: ProfileDetails, terminal: Terminal) -> None:
     """Print lines, kernels and wall time, each only if it has rows."""
     shown_name = words.configuration_name(name)
-    if profile["lines"]:
+    if profile.lines:
         lines = [
             (
-                _place_text(one["place"]),
-                format_time(one["us"]),
-                format_percent(one["share"]),
-                one["place"]["text"],
+                _place_text(one.place),
+                format_time(one.us),
+                format_percent(one.share),
+                one.place.text,
             )
-            for one in profile["lines"]
+            for one in profile.lines
         ]
         terminal.print((f"\nkernel time by line, {shown_name}", "bold"))
         terminal.print_table([("line", "time", "share", "source"), *lines[:_MOST_ROWS]])
         terminal.print_more(len(lines) - _MOST_ROWS, "line")
-    if profile["kernels"]:
-        kernels = [_kernel_cells(one, has_lines=not profile["no_lines"]) for one in profile["kernels"]]
+    if profile.kernels:
+        kernels = [_kernel_cells(one, has_lines=not profile.no_lines) for one in profile.kernels]
         terminal.print((f"\nkernels, {shown_name}", "bold"))
         header = ("time", *_KERNEL_LEGEND, "count", "kernel")
         shown = terminal.print_table([header, *kernels[:_MOST_ROWS]])
@@ -243,24 +252,24 @@ def _print_profile(name: str, profile: dict[str, Any], terminal: Terminal) -> No
         legend = [f"{column}: {meaning}" for column, meaning in _KERNEL_LEGEND.items() if column in shown]
         if legend:
             terminal.print(("; ".join(legend), "dim"))
-        if profile["no_lines"]:
-            terminal.print(profile["no_lines"])
-    if profile["where"]:
+        if profile.no_lines:
+            terminal.print(profile.no_lines)
+    if profile.where:
         _print_wall_time(shown_name, profile, terminal)
     terminal.print()
 
 
-def _print_wall_time(name: str, profile: dict[str, Any], terminal: Terminal) -> None:
+def _print_wall_time(name: str, profile: ProfileDetails, terminal: Terminal) -> None:
     parts = [
-        (format_time(part["us"]), format_percent(part["share"]), _bar(part["share"]), _part_text(part))
-        for part in _longest(profile["where"])
+        (format_time(part.us), format_percent(part.share), _bar(part.share), _part_text(part))
+        for part in _longest(profile.where)
     ]
-    whole = f"{format_time(profile['wall_us'])}, with the profiler on ({profile['source']})"
+    whole = f"{format_time(profile.wall_us)}, with the profiler on ({profile.source})"
     terminal.print((f"\nwall time of one call, {name}: {whole}", "bold"))
     terminal.print_table(parts, has_header=False)
-    terminal.print_more(len(profile["where"]) - _MOST_PARTS, "part")
-    medians = sum(one["us"] for one in profile["kernels"])
-    if medians < _STEADY * profile["kernel_us"]:
+    terminal.print_more(len(profile.where) - _MOST_PARTS, "part")
+    medians = sum(one.us for one in profile.kernels)
+    if medians < _STEADY * profile.kernel_us:
         text = (
             f"Times by line and by kernel are medians ({format_time(medians)} in total); wall times are means. "
             "They differ because some profiled calls took much longer than others."
@@ -268,20 +277,20 @@ def _print_wall_time(name: str, profile: dict[str, Any], terminal: Terminal) -> 
         terminal.print((text, "dim"))
 
 
-def _longest(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _longest(parts: Sequence[WallPart]) -> list[WallPart]:
     """The longest parts, in their order, whatever their kind."""
-    longest = sorted(range(len(parts)), key=lambda index: -parts[index]["us"])[:_MOST_PARTS]
+    longest = sorted(range(len(parts)), key=lambda index: -parts[index].us)[:_MOST_PARTS]
     return [parts[index] for index in sorted(longest)]
 
 
-def _kernel_cells(one: dict[str, Any], *, has_lines: bool) -> tuple[str, ...]:
+def _kernel_cells(one: KernelRow, *, has_lines: bool) -> tuple[str, ...]:
     return (
-        format_time(one["us"]),
-        format_time(one["isolated_us"]) if one["isolated_us"] is not None else "-",
-        format_estimate(one["estimate_us"]) if one["estimate_us"] is not None else "-",
-        format_percent(one["of_limit"]) if one["of_limit"] is not None else "-",
-        f"{one['count']:g}",
-        one["name"] + ("" if one["joined"] or not has_lines else "  (no source line)"),
+        format_time(one.us),
+        format_time(one.isolated_us) if one.isolated_us is not None else "-",
+        format_estimate(one.estimate_us) if one.estimate_us is not None else "-",
+        format_percent(one.of_limit) if one.of_limit is not None else "-",
+        f"{one.count:g}",
+        one.name + ("" if one.joined or not has_lines else "  (no source line)"),
     )
 
 
@@ -289,9 +298,9 @@ def _bar(share: float) -> str:
     return ("#" * round(_BAR * min(max(share, 0.0), 1.0))).ljust(_BAR)
 
 
-def _part_text(part: dict[str, Any]) -> str:
-    what = f" ({part['what']})" if part["what"] else ""
-    return f"{part['label']}{what}" + (f"  {_place_text(part['place'])}" if part["place"] else "")
+def _part_text(part: WallPart) -> str:
+    what = f" ({part.what})" if part.what else ""
+    return f"{part.label}{what}" + (f"  {_place_text(part.place)}" if part.place else "")
 
 
 def _print_comparison(one: TargetBenchmark, terminal: Terminal) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.commands.sources import shown_path
@@ -10,11 +10,12 @@ from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.kernels.shares import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fuselight.shared.report import Report
     from fuselight_server.base.finding import Finding, SourceLine
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.explain.benchmarks.page_types import MachineFact
 
 
 def target_name(report: Report) -> str:
@@ -56,16 +57,16 @@ def print_measured_heading(
     return failed
 
 
-def print_notes(made: dict[str, Any], printed: Sequence[str], terminal: Terminal) -> None:
+def print_notes(notes: Iterable[str], printed: Sequence[str], terminal: Terminal) -> None:
     """The notes of a page of measurements, without those that are `printed`."""
-    for note in made["notes"]:
+    for note in notes:
         if note not in printed:
             terminal.print(f"note: {note}")
 
 
-def print_machine(made: dict[str, Any], terminal: Terminal) -> None:
+def print_machine(facts: Iterable[MachineFact], terminal: Terminal) -> None:
     """The machine of a page of measurements, and an empty line after the target."""
-    terminal.print((", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"]), "dim"))
+    terminal.print((", ".join(f"{fact.name} {fact.value}" for fact in facts), "dim"))
     terminal.print()
 
 

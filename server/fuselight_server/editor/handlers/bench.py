@@ -27,7 +27,7 @@ from fuselight_server.editor.handlers.measuring import (
     start_asked,
     started,
 )
-from fuselight_server.editor.handlers.protocol import Written, written
+from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.editor.session.benchmarks import is_stale, plan_of
@@ -35,7 +35,7 @@ from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_gone
-from fuselight_server.explain.benchmarks.history_diff import as_json, compare
+from fuselight_server.explain.benchmarks.history_diff import compare, on_page
 from fuselight_server.explain.benchmarks.page import (
     Around,
     Drawn,
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.session.state import State
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, Past
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
+    from fuselight_server.explain.benchmarks.page_types import MeasuredPage, PastRun
     from fuselight_server.source.reading import Reading
 
 
@@ -90,7 +91,7 @@ def bench_key(path: str, target: str) -> Key:
     return Key(path, "" if target == MAIN else target, Tier.MEASURED)
 
 
-async def gone_runs(server: Server, history: History) -> tuple[Past, ...]:
+async def gone_runs(server: Server, history: History) -> tuple[PastRun, ...]:
     """Return the runs of targets that the file does not have any more, as far as it can be read."""
     reading = server.analysis.reading(history.path)
     if reading is None:
@@ -111,7 +112,7 @@ def other_run(history: History, other: str) -> tuple[BenchmarkRun | None, str]:
         return None, str(error)
 
 
-async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:
+async def measured(server: Server, params: MeasuredParams) -> MeasuredPage:
     """Make what `fuselight/measured` is answered with."""
     return (await _page(server, params.uri, params.target, params.run, params.with_))[0]
 
@@ -119,7 +120,7 @@ async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:
 async def answer(server: Server, params: MeasuredParams) -> Written:
     """Answer `fuselight/measured`."""
     made = await measured(server, params)
-    return Written(await asyncio.to_thread(written, made))
+    return Written(await asyncio.to_thread(written_page, made))
 
 
 async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
@@ -129,9 +130,9 @@ async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]
             f"A benchmark is exported as one of {', '.join(exports.FORMATS)}.", code=-32602
         )
     made, run = await _page(server, params.uri, params.target, params.run, params.with_)
-    if not made["found"]:
-        raise JsonRpcException(f"There is no benchmark to export. {made['message']}", code=-32803)
-    made = {**made, "running": False, "history": [], "message": ""}
+    if not made.found:
+        raise JsonRpcException(f"There is no benchmark to export. {made.message}", code=-32803)
+    made = replace(made, running=False, history=(), message="")
     try:
         text = await asyncio.to_thread(_exported, made, run, params.format)
     except exports.NotBuiltError as error:
@@ -139,7 +140,7 @@ async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]
     return {"text": text, "name": exports.file_name(made, params.format)}
 
 
-def _exported(made: dict[str, Any], run: BenchmarkRun | None, ending: str) -> str:
+def _exported(made: MeasuredPage, run: BenchmarkRun | None, ending: str) -> str:
     if ending == "html":
         return exports.as_html(made)
     return exports.as_csv(made) if ending == "csv" else exports.as_json(made, run)
@@ -147,7 +148,7 @@ def _exported(made: dict[str, Any], run: BenchmarkRun | None, ending: str) -> st
 
 async def _page(
     server: Server, uri: str, target: str, wanted: str | None, other: str | None
-) -> tuple[dict[str, Any], BenchmarkRun | None]:
+) -> tuple[MeasuredPage, BenchmarkRun | None]:
     """Make the page of a run, the newest where none is named, and what is exported of it."""
     path = convert.path(uri)
     if path is None:
@@ -171,10 +172,7 @@ async def _page(
     around = Around(
         running=running is not None or key in server.analysis.runs.queue.waiting,
         message=_message(server, key, kept),
-        history=tuple(
-            {"id": one.id, "when": one.when, "device": one.device, "label": one.label}
-            for one in (*past, *gone)
-        ),
+        history=(*past, *gone),
     )
     if live is not None and kept is not None:
         report, is_stored = live.report, live.is_stored
@@ -206,7 +204,7 @@ async def _drawn(
     *,
     against: BenchmarkRun | None,
     around: Around,
-) -> dict[str, Any]:
+) -> MeasuredPage:
     """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds.
 
     `live` is the result whose lines have moved with edits; None for a run of the history.
@@ -227,7 +225,7 @@ async def _drawn(
         if live is not None:
             live.drawn = drawn
     if compared is not None:
-        around = replace(around, comparison=await asyncio.to_thread(as_json, compared, still))
+        around = replace(around, comparison=await asyncio.to_thread(on_page, compared, still))
     return of_body(drawn.body, report, still, around)
 
 

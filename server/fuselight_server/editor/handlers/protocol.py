@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidRequest
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
+from fuselight.shared.codec import encode
 from fuselight.shared.report.visible import visible, visible_json
 
 STATUS = "fuselight/status"
@@ -175,6 +176,11 @@ def written(value: Any, depth: int = _PIECES) -> str:
     if depth and isinstance(value, list):
         return f"[{', '.join(written(item, depth - 1) for item in value)}]"
     return visible_json(json.dumps(value))
+
+
+def written_page(page: object) -> str:
+    """Return JSON of a page, which is a dataclass: for a thread."""
+    return written(encode(page))
 
 
 def _message(method: str, params: type[Any], *, answered: bool = True) -> type[Any]:

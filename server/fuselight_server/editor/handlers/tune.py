@@ -21,7 +21,7 @@ from fuselight_server.editor.handlers.measuring import (
     start_asked,
     started,
 )
-from fuselight_server.editor.handlers.protocol import Written, written
+from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.session.tunings import tune_plan_of
 from fuselight_server.execution.runs.keys import Key
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.protocol import TunedParams
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.tunings import TuningResult
+    from fuselight_server.explain.searches.page_types import TunedPage
     from fuselight_server.source.reading import Reading
 
 
@@ -48,10 +49,10 @@ def tune_key(path: str, target: str) -> Key:
 async def answer(server: Server, params: TunedParams) -> Written:
     """Answer `fuselight/tuned`."""
     made = await tuned(server, params)
-    return Written(await asyncio.to_thread(written, made))
+    return Written(await asyncio.to_thread(written_page, made))
 
 
-async def tuned(server: Server, params: TunedParams) -> dict[str, Any]:
+async def tuned(server: Server, params: TunedParams) -> TunedPage:
     """Make the page of a target's last search."""
     path = convert.path(params.uri)
     if path is None:

@@ -21,9 +21,20 @@ from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.report.visible import visible, visible_json
 from fuselight_server.explain.benchmarks.history import BenchmarkRun
+from fuselight_server.explain.benchmarks.page_types import AccuracyCell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from fuselight_server.explain.benchmarks.page_types import (
+        ConfigurationChange,
+        ConfigurationRow,
+        LineChange,
+        MeasuredPage,
+        PagePlace,
+        ProfileDetails,
+        RunComparison,
+    )
 
 
 SCHEMA = 1
@@ -40,10 +51,10 @@ class NotBuiltError(Exception):
     """The page's script or style is not there."""
 
 
-def as_json(page: dict[str, Any], run: BenchmarkRun | None) -> str:
+def as_json(page: MeasuredPage, run: BenchmarkRun | None) -> str:
     """Return the page, and the run that it was made of."""
     return json.dumps(
-        {"schema": SCHEMA, "page": page, "run": encode(run) if run is not None else None}, indent=1
+        {"schema": SCHEMA, "page": encode(page), "run": encode(run) if run is not None else None}, indent=1
     )
 
 
@@ -110,12 +121,12 @@ def page_parts(script: str = BENCH, folder: Path | None = None) -> tuple[str, st
         ) from None
 
 
-def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
+def as_html(page: MeasuredPage, folder: Path | None = None) -> str:
     """Return the page of a benchmark as one file. Raises NotBuiltError where its script was not built."""
-    return standalone_page(page, f"Benchmark: {page['title']}", BENCH, folder)
+    return standalone_page(page, f"Benchmark: {page.title}", BENCH, folder)
 
 
-def standalone_page(page: dict[str, Any], title: str, script_name: str, folder: Path | None = None) -> str:
+def standalone_page(page: object, title: str, script_name: str, folder: Path | None = None) -> str:
     """Return a page as one file, drawn by the script of this name. Raises NotBuiltError where that was not built."""
     script, style = page_parts(script_name, folder)
     data = f'<script type="application/json" id="page">{_as_data(page)}</script>'
@@ -158,16 +169,16 @@ def policy_hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _as_data(page: dict[str, Any]) -> str:
+def _as_data(page: object) -> str:
     """JSON that no parser of HTML takes for a tag, and no engine for the end of a line."""
-    text = visible_json(json.dumps(page))  # ASCII: U+2028 is escaped already
+    text = visible_json(json.dumps(encode(page)))  # ASCII: U+2028 is escaped already
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def file_name(page: dict[str, Any], ending: str) -> str:
+def file_name(page: MeasuredPage, ending: str) -> str:
     """Return how an export is called: `Net-2026-01-31.json`."""
-    name = re.sub(r"[^\w.-]+", "_", page["title"]).strip("_") or "benchmark"
-    day = page["when"][:10]
+    name = re.sub(r"[^\w.-]+", "_", page.title).strip("_") or "benchmark"
+    day = page.when[:10]
     return f"{name}{f'-{day}' if day else ''}.{ending}"
 
 
@@ -182,14 +193,17 @@ COLUMNS: tuple[str, ...] = (
 `verdict`, `about`, `note`."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
+_NAMES = frozenset(COLUMNS)
+_NOT_COMPARED = AccuracyCell(None, "", (), None)
+
 Row = dict[str, Any]
 
 
-def as_csv(*pages: dict[str, Any]) -> str:
+def as_csv(*pages: MeasuredPage) -> str:
     """Return all tables of all pages in one."""
     return csv_text(
         COLUMNS,
-        ({"target": page["title"], "file": page["path"], **row} for page in pages for row in _rows(page)),
+        ({"target": page.title, "file": page.path, **row} for page in pages for row in _rows(page)),
     )
 
 
@@ -202,77 +216,78 @@ def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-def _rows(page: dict[str, Any]) -> Iterator[Row]:
-    for row in page["configurations"]:
+def _rows(page: MeasuredPage) -> Iterator[Row]:
+    for row in page.configurations:
         yield from _configuration(row)
-    for name, found in page["profiles"].items():
+    for name, found in page.profiles.items():
         yield from ({**row, "configuration": name} for row in _profile(found))
-    if page["comparison"] is not None:
-        yield from _comparison(page["comparison"])
-    for statement in page["verdict"]:
-        yield {"table": "verdict", "note": statement["text"], **_at(statement["place"])}
-    about = {"when": page["when"], "one call": page["work"], "inputs": "; ".join(page["inputs"])}
-    facts = [*about.items(), *((fact["name"], fact["value"]) for fact in page["machine"])]
+    if page.comparison is not None:
+        yield from _comparison(page.comparison)
+    for statement in page.verdict:
+        yield {"table": "verdict", "note": statement.text, **_at(statement.place)}
+    about = {"when": page.when, "one call": page.work, "inputs": "; ".join(page.inputs)}
+    facts = [*about.items(), *((fact.name, fact.value) for fact in page.machine)]
     yield from ({"table": "about", "name": name, "note": value} for name, value in facts)
-    notes = [*(["the code has changed since"] if page["stale"] else []), *page["notes"]]
+    notes = [*(["the code has changed since"] if page.stale else []), *page.notes]
     yield from ({"table": "note", "note": note} for note in notes)
 
 
-def _configuration(row: dict[str, Any]) -> Iterator[Row]:
-    accuracy = row["accuracy"] or {"passed": None, "text": "", "tensors": [], "place": None}
-    said = [row["failure"] or "", accuracy["text"], *row["notes"]]
+def _configuration(row: ConfigurationRow) -> Iterator[Row]:
+    accuracy = row.accuracy or _NOT_COMPARED
+    said = [row.failure or "", accuracy.text, *row.notes]
     yield {
         **_known(row),
         "table": "configuration",
-        "configuration": row["name"],
+        "configuration": row.name,
         "name": None,
-        "accurate": accuracy["passed"],
-        **_at(accuracy["place"]),
+        "accurate": accuracy.passed,
+        **_at(accuracy.place),
         "note": "; ".join(one for one in said if one),
     }
-    for tensor in accuracy["tensors"]:
-        passed = {"accurate": tensor["passed"], "name": tensor["what"]}
-        yield {"table": "tensor", "configuration": row["name"], **_known(tensor), **passed}
+    for tensor in accuracy.tensors:
+        passed = {"accurate": tensor.passed, "name": tensor.what}
+        yield {"table": "tensor", "configuration": row.name, **_known(tensor), **passed}
 
 
-def _profile(found: dict[str, Any]) -> Iterator[Row]:
-    for line in found["lines"]:
-        names = "; ".join(line["kernels"])
-        yield {"table": "line", **_known(line), **_at(line["place"]), "note": names}
-    for kernel in found["kernels"]:
-        note = "" if kernel["joined"] else "not joined to a line"
-        yield {"table": "kernel", **_known(kernel), **_at(kernel["place"]), "note": note}
-    for part in found["where"]:
+def _profile(found: ProfileDetails) -> Iterator[Row]:
+    for line in found.lines:
+        names = "; ".join(line.kernels)
+        yield {"table": "line", **_known(line), **_at(line.place), "note": names}
+    for kernel in found.kernels:
+        note = "" if kernel.joined else "not joined to a line"
+        yield {"table": "kernel", **_known(kernel), **_at(kernel.place), "note": note}
+    for part in found.where:
         yield {
             "table": "where",
             **_known(part),
-            "name": part["label"],
-            **_at(part["place"]),
-            "note": part["what"],
+            "name": part.label,
+            **_at(part.place),
+            "note": part.what,
         }
-    for step in found["steps"]:
-        yield {"table": "step", **_known(step), **_at(step["place"])}
+    for step in found.steps:
+        yield {"table": "step", **_known(step), **_at(step.place)}
 
 
-def _comparison(found: dict[str, Any]) -> Iterator[Row]:
-    for one in found["configurations"]:
-        yield {"table": "comparison", "configuration": one["name"], **_pair(one)}
-    for line in found["lines"]:
-        yield {"table": "comparison", **_at(line["place"]), **_pair(line), "note": line["place"]["text"]}
-    for text in (f"against {found['label']}", *(f"not the same for both: {one}" for one in found["differs"])):
+def _comparison(found: RunComparison) -> Iterator[Row]:
+    for one in found.configurations:
+        yield {"table": "comparison", "configuration": one.name, **_pair(one)}
+    for line in found.lines:
+        yield {"table": "comparison", **_at(line.place), **_pair(line), "note": line.place.text}
+    for text in (f"against {found.label}", *(f"not the same for both: {one}" for one in found.differs)):
         yield {"table": "comparison", "note": text}
 
 
-def _pair(one: dict[str, Any]) -> Row:
-    return {"before_us": one["before_us"], "us": one["after_us"], "change": one["change"]}
+def _pair(one: ConfigurationChange | LineChange) -> Row:
+    return {"before_us": one.before_us, "us": one.after_us, "change": one.change}
 
 
-def _known(row: dict[str, Any]) -> Row:
-    return {key: row[key] for key in COLUMNS if key in row}
+def _known(row: object) -> Row:
+    """Return the fields that are columns."""
+    return {key: value for key, value in vars(row).items() if key in _NAMES}
 
 
-def _at(place: dict[str, Any] | None) -> Row:
-    return {} if place is None else {"path": place["path"], "line": place["line"] + 1}
+def _at(place: PagePlace | None) -> Row:
+    return {} if place is None else {"path": place.path, "line": place.line + 1}
 
 
 def _spreadsheet_cell(value: Any) -> Any:

@@ -23,6 +23,7 @@ from fuselight.shared.report import Output, Report, data_key
 from fuselight_server.base.formatting import format_ratio
 from fuselight_server.base.store import Store, check_not_a_link, files_of, is_own, read_gzip
 from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.page_types import PastRun
 from fuselight_server.explain.benchmarks.profile import times_by_line
 from fuselight_server.explain.benchmarks.timing_stats import (
     compiled_of,
@@ -63,22 +64,10 @@ class NotKeptError(Exception):
 
 
 @dataclass(frozen=True)
-class Past:
-    """What a list of runs says of one."""
-
-    id: str
-    when: str
-    """UTC, as `2026-01-31T12:00:00Z`."""
-    device: str
-    label: str
-    """Branch, versions, and what it came to."""
-
-
-@dataclass(frozen=True)
 class BenchmarkRun:
     """One benchmark, as it is kept and exported."""
 
-    past: Past
+    past: PastRun
     root: str
     """Folder of the project: paths of another checkout are compared below it."""
     report: Report
@@ -104,7 +93,7 @@ def run_of(
     measured = report.measured
     if measured is None:
         return None
-    past = Past(
+    past = PastRun(
         id=re.sub(r"\W", "", measured.started) or "run",
         when=measured.started,
         device=words.device(measured.machine),
@@ -238,7 +227,7 @@ class History:
         numbered = (f"{identity}-{number}" for number in itertools.count(2))
         return next(one for one in itertools.chain([identity], numbered) if one not in taken)
 
-    def runs(self) -> tuple[Past, ...]:
+    def runs(self) -> tuple[PastRun, ...]:
         """Return what there is, the newest first."""
         found = [past for path in self._files() if (past := _past(path)) is not None]
         return tuple(sorted(found, key=lambda past: (past.when, len(past.id), past.id), reverse=True))
@@ -317,12 +306,12 @@ def _check(head: Any) -> None:
         raise DecodeError("this benchmark was written by a newer version of Fuselight")
 
 
-def _past(path: Path) -> Past | None:
+def _past(path: Path) -> PastRun | None:
     try:
         with open_regular(path, follow_link=False) as packed, gzip.GzipFile(fileobj=packed) as file:
             head = json.loads(file.readline(1 << 16))
         _check(head)
-        past: Past = decode(Past, head)
+        past: PastRun = decode(PastRun, head)
     except UNREADABLE:
         return None
     return past if past.id == path.name.removesuffix(ENDING) else None
@@ -351,7 +340,7 @@ def _remove_folder(folder: Path, *, only_empty: bool = False) -> None:
         folder.rmdir()
 
 
-def runs_of_gone(history: History, names: Collection[str]) -> tuple[Past, ...]:
+def runs_of_gone(history: History, names: Collection[str]) -> tuple[PastRun, ...]:
     """Return the runs of the file's targets that are none of `names`, the newest first."""
     found = [
         replace(past, id=f"{folder.name}/{past.id}", label=_gone_label(owner.target, past))
@@ -391,7 +380,7 @@ def _resolved(history: History, identity: str) -> tuple[History, str] | None:
     return None
 
 
-def _gone_label(target: str, past: Past) -> str:
+def _gone_label(target: str, past: PastRun) -> str:
     return f"{target or '__main__'}, which is not in this file any more: {past.label}"
 
 

@@ -11,7 +11,7 @@ import difflib
 import os
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Clock
 from fuselight_server.base.finding import SourceLine
@@ -22,6 +22,12 @@ from fuselight_server.base.formatting import (
     format_time,
 )
 from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.page_types import (
+    ConfigurationChange,
+    LineChange,
+    PagePlace,
+    RunComparison,
+)
 from fuselight_server.explain.benchmarks.profile import times_by_line
 from fuselight_server.explain.benchmarks.timing_stats import (
     Range,
@@ -39,8 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.shared.report import Measured, MeasuredConfiguration, Report
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History, Past
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
     from fuselight_server.explain.benchmarks.page import Shows
+    from fuselight_server.explain.benchmarks.page_types import PastRun
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,6 @@ class Pair:
     def __str__(self) -> str:
         """`1 ms -> 1.1 ms`, or the one time that there is."""
         return " -> ".join(format_time(side.us) for side in (self.before, self.after) if side is not None)
-
-    def as_json(self) -> dict[str, float | None]:
-        """Return it for the page."""
-        before, after = (side.us if side is not None else None for side in (self.before, self.after))
-        return {"before_us": before, "after_us": after, "change": self.change}
 
 
 @dataclass(frozen=True)
@@ -258,32 +260,36 @@ def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
     return tuple(out)
 
 
-def label(past: Past) -> str:
+def label(past: PastRun) -> str:
     """Name a run: when it was, where, and what it came to."""
     return ", ".join(part for part in (format_moment(past.when), past.device, past.label) if part)
 
 
-def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
+def on_page(found: Comparison, view: Shows) -> RunComparison:
     """Return it for the page."""
-    lines = []
-    for line in found.lines:
-        if line.after is not None:
-            place = view.place(line.place)
-        else:
-            text = found.before.line(line.place.path, line.place.line) or ""
-            place = {
-                "uri": view.uri_of(line.place.path),
-                "path": f"{view.shown(line.place.path)} (then)",
-                "line": line.place.line - 1,
-                "text": text.strip(),
-            }
-        if place is not None:
-            lines.append({"place": place, **line.as_json()})
     past = found.before.past
-    return {
-        "id": past.id,
-        "label": label(past),
-        "differs": list(found.differs),
-        "configurations": [{"name": name, **pair.as_json()} for name, pair in found.configurations],
-        "lines": lines,
-    }
+    return RunComparison(
+        past.id,
+        label(past),
+        found.differs,
+        tuple(
+            ConfigurationChange(name, pair.before.us, pair.after.us, pair.change)
+            for name, pair in found.configurations
+            if pair.before is not None and pair.after is not None
+        ),
+        tuple(_line_changes(found, view)),
+    )
+
+
+def _line_changes(found: Comparison, view: Shows) -> Iterator[LineChange]:
+    for line in found.lines:
+        place = view.place(line.place) if line.after is not None else _place_then(found, line.place, view)
+        if place is not None:
+            before, after = (side.us if side is not None else None for side in (line.before, line.after))
+            yield LineChange(place, before, after, line.change)
+
+
+def _place_then(found: Comparison, at: SourceLine, view: Shows) -> PagePlace:
+    """Return a line that is gone."""
+    text = found.before.line(at.path, at.line) or ""
+    return PagePlace(view.uri_of(at.path), f"{view.shown(at.path)} (then)", at.line - 1, text.strip())

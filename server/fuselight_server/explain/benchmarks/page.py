@@ -1,16 +1,14 @@
 """The page of a benchmark as data: what the editor's window, the exports and the terminal show, all from here.
 
-Invariant: JSON's own types under the names that `extension/src/bench/messages.ts` types; None is what is not known, or
-not a number, and every line is where the view says that it is now. Names of the page's parts and their meaning are in
-docs/bench.md.
+Invariant: no number of a page is infinite or not a number, None is what is not known, and every line is where the view
+says that it is now. The fields and their meaning are in `page_types.py` and docs/bench.md.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fuselight.shared.report import LaunchKind, MeasuredConfiguration, Profile
 from fuselight_server.base.finding import SourceLine
@@ -20,7 +18,24 @@ from fuselight_server.base.formatting import (
     format_time,
     format_time_range,
 )
+from fuselight_server.base.page_data import finite
 from fuselight_server.explain.benchmarks import words
+from fuselight_server.explain.benchmarks.page_types import (
+    AccuracyCell,
+    ConfigurationRow,
+    KernelRow,
+    LineRow,
+    MachineFact,
+    MeasuredPage,
+    PagePlace,
+    ProfileDetails,
+    Roofline,
+    RooflinePeak,
+    RooflinePoint,
+    StepRow,
+    VerdictLine,
+    WallPart,
+)
 from fuselight_server.explain.benchmarks.profile import (
     kernel_of,
     main_place,
@@ -55,19 +70,18 @@ if TYPE_CHECKING:
         Stack,
         Timing,
     )
-
-Json = dict[str, Any]
+    from fuselight_server.explain.benchmarks.page_types import PastRun, RunComparison
 
 
 @dataclass(frozen=True)
 class Still:
     """Lines and files as they were at one moment: it asks nobody, so that a page can be made of it in a thread."""
 
-    places: dict[SourceLine, Json | None]
+    places: dict[SourceLine, PagePlace | None]
     files: dict[str, tuple[str, str]]
     """By path: its URI, and as people read it."""
 
-    def place(self, at: SourceLine | None) -> Json | None:
+    def place(self, at: SourceLine | None) -> PagePlace | None:
         """Return a line for the page."""
         return None if at is None else self.places[at]
 
@@ -91,18 +105,13 @@ class View:
     now: Callable[[SourceLine], SourceLine | None] = lambda place: place
     """Where a line of the report is now; None if it was deleted."""
 
-    def place(self, at: SourceLine | None) -> Json | None:
+    def place(self, at: SourceLine | None) -> PagePlace | None:
         """Return a line for the page."""
         there = self.now(at) if at is not None else None
         if there is None:
             return None
         text = self.read_line(there.path, there.line) or ""
-        return {
-            "uri": self.uri_of(there.path),
-            "path": self.shown(there.path),
-            "line": there.line - 1,
-            "text": text.strip(),
-        }
+        return PagePlace(self.uri_of(there.path), self.shown(there.path), there.line - 1, text.strip())
 
     def still(self, places: Iterable[SourceLine], paths: Iterable[str]) -> Still:
         """Return these lines, and these files, as they are now."""
@@ -117,82 +126,82 @@ Shows = View | Still
 NO_LINES = "only Inductor records the source line of a kernel: the kernels of this backend have none"
 
 
-def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
+def details(one: MeasuredConfiguration, report: Report, view: Shows) -> ProfileDetails:
     """Return what is known of where a configuration's time goes."""
     profile = one.profile or Profile("", 0, 0.0, 0.0, 0.0, 0.0)
     whole = whole_us(profile)
     longest = sorted(profile.launches, key=lambda one: -one.us)
-    return {
-        "source": profile.source,
-        "wall_us": profile.wall_us,
-        "kernel_us": profile.kernel_us,
-        "joined": _part(profile.joined_us, profile.device_us),
-        "lines": list(_lines(one, report, view)),
-        "no_lines": NO_LINES if one.profile is not None and is_foreign(one) else "",
-        "where": list(_where(one, profile, report, view)),
-        "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
-        "roofline": _roofline(one, report, view),
-        "steps": [_step(step, view) for step in one.compile_steps],
-    }
+    return ProfileDetails(
+        source=profile.source,
+        wall_us=profile.wall_us,
+        kernel_us=profile.kernel_us,
+        joined=_part(profile.joined_us, profile.device_us),
+        lines=tuple(_lines(one, report, view)),
+        no_lines=NO_LINES if one.profile is not None and is_foreign(one) else "",
+        where=tuple(_where(one, profile, report, view)),
+        kernels=tuple(_kernel(one, launch, whole, report, view) for launch in longest),
+        roofline=_roofline(one, report, view),
+        steps=tuple(_step(step, view) for step in one.compile_steps),
+    )
 
 
 def _part(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[Json]:
+def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[LineRow]:
     lines = times_by_line(one, report.roots)
     whole = float(sum(line.us for line in lines))
     for line in lines:
         place = view.place(line.place)
         if place is not None:
             names = dict.fromkeys(launch.name for launch, _ in line.launches)
-            yield {
-                "place": place,
-                "us": float(line.us),
-                "share": _part(float(line.us), whole),
-                "kernels": list(names),
-            }
+            yield LineRow(
+                place=place,
+                us=float(line.us),
+                share=_part(float(line.us), whole),
+                kernels=tuple(names),
+            )
 
 
-def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
+def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[WallPart]:
     for part in parts(profile, report.roots, foreign=is_foreign(one)):
-        yield {
-            "kind": part.kind,
-            "label": part.label,
-            "us": part.us,
-            "share": _part(part.us, profile.wall_us),
-            "place": view.place(part.place),
-            "what": part.what,
-        }
+        yield WallPart(
+            kind=part.kind,
+            label=part.label,
+            us=part.us,
+            share=_part(part.us, profile.wall_us),
+            place=view.place(part.place),
+            what=part.what,
+        )
 
 
 def _kernel(
     one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
-) -> Json:
+) -> KernelRow:
     kernel = kernel_of(one, launch)
     achieved = rates(launch, kernel, report.target_device)
     graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
-    return {
-        "name": launch.name,
-        "kind": kernel.kind.value if kernel is not None else launch.kind.value,
-        "us": launch.us,
-        "low_us": launch.low_us,
-        "high_us": launch.high_us,
-        "share": _part(launch.us, whole),
-        "count": launch.count,
-        "estimate_us": kernel.estimate_us if kernel is not None else None,
-        "isolated_us": launch.isolated_us,
-        "bandwidth_gbs": achieved.bandwidth_gbs,
-        "tflops": achieved.tflops,
-        "of_limit": achieved.of_limit,
-        "joined": kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
-        "place": view.place(main_place(launch, kernel, report.roots)),
-        "phase": graph.phase.value if graph is not None else "",
-    }
+    return KernelRow(
+        name=launch.name,
+        kind=kernel.kind.value if kernel is not None else launch.kind.value,
+        us=launch.us,
+        low_us=launch.low_us,
+        high_us=launch.high_us,
+        share=_part(launch.us, whole),
+        count=launch.count,
+        estimate_us=kernel.estimate_us if kernel is not None else None,
+        isolated_us=launch.isolated_us,
+        bandwidth_gbs=achieved.bandwidth_gbs,
+        tflops=achieved.tflops,
+        of_limit=achieved.of_limit,
+        joined=kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
+        place=view.place(main_place(launch, kernel, report.roots)),
+        phase=graph.phase.value if graph is not None else "",
+    )
 
 
-def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json | None:
+def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Roofline | None:
     device = report.target_device
     if one.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
         return None
@@ -201,31 +210,26 @@ def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json |
         kernel = kernel_of(one, launch)
         achieved = rates(launch, kernel, device)
         if achieved.intensity is not None and achieved.tflops is not None:
-            points.append({
-                "name": launch.name,
-                "intensity": achieved.intensity,
-                "tflops": achieved.tflops,
-                "us": launch.us,
-                "place": view.place(main_place(launch, kernel, report.roots)),
-            })  # fmt: skip
+            place = view.place(main_place(launch, kernel, report.roots))
+            points.append(RooflinePoint(launch.name, achieved.intensity, achieved.tflops, launch.us, place))
             dtypes.append(kernel.dtype if kernel is not None else None)
     # The rates of the dtypes that its kernels compute in; all, where that is not known of any.
     used = {name: rate for name, rate in device.tflops.items() if name in dtypes} or device.tflops
-    peaks = [{"dtype": name, "tflops": rate} for name, rate in used.items()]
-    return {"points": points, "bandwidth_gbs": device.bandwidth_gbs, "peaks": peaks}
+    peaks = tuple(RooflinePeak(name, rate) for name, rate in used.items())
+    return Roofline(tuple(points), device.bandwidth_gbs, peaks)
 
 
-def _step(step: CompileStep, view: Shows) -> Json:
+def _step(step: CompileStep, view: Shows) -> StepRow:
     at = step.location
-    return {
-        "name": step.name,
-        "start_us": step.start_us,
-        "us": step.us,
-        "depth": step.depth,
-        "place": view.place(SourceLine(at.path, at.line)) if at is not None else None,
-        "compile_id": step.compile_id,
-        "sampled": step.sampled,
-    }
+    return StepRow(
+        name=step.name,
+        start_us=step.start_us,
+        us=step.us,
+        depth=step.depth,
+        place=view.place(SourceLine(at.path, at.line)) if at is not None else None,
+        compile_id=step.compile_id,
+        sampled=step.sampled,
+    )
 
 
 OTHERWISE = 2.0
@@ -242,31 +246,40 @@ class Around:
     stale: bool = False
     message: str = ""
     notes: tuple[str, ...] = ()
-    history: tuple[Json, ...] = ()
-    comparison: Json | None = None
+    history: tuple[PastRun, ...] = ()
+    comparison: RunComparison | None = None
 
 
 _NOTHING_AROUND = Around()
 
 
-def nothing(path: str, target: str, view: Shows, around: Around) -> Json:
+def nothing(path: str, target: str, view: Shows, around: Around) -> MeasuredPage:
     """Return the page of a target of a file that was not measured."""
-    return {
-        **_head(path, target, view, around),
-        "found": False,
-        "partial": False,
-        "when": "",
-        "work": "",
-        "inputs": [],
-        "verdict": [],
-        "machine": [],
-        "notes": list(around.notes),
-        "configurations": [],
-        "profiles": {},
-    }
+    return MeasuredPage(
+        run=around.run,
+        found=False,
+        running=around.running,
+        stale=around.stale,
+        partial=False,
+        title=target or "__main__",
+        message=around.message,
+        target=target,
+        path=view.shown(path),
+        uri=view.uri_of(path),
+        when="",
+        work="",
+        inputs=(),
+        verdict=(),
+        machine=(),
+        notes=around.notes,
+        configurations=(),
+        profiles={},
+        history=around.history,
+        comparison=around.comparison,
+    )
 
 
-def page(report: Report, view: Shows, around: Around = _NOTHING_AROUND) -> Json:
+def page(report: Report, view: Shows, around: Around = _NOTHING_AROUND) -> MeasuredPage:
     """Return the page of a report; one in which nothing was measured says what failed."""
     return of_body(body(report, view), report, view, around)
 
@@ -276,46 +289,55 @@ class Drawn:
     """A page's body, and the lines that it was made with: where these are the same, so is the body."""
 
     still: Still
-    body: Json | None
+    body: MeasuredPage | None
 
 
-def body(report: Report, view: Shows) -> Json | None:
-    """Return what a page has of its report, whatever goes on around it; None where nothing was measured."""
+def body(report: Report, view: Shows) -> MeasuredPage | None:
+    """Return the page without what goes on around it; None where nothing was measured."""
     measured = report.measured
     if measured is None:
         return None
-    made: Json = _finite(
-        {
-            "found": True,
-            "when": measured.started,
-            "work": words.WORK[measured.work],
-            "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
-            "verdict": [
-                {"text": one.text, "place": view.place(one.place), "configuration": one.configuration}
-                for one in verdict(report)
-            ],
-            "machine": machine(measured.machine, report),
-            "notes": notes(report, measured),
-            "partial": not measured.finished,
-            "configurations": [_row(one, measured, report, view) for one in _asked_for(measured)],
-            "profiles": {
-                one.name: details(one, report, view)
-                for one in measured.configurations
-                if one.profile is not None or one.compile_steps
-            },
-        }
+    made = replace(
+        nothing(report.target.path, report.target.name, view, _NOTHING_AROUND),
+        found=True,
+        when=measured.started,
+        work=words.WORK[measured.work],
+        inputs=tuple(call.text for call in report.inputs.calls) if report.inputs is not None else (),
+        verdict=tuple(
+            VerdictLine(one.text, view.place(one.place), one.configuration) for one in verdict(report)
+        ),
+        machine=machine(measured.machine, report),
+        notes=tuple(notes(report, measured)),
+        partial=not measured.finished,
+        configurations=tuple(_row(one, measured, report, view) for one in _asked_for(measured)),
+        profiles={
+            one.name: details(one, report, view)
+            for one in measured.configurations
+            if one.profile is not None or one.compile_steps
+        },
     )
-    return made
+    return finite(made)
 
 
-def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> Json:
+def of_body(made: MeasuredPage | None, report: Report, view: Shows, around: Around) -> MeasuredPage:
     """Return the page of a body."""
-    named = report.target.path, report.target.name
     if made is None:
         failed = "; ".join(words.failed(one) for one in report.failures)
         message = around.message or failed or "nothing was measured"
-        return {**nothing(*named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
-    return {**_head(*named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
+        lost = (*around.notes, *_lost(report))
+        return replace(
+            nothing(report.target.path, report.target.name, view, around), message=message, notes=lost
+        )
+    return replace(
+        made,
+        run=around.run,
+        running=around.running,
+        stale=around.stale,
+        message=around.message,
+        notes=(*around.notes, *made.notes),
+        history=around.history,
+        comparison=around.comparison,
+    )
 
 
 def places_of(report: Report) -> Iterator[SourceLine]:
@@ -332,31 +354,7 @@ def places_of(report: Report) -> Iterator[SourceLine]:
     yield from (one.place for one in verdict(report) if one.place is not None)
 
 
-def _finite(value: Any) -> Any:
-    """Return a value in which no number is infinite, or none at all: JSON has no such numbers."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _head(path: str, target: str, view: Shows, around: Around) -> Json:
-    return {
-        "run": around.run,
-        "running": around.running,
-        "stale": around.stale,
-        "title": target or "__main__",
-        "message": around.message,
-        "target": target,
-        "path": view.shown(path),
-        "uri": view.uri_of(path),
-        "history": list(around.history),
-        "comparison": around.comparison,
-    }
-
-
-def machine(one: Machine, report: Report) -> list[dict[str, str]]:
+def machine(one: Machine, report: Report) -> tuple[MachineFact, ...]:
     """Return where it was measured, name by name."""
     facts = [
         ("device", words.device(one) if words.has_device(one) else ""),
@@ -372,7 +370,7 @@ def machine(one: Machine, report: Report) -> list[dict[str, str]]:
         ("Python", report.versions.python),
         ("platform", report.versions.platform),
     ]
-    return [{"name": name, "value": value} for name, value in facts if value]
+    return tuple(MachineFact(name, value) for name, value in facts if value)
 
 
 def notes(report: Report, measured: Measured) -> list[str]:
@@ -416,32 +414,32 @@ def _asked_for(measured: Measured) -> Iterator[MeasuredConfiguration]:
         yield known.get(name) or MeasuredConfiguration(name)
 
 
-def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> Json:
+def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> ConfigurationRow:
     clock = clock_of(measured)
     timing = timing_of(one, clock) or one.wall
     mine = range_of(timing) if timing is not None else None
     faster = speedup(measured, one)
     alone = ("measured separately: not enough memory to run alongside the others",) if one.alone else ()
-    return {
-        "name": one.name,
-        "failure": words.failed(one.failure) if one.failure is not None else None,
-        "speedup": faster,
-        "us": mine.us if mine is not None else None,
-        "spread": spread_of(timing) if timing is not None else None,
-        "unsteady": timing is not None and varies(timing),
-        "clock": timing.clock.value if timing is not None else None,
-        "wall_us": one.wall.median_us if one.wall is not None else None,
-        "first_us": one.first_us,
-        "second_us": one.second_us,
-        "calls": timing.calls if timing is not None else 0,
-        "peak_bytes": one.peak_bytes,
-        "own_bytes": one.own_bytes,
-        "accuracy": None if one.accuracy is None else _accuracy(one.accuracy, report, view),
-        "graph_breaks": one.graph_breaks,
-        "compiles": one.compiles,
-        "recompiles": one.recompiles,
-        "notes": [*one.notes, *_earlier(timing), *alone],
-    }
+    return ConfigurationRow(
+        name=one.name,
+        failure=words.failed(one.failure) if one.failure is not None else None,
+        speedup=faster,
+        us=mine.us if mine is not None else None,
+        spread=spread_of(timing) if timing is not None else None,
+        unsteady=timing is not None and varies(timing),
+        clock=timing.clock if timing is not None else None,
+        wall_us=one.wall.median_us if one.wall is not None else None,
+        first_us=one.first_us,
+        second_us=one.second_us,
+        calls=timing.calls if timing is not None else 0,
+        peak_bytes=one.peak_bytes,
+        own_bytes=one.own_bytes,
+        accuracy=None if one.accuracy is None else _accuracy(one.accuracy, report, view),
+        graph_breaks=one.graph_breaks,
+        compiles=one.compiles,
+        recompiles=one.recompiles,
+        notes=(*one.notes, *_earlier(timing), *alone),
+    )
 
 
 def _earlier(timing: Timing | None) -> Iterator[str]:
@@ -468,10 +466,10 @@ def accuracy_words(accuracy: Accuracy) -> str:
     return f"not as eager{tolerance}{many}{why}{first}"
 
 
-def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> Json:
-    return {
-        "passed": accuracy.passed,
-        "text": accuracy_words(accuracy),
-        "tensors": [asdict(tensor) for tensor in accuracy.tensors],
-        "place": view.place(place_of(accuracy.first, report.roots)),
-    }
+def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> AccuracyCell:
+    return AccuracyCell(
+        passed=accuracy.passed,
+        text=accuracy_words(accuracy),
+        tensors=accuracy.tensors,
+        place=view.place(place_of(accuracy.first, report.roots)),
+    )

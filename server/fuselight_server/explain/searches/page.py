@@ -1,18 +1,17 @@
 """The page of a search as data: what the editor's window, the HTML export, the JSON and the terminal show.
 
-Invariant: JSON's own types under the names that `extension/src/tune/messages.ts` types; None is what is not known, or
-not a number. Times are those of one call, microseconds; moments are seconds since the search began.
+Invariant: no number of a page is infinite or not a number; None is what is not known.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import EAGER, MODES
 from fuselight.shared.report import Skip, TuneOutcome
 from fuselight.shared.tuned_code import compile_code, replay_code
+from fuselight_server.base.page_data import finite
 from fuselight_server.explain.benchmarks import words as measured_words
 from fuselight_server.explain.benchmarks.page import accuracy_words
 from fuselight_server.explain.benchmarks.page import machine as machine_facts
@@ -26,13 +25,19 @@ from fuselight_server.explain.searches.measurements import (
     decided_gain,
     over_eager,
 )
+from fuselight_server.explain.searches.page_types import (
+    CandidateRow,
+    ComparisonBar,
+    DecisionDetails,
+    KnobRow,
+    RaceSeries,
+    TunedPage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.shared.report import Knob, Measured, Report, TuneCandidate, Tuned, TunedResult
-
-Json = dict[str, Any]
 
 CALLABLES = frozenset({"function", "method"})
 """Kinds of target that are compiled by their own name; of all others, the model is."""
@@ -57,28 +62,37 @@ class Surroundings:
 _ALONE = Surroundings()
 
 
-def no_search(uri: str, path: str, target: str, around: Surroundings) -> Json:
+def no_search(uri: str, path: str, target: str, around: Surroundings) -> TunedPage:
     """The page of a target that was not searched; `path` as people read it."""
-    return {
-        **_head(uri, path, target, around),
-        "found": False,
-        "partial": False,
-        "when": "",
-        "work": "",
-        "inputs": [],
-        "numerics": "",
-        "seconds": 0.0,
-        "budget_seconds": 0.0,
-        "modes_seconds": 0.0,
-        "statements": [],
-        "machine": [],
-        "notes": list(around.notes),
-        "result": None,
-        "comparison": [],
-        "knobs": [],
-        "candidates": [],
-        "race": [],
-    }
+    return TunedPage(
+        found=False,
+        running=around.running,
+        stale=around.stale,
+        partial=False,
+        title=target or "__main__",
+        message=around.message,
+        target=target,
+        path=path,
+        uri=uri,
+        file=around.file,
+        file_shown=around.file_shown,
+        file_problem=around.file_problem,
+        when="",
+        work="",
+        inputs=(),
+        numerics="",
+        seconds=0.0,
+        budget_seconds=0.0,
+        modes_seconds=0.0,
+        statements=(),
+        machine=(),
+        notes=around.notes,
+        result=None,
+        comparison=(),
+        knobs=(),
+        candidates=(),
+        race=(),
+    )
 
 
 def page(
@@ -87,38 +101,37 @@ def page(
     *,
     uri_of: Callable[[str], str],
     shown: Callable[[str], str],
-) -> Json:
+) -> TunedPage:
     """The page of a report; one without a search says what failed."""
     path, target, tuned = report.target.path, report.target.name, report.tuned
+    empty = no_search(uri_of(path), shown(path), target, around)
     failed = [measured_words.failed(one) for one in report.failures]
     lost = [f"unknown: {one.what}: {one.why}" for one in report.problems]
     if tuned is None:
         text = around.message or "; ".join(failed) or "nothing was measured"
-        page = no_search(uri_of(path), shown(path), target, around)
-        return {**page, "message": text, "notes": [*around.notes, *lost]}
+        return replace(empty, message=text, notes=(*around.notes, *lost))
     measured = as_measured(tuned)
-    made = {
-        **_head(uri_of(path), shown(path), target, around),
-        "found": True,
-        "partial": not tuned.finished,
-        "when": tuned.started,
-        "work": measured_words.WORK[tuned.work],
-        "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
-        "numerics": words.NUMERICS[tuned.numerics],
-        "seconds": tuned.seconds,
-        "budget_seconds": tuned.budget_seconds,
-        "modes_seconds": tuned.modes_seconds,
-        "statements": words.statements(tuned),
-        "machine": machine_facts(tuned.machine, report),
-        "notes": [*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost],
-        "result": _result(tuned.result, tuned, report),
-        "comparison": list(_comparison(tuned)),
-        "knobs": [_knob(one) for one in tuned.knobs],
-        "candidates": [_candidate(one, tuned, measured) for one in tuned.candidates],
-        "race": list(_race(tuned)),
-    }
-    whole: Json = _finite(made)
-    return whole
+    whole = replace(
+        empty,
+        found=True,
+        partial=not tuned.finished,
+        when=tuned.started,
+        work=measured_words.WORK[tuned.work],
+        inputs=tuple(call.text for call in report.inputs.calls) if report.inputs is not None else (),
+        numerics=words.NUMERICS[tuned.numerics],
+        seconds=tuned.seconds,
+        budget_seconds=tuned.budget_seconds,
+        modes_seconds=tuned.modes_seconds,
+        statements=tuple(words.statements(tuned)),
+        machine=machine_facts(tuned.machine, report),
+        notes=(*around.notes, *failed, *tuned.notes, *tuned.machine.notes, *lost),
+        result=_result(tuned.result, tuned, report),
+        comparison=tuple(_comparison(tuned)),
+        knobs=tuple(map(_knob, tuned.knobs)),
+        candidates=tuple(_candidate(one, tuned, measured) for one in tuned.candidates),
+        race=tuple(_race(tuned)),
+    )
+    return finite(whole)
 
 
 def variable_of(report: Report) -> str:
@@ -133,95 +146,74 @@ def code_of(result: TunedResult, report: Report) -> str:
     return compile_code(result, variable=variable_of(report), device=device)
 
 
-def _head(uri: str, path: str, target: str, around: Surroundings) -> Json:
-    return {
-        "running": around.running,
-        "stale": around.stale,
-        "title": target or "__main__",
-        "message": around.message,
-        "target": target,
-        "path": path,
-        "uri": uri,
-        "file": around.file,
-        "file_shown": around.file_shown,
-        "file_problem": around.file_problem,
-    }
-
-
-def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> Json | None:
+def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> DecisionDetails | None:
     if result is None:
         return None
     confirmation = tuned.confirmation
-    return {
-        "configuration": result.configuration,
-        "gain": result.gain,
-        "gain_low": result.gain_low,
-        "gain_high": confirmation.high if confirmation is not None else None,
-        "us": result.us,
-        "default_us": result.default_us,
-        "eager_us": result.eager_us,
-        "accuracy": result.accuracy,
-        "fixes": list(result.fixes),
-        "graphs": len(result.graphs),
-        "code": code_of(result, report),
-        "replay": replay_code(result),
-    }
+    return DecisionDetails(
+        configuration=result.configuration,
+        gain=result.gain,
+        gain_low=result.gain_low,
+        gain_high=confirmation.high if confirmation is not None else None,
+        us=result.us,
+        default_us=result.default_us,
+        eager_us=result.eager_us,
+        accuracy=result.accuracy,
+        fixes=result.fixes,
+        graphs=len(result.graphs),
+        code=code_of(result, report),
+        replay=replay_code(result),
+    )
 
 
-def _comparison(tuned: Tuned) -> Iterator[Json]:
+def _comparison(tuned: Tuned) -> Iterator[ComparisonBar]:
     """Eager, torch's modes and the winner, each if it was timed: the winner last."""
     winner = tuned.result.configuration if tuned.result is not None else tuned.winner
     for name in dict.fromkeys((EAGER, *(one for one in MODES if one != winner), winner)):
         known, time = candidate_of(tuned, name), compared_time(tuned, name)
         if known is not None and time is not None:
             label = words.configuration_label(name, known.knobs)
-            yield {
-                "name": name,
-                "label": label,
-                "us": time.us,
-                "estimated": time.estimated,
-                "wins": name == winner,
-            }
+            yield ComparisonBar(name, label, time.us, estimated=time.estimated, wins=name == winner)
 
 
-def _knob(knob: Knob) -> Json:
-    return {
-        "name": knob.name,
-        "label": words.knob_label(knob.name),
-        "meaning": words.knob_meaning(knob.name),
-        "bound": words.bound_words(knob.bound),
-        "bound_us": knob.bound_us,
-        "ceiling": knob.ceiling,
-        "applies": words.applies(knob),
-        "tried": knob.skipped is None,
-        "why": words.why_skipped(knob.skipped, knob.detail) if knob.skipped is not None else knob.detail,
-    }
+def _knob(knob: Knob) -> KnobRow:
+    return KnobRow(
+        name=knob.name,
+        label=words.knob_label(knob.name),
+        meaning=words.knob_meaning(knob.name),
+        bound=words.bound_words(knob.bound),
+        bound_us=knob.bound_us,
+        ceiling=knob.ceiling,
+        applies=words.applies(knob),
+        tried=knob.skipped is None,
+        why=words.why_skipped(knob.skipped, knob.detail) if knob.skipped is not None else knob.detail,
+    )
 
 
-def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Json:
+def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> CandidateRow:
     row = one.configuration
     timing = timing_of(row, clock_of(measured)) or row.wall
     accuracy = row.accuracy
-    return {
-        "name": row.name,
-        "label": words.configuration_label(row.name, one.knobs),
-        "outcome": one.outcome.value,
-        "outcome_words": words.outcome_words(one),
-        "why": _why(one),
-        "us": timing.median_us if timing is not None else None,
-        "spread": spread_of(timing) if timing is not None else None,
-        "unsteady": timing is not None and varies(timing),
-        "gain": decided_gain(tuned, row.name) if row.name != DEFAULT else None,
-        "speedup": over_eager(tuned, row.name),
-        "first_us": row.first_us,
-        "peak_bytes": row.peak_bytes,
-        "accurate": accuracy.passed if accuracy is not None else None,
-        "accuracy": accuracy_words(accuracy) if accuracy is not None else "",
-        "stage": one.stage,
-        "started_s": one.started_s,
-        "ready_s": one.ready_s,
-        "notes": list(row.notes),
-    }
+    return CandidateRow(
+        name=row.name,
+        label=words.configuration_label(row.name, one.knobs),
+        outcome=one.outcome,
+        outcome_words=words.outcome_words(one),
+        why=_why(one),
+        us=timing.median_us if timing is not None else None,
+        spread=spread_of(timing) if timing is not None else None,
+        unsteady=timing is not None and varies(timing),
+        gain=decided_gain(tuned, row.name) if row.name != DEFAULT else None,
+        speedup=over_eager(tuned, row.name),
+        first_us=row.first_us,
+        peak_bytes=row.peak_bytes,
+        accurate=accuracy.passed if accuracy is not None else None,
+        accuracy=accuracy_words(accuracy) if accuracy is not None else "",
+        stage=one.stage,
+        started_s=one.started_s,
+        ready_s=one.ready_s,
+        notes=row.notes,
+    )
 
 
 def _why(one: TuneCandidate) -> str:
@@ -233,19 +225,10 @@ def _why(one: TuneCandidate) -> str:
     return words.EXPLAINED.get(one.outcome, "")
 
 
-def _race(tuned: Tuned) -> Iterator[Json]:
+def _race(tuned: Tuned) -> Iterator[RaceSeries]:
     """One entry for each candidate that was timed, in the order of the first round."""
     for name in dict.fromkeys(one.name for one in tuned.race):
         known = next((one for one in tuned.candidates if one.configuration.name == name), None)
-        points = [[one.at_s, one.us, one.stage] for one in tuned.race if one.name == name]
+        points = tuple((one.at_s, one.us, one.stage) for one in tuned.race if one.name == name)
         label = words.configuration_label(name, known.knobs if known is not None else ())
-        yield {"name": name, "label": label, "points": points}
-
-
-def _finite(value: Any) -> Any:
-    """A value in which no number is infinite or not a number: JSON has none of these."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        yield RaceSeries(name, label, points)

@@ -25,7 +25,7 @@ export function createReportView(lifecycle: Lifecycle) {
     getParent: (node) => parents.get(node),
     getTreeItem: (node) => treeItem(node, lifecycle.toRange(node.range), parents.has(node)),
   };
-  const tree = vscode.window.createTreeView("fuselight.shared.report", {
+  const tree = vscode.window.createTreeView("fuselight.report", {
     treeDataProvider: provider,
     showCollapseAll: true,
   });
@@ -77,7 +77,7 @@ export function createReportView(lifecycle: Lifecycle) {
     /** Opens the view at a target. */
     async reveal(uri: vscode.Uri, target: string | null): Promise<void> {
       await load(uri);
-      await vscode.commands.executeCommand("fuselight.shared.report.focus");
+      await vscode.commands.executeCommand("fuselight.report.focus");
       // Commands name the `__main__` block "", and the report shows it as `__main__`.
       const found = roots.find((root) => root.label === (target || "__main__")) ?? roots[0];
       if (found) {

@@ -156,7 +156,7 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
     } else {
       offer("run-all", "Run All Targets in File", "fuselight.runFile");
     }
-    offer("list-tree", "Show Report", "fuselight.shared.report.focus");
+    offer("list-tree", "Show Report", "fuselight.report.focus");
     offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
     const chosen = status.interpreter ? `${status.interpreter} (${status.why ?? ""})` : "none";
     offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", chosen);

@@ -26,7 +26,18 @@ test("menus, keys, views and the walkthrough name commands that exist", () => {
     manifest.contributes.walkthroughs,
   ]);
   for (const [, name] of text.matchAll(/(?:"command":"|command:|onCommand:)(fuselight\.[a-zA-Z.]+)/g)) {
-    assert.ok(commands.has(name ?? "") || name === "fuselight.shared.report.focus", `${name} is no command`);
+    assert.ok(commands.has(name ?? "") || name === "fuselight.report.focus", `${name} is no command`);
+  }
+});
+
+test("each view that the extension creates or opens is in the manifest", () => {
+  const views = new Set(Object.values(manifest.contributes.views).flatMap((all) => all.map(({ id }) => id)));
+  const named = ["report_view.ts", "status.ts"].flatMap((file) => [
+    ...read(`extension/src/${file}`).matchAll(/createTreeView\("([^"]+)"|"(fuselight\.[a-z.]+)\.focus"/g),
+  ]);
+  assert.ok(named.length >= 3);
+  for (const [, created, opened] of named) {
+    assert.ok(views.has(created ?? opened ?? ""), `${created ?? opened} is no view`);
   }
 });
 

@@ -43,9 +43,10 @@ from fuselight.shared.protocol import (
     TunePlan,
     TuneRequest,
     from_json,
-    to_json,
 )
 from fuselight.shared.report import Numerics, Report
+from fuselight.shared.worker_launch import worker_command
+from fuselight.shared.worker_protocol import message_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 _PROVIDER = "example_inputs"
@@ -286,16 +287,15 @@ def _start() -> subprocess.Popen[bytes]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "TOKENIZERS_PARALLELISM": "false",
     }
-    launch = ROOT / "compiler" / "fuselight" / "worker" / "launch.py"
     return subprocess.Popen(
-        [sys.executable, "-X", "utf8", str(launch)],
+        worker_command(sys.executable),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT,
     )  # fmt: skip
 
 
 def _send(process: subprocess.Popen[bytes], message: Message) -> None:
     if process.stdin is not None:
-        process.stdin.write(wire.frame(wire.dump(to_json(message))))
+        process.stdin.write(message_bytes(message))
         process.stdin.flush()
 
 

@@ -50,7 +50,8 @@ ROOMS = (
     _room(
         f"{_C}.shared",
         "data that both processes know, standard library only: JSON codec, Report, messages, grammar of inputs, "
-        "devices, configurations, tuned files, built-in suites, how files of others are read",
+        "devices, configurations, tuned files, built-in suites, how files of others are read; `worker_launch.py` and "
+        "`worker_protocol.py` are what every client of a worker shares: its command line, its bytes, its end",
     ),
     _room(f"{_C}.adapters", "torch and Triton behind names of ours", "shared adapters.torch_api"),
     _room(
@@ -141,7 +142,7 @@ ROOMS = (
     ),
     _room(
         f"{_C}.worker.timed",
-        "one process for each configuration of a benchmark or a search",
+        "one process for each configuration of a benchmark or a search; `remote_run.py`, the blocking client of sweeps",
         "shared adapters capture measure replay tune worker.child worker.processes",
         "torch",
     ),
@@ -165,11 +166,11 @@ ROOMS = (
     _room(
         f"{_S}.execution",
         "interpreters with the user's torch, and what they can compile",
-        "fuselight.shared fuselight.doctor base execution.worker_client",
+        "fuselight.shared fuselight.doctor base",
     ),
     _room(
         f"{_S}.execution.worker_client",
-        "owns the worker process; samples a run that makes no progress",
+        "the asyncio client: owns the worker process; samples a run that makes no progress",
         "fuselight.shared base",
     ),
     _room(f"{_S}.execution.runs", "run keys, planning, queue, kept results", "fuselight.shared base source"),

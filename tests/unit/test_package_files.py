@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from fuselight.shared.worker_launch import launch_path
 from fuselight_server.execution.runs.kept_answers import rule_folders
-from fuselight_server.execution.worker_client.process import launch_path
 from fuselight_server.explain.benchmarks.exports import extension_folder
 
 
 def test_the_entry_of_every_process_exists() -> None:
-    assert launch_path().is_file()
+    assert Path(launch_path()).is_file()
 
 
 def test_the_parts_of_the_page_lie_in_the_extension() -> None:

@@ -20,10 +20,10 @@ from fuselight.shared.protocol import (
     to_json,
 )
 from fuselight.shared.report import Report
+from fuselight.shared.worker_protocol import read_message
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client import pending
 from fuselight_server.execution.worker_client.client import Worker
-from fuselight_server.execution.worker_client.failures import read_message
 from fuselight_server.execution.worker_client.pending import PendingRetrace, PendingRun, Watch
 from tests.support.reports import report
 

@@ -14,7 +14,7 @@ import pytest
 from fuselight.shared.codec import decode
 from fuselight.shared.inputs import parse_directive
 from fuselight.shared.report import Report, Rung
-from fuselight_server.execution.worker_client.process import launch_path
+from fuselight.shared.worker_launch import launch_path
 
 TELLS = """\
 import os, signal, sys, threading
@@ -59,7 +59,7 @@ def run(
     report = folder / "report.json"
     command = [
         sys.executable,
-        str(launch_path()),
+        launch_path(),
         "run",
         "--report",
         str(report),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.shared import worker_launch
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Culprit
-from fuselight_server.execution.worker_client import process
 from tests.support.live_worker import GOOD, LiveWorker, body, replace
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")
@@ -70,7 +70,7 @@ def test_traces_through_an_exit_never_show_fuselights_frames(live: LiveWorker) -
     report = live.analyse(
         "import os, torch\n# fuselight: f(f32[4])\ndef f(x):\n    if x.dim() == 1:\n        os._exit(3)\n    return x.sin()\n"
     )
-    ours = str(process.launch_path().parents[1])
+    ours = str(Path(worker_launch.launch_path()).parents[1])
     assert ours not in repr(
         replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
     )

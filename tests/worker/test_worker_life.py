@@ -17,8 +17,8 @@ import pytest
 from fuselight.shared import wire
 from fuselight.shared.protocol import Answer, MeasurePlan, MeasureRequest, Refused, to_json
 from fuselight.shared.report import Culprit
+from fuselight.shared.worker_launch import launch_path
 from fuselight_server.execution.worker_client.client import WorkerState
-from fuselight_server.execution.worker_client.process import launch_path
 from tests.support.live_run import EditedRun, breaks
 from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, wait_gone
 
@@ -116,7 +116,7 @@ live.loop.run_until_complete(live.worker.run(request, lambda one: print(hello.pi
 
 
 def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
-    root = launch_path().parents[3]
+    root = Path(launch_path()).parents[3]
     source = f"import os\nopen({str(folder / 'pid')!r}, 'w').write(str(os.getpid()))\nprint(1)\n" + ENDLESS
     paths = [str(root / "compiler"), str(root / "server"), str(root)]
     script = PARENT.format(paths=paths, folder=str(folder), source=source)
@@ -141,7 +141,7 @@ def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_ho
     sent = [wire.frame(wire.dump(one)) for one in ({"type": "Unheard", "id": 1}, request)]
     messages: list[Any] = []
     with subprocess.Popen(
-        [sys.executable, str(launch_path())], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, launch_path()], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as host:
         assert host.stdin is not None
         assert host.stdout is not None
@@ -204,7 +204,7 @@ def test_without_fork_a_process_that_cannot_run_anything_waits_for_its_job(tmp_p
         f"import sys\nsys.modules['torch'] = None\nopen({str(began)!r}, 'w').close()\n"
     )
     with subprocess.Popen(
-        [sys.executable, str(launch_path()), "--child", str(write), str(tmp_path)],
+        [sys.executable, launch_path(), "--child", str(write), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         pass_fds=(write,),
         stdin=subprocess.PIPE,

@@ -11,11 +11,11 @@ import pytest
 
 from fuselight.shared.protocol import Answer, Refused
 from fuselight.shared.report import Culprit
+from fuselight.shared.worker_launch import launch_path, platform_problem
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client import pending
 from fuselight_server.execution.worker_client.client import WorkerState
-from fuselight_server.execution.worker_client.failures import platform_problem
-from fuselight_server.execution.worker_client.process import WorkerFailed, launch_path
+from fuselight_server.execution.worker_client.process import WorkerFailed
 from tests.support.live_worker import GOOD, LiveWorker
 
 
@@ -128,7 +128,7 @@ os.read(0, 1 << 20)
     ],
 )
 def test_a_damaged_answer_refuses_the_run(folder: Path, tmp_path: Path, then: str) -> None:
-    compiler = str(launch_path().parents[2])
+    compiler = str(Path(launch_path()).parents[2])
     live = LiveWorker(folder, fake_interpreter(tmp_path, HELLO.format(compiler=compiler, then=then)))
     answer = live.run(live.request(GOOD))
     assert isinstance(answer, Refused)
@@ -171,7 +171,7 @@ def test_a_run_is_waited_for_as_long_as_the_worker_gives_it(
 ) -> None:
     monkeypatch.setattr(pending, "_OVERTIME", 0.5)
     script = HELLO.format(
-        compiler=str(launch_path().parents[2]), then=STARTED.format(seconds=seconds, then=then)
+        compiler=str(Path(launch_path()).parents[2]), then=STARTED.format(seconds=seconds, then=then)
     )
     live = LiveWorker(folder, fake_interpreter(tmp_path, script), sample_after=0.5)
     answer = live.run(live.request(GOOD, seconds=1))
@@ -183,7 +183,7 @@ def test_a_run_is_waited_for_as_long_as_the_worker_gives_it(
 
 
 def test_a_host_that_dies_of_a_request_is_tried_once_more(folder: Path, tmp_path: Path) -> None:
-    compiler = str(launch_path().parents[2])
+    compiler = str(Path(launch_path()).parents[2])
     note = tmp_path / "starts"
     then = f"open({str(note)!r}, 'a').write('x')\nos._exit(1)"
     live = LiveWorker(folder, fake_interpreter(tmp_path, HELLO.format(compiler=compiler, then=then)))
@@ -214,7 +214,7 @@ def test_a_run_that_is_canceled_twice_ends_with_its_answer_and_its_host_lives(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     then = SLOW_TO_CANCEL.format(gate=str(gate))
-    script = HELLO.format(compiler=str(launch_path().parents[2]), then=then)
+    script = HELLO.format(compiler=str(Path(launch_path()).parents[2]), then=then)
     live = LiveWorker(folder, fake_interpreter(tmp_path, script), sample_after=600)
 
     async def cancelled_twice() -> Answer | Refused:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from fuselight.doctor import compiling, tools, versions
 from fuselight.doctor.check import Check, CheckResult, Status
+from fuselight.shared.worker_launch import worker_command
 
 _OFF = {
     "TORCHDYNAMO_DISABLE": "torch.compile does nothing at all",
@@ -44,7 +45,7 @@ def quick() -> Iterator[Check]:
 
 def compiles(seconds: float) -> Iterator[Check]:
     """Compile for real on each device, within `seconds` on each."""
-    command = compiling.this_command()
+    command = worker_command(sys.executable, job=["doctor"])
     meaning = "a small model is compiled, forward and backward, and compared to eager"
     for device in compiling.devices():
         compile_on_it = functools.partial(compiling.compile_on, device, command, seconds)

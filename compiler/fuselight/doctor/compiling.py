@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
@@ -112,8 +111,3 @@ def _measured(device: str) -> dict[str, object]:
         for ours, theirs in zip(*results, strict=True)
     ]
     return {"seconds": seconds, "difference": max(differences)}
-
-
-def this_command() -> list[str]:
-    """How this process was started, less its arguments: python, our options, launch.py, `doctor`."""
-    return [sys.executable, "-X", "utf8", os.path.abspath(sys.argv[0]), "doctor"]

@@ -1,6 +1,6 @@
 """Messages between server and worker: frozen dataclasses, standard library only.
 
-The pipes carry frames (worker/wire.py) of one JSON object each: `{"type": "CaptureRequest", ...fields}`. Invariant:
+The pipes carry frames (shared/wire.py) of one JSON object each: `{"type": "CaptureRequest", ...fields}`. Invariant:
 every request that has an `id` gets exactly one `Answer` or `Refused` with that id. The worker sends `Hello` first.
 Unknown types and keys are skipped and counted, never fatal.
 """

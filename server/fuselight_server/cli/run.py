@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import fuselight
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.worker_launch import program_command
 from fuselight_server.base.interrupts import INTERRUPTED
 from fuselight_server.base.store import Store, read_report
 from fuselight_server.base.terminal import print_error, print_untested, standard_error
@@ -57,10 +57,10 @@ def execute(options: argparse.Namespace) -> int:
     choice = choose(options.python, root, os.environ)
     with owned_folder("run") as folder:
         report_path = Path(folder) / "report.json"
-        launcher = Path(fuselight.__file__).resolve().parent / "worker" / "launch.py"
-        recorder = [str(launcher), "run", "--report", str(report_path), "--root", str(root), "--"]
+        recorder = ["--report", str(report_path), "--root", str(root), "--"]
         module = ["-m"] if options.is_module else []
-        code, is_interrupted = _run_program([choice.executable, *recorder, *module, *options.program])
+        command = program_command(choice.executable, [*recorder, *module, *options.program])
+        code, is_interrupted = _run_program(command)
         report = read_report(report_path)
     if report is not None:
         try:

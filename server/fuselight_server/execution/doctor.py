@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.doctor import Check, Status
 from fuselight.shared.codec import DecodeError, decode
-from fuselight_server.execution.worker_client.process import launch_path
+from fuselight.shared.worker_launch import start_error, worker_command
+from fuselight.shared.worker_protocol import ended_how
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -31,11 +32,10 @@ async def examine(
     interpreter: Interpreter, environ: Mapping[str, str], *, compiles: bool = True
 ) -> AsyncIterator[Check]:
     """Yield each check of the interpreter as it is done."""
-    command = [interpreter.executable, *interpreter.args, "-X", "utf8", str(launch_path()), "doctor"]
+    job = ["doctor"] if compiles else ["doctor", "--no-compile"]
     try:
         process = await asyncio.create_subprocess_exec(
-            *command,
-            *([] if compiles else ["--no-compile"]),
+            *worker_command(interpreter.executable, interpreter.args, job),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -43,7 +43,7 @@ async def examine(
             start_new_session=True,
         )
     except OSError as error:
-        yield _ended(interpreter, f"cannot be started: {error.strerror or error}")
+        yield _failed(start_error(interpreter.executable, error))
         return
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("the process has no pipes")
@@ -52,12 +52,13 @@ async def examine(
         while line := await asyncio.wait_for(process.stdout.readline(), SILENCE):
             yield decode(Check, json.loads(line))
         if await process.wait() != 0:
-            said = (await stderr).decode("utf-8", "replace").strip()[-_TAIL:]
-            yield _ended(interpreter, f"ended with {process.returncode}: {said or 'it printed nothing'}")
+            printed = (await stderr).decode("utf-8", "replace").strip()[-_TAIL:]
+            end = ended_how(process.returncode)
+            yield _failed(f"{interpreter.executable} {end}: {printed or 'it printed nothing'}")
     except (TimeoutError, asyncio.TimeoutError):
-        yield _ended(interpreter, f"gave no answer for {SILENCE:.0f} s")
+        yield _failed(f"{interpreter.executable} gave no answer for {SILENCE:.0f} s")
     except (ValueError, DecodeError) as error:
-        yield _ended(interpreter, f"gave an answer that cannot be read: {error}")
+        yield _failed(f"{interpreter.executable} gave an answer that cannot be read: {error}")
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -66,12 +67,12 @@ async def examine(
         await asyncio.gather(stderr, return_exceptions=True)
 
 
-def _ended(interpreter: Interpreter, how: str) -> Check:
+def _failed(found: str) -> Check:
     return Check(
         "interpreter",
         "Interpreter",
         Status.FAILED,
-        f"{interpreter.executable} {how}",
+        found,
         "the checks run in the Python that has your torch",
         "Choose another interpreter, or start it by hand to see what it says",
     )

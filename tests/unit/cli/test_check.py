@@ -11,11 +11,11 @@ import pytest
 
 from fuselight.shared.report import TargetRef
 from fuselight.shared.version import untested_torch
+from fuselight.shared.worker_launch import launch_path
 from fuselight_server.cli.check import _reports_of, analyze, fix_command
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.execution.interpreters import NoInterpreterError
-from fuselight_server.execution.worker_client.process import launch_path
 from fuselight_server.explain.findings import findings
 from tests.support.reports import at, broken, report
 
@@ -75,7 +75,7 @@ def test_an_untested_torch_is_reported_once_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "hello.py"
-    script.write_text(HELLO.format(compiler=str(launch_path().parents[2])))
+    script.write_text(HELLO.format(compiler=str(Path(launch_path()).parents[2])))
     checked(tmp_path, WITH_INPUTS * 2, interpreter(tmp_path, f"exec {sys.executable} {script}"))
     assert capsys.readouterr().err == f"fuselight: {untested_torch('2.16.0')}\n"
 

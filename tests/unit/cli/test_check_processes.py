@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fuselight.shared.worker_launch import launch_path
 from fuselight_server.base.store import Store
 from fuselight_server.execution.runs.stored_reports import stored_captures
-from fuselight_server.execution.worker_client.process import launch_path
 from tests.support.live_worker import wait_gone
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def project(tmp_path: Path) -> CheckedProject:
         (tmp_path / name).mkdir()
     (tmp_path / "project" / "model.py").write_text(MODEL)
     (tmp_path / "project" / "pyproject.toml").touch()
-    root = launch_path().parents[3]
+    root = Path(launch_path()).parents[3]
     script = tmp_path / "worker.py"
     script.write_text(WORKER.format(paths=[str(root / "compiler"), str(root)], folder=str(tmp_path)))
     interpreter = tmp_path / "python"

@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight import PACKAGE
 from fuselight.shared import owned_folders, wire
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.protocol import Progress, RunRequest, to_json
 from fuselight.shared.report import Failure, Location, Output, Stack, innermost_user_frame
+from fuselight.shared.worker_launch import launch_path
 from fuselight.worker.processes import fork_rules, process
 
 _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)$')
@@ -318,9 +318,8 @@ def spawn_process(
 
 def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) -> subprocess.Popen[bytes]:
     """Start a new worker process with these arguments and descriptors; it waits for its job on descriptor 0."""
-    launch = os.path.join(PACKAGE, "worker", "launch.py")
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
-    command = [sys.executable, *flags, launch, *arguments]
+    command = [sys.executable, *flags, launch_path(), *arguments]
     start: Any = subprocess.Popen  # which of its types it is, hangs on options that are not given here
     made: subprocess.Popen[bytes] = start(
         command, stdin=subprocess.PIPE, pass_fds=tuple(descriptors), **options

@@ -19,8 +19,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight import PACKAGE
 from fuselight.shared import wire
+from fuselight.shared.codec import encode
+from fuselight.shared.protocol import Limits
+from fuselight.shared.worker_launch import start_error, worker_command, worker_environment
+from fuselight.shared.worker_protocol import (
+    Conversation,
+    damage,
+    deadline,
+    hello_problem,
+    message_bytes,
+)
 
 _START_SECONDS = 300.0
 """From the start of the process to its hello: torch may come from a slow network disk."""
@@ -29,9 +38,6 @@ OVERTIME_SECONDS = 30.0
 _CLOSE_SECONDS = 3.0
 _POLL = 0.25
 _CHUNK = 1 << 16
-_TAIL = 4000
-"""Characters kept of what the process prints."""
-_PARTIAL = b'{"type":"Partial"'
 _ANSWERS = frozenset({"Answer", "Refused"})
 _LEFT_OUT = ("texts", "facts", "forecasts")
 """Fields of a Report that no driver reads: the largest ones, of the code and its values."""
@@ -104,9 +110,8 @@ class RunClient:
         self.key = key if key is not None else _key(job)
         self._job = job
         self._process: subprocess.Popen[bytes] | None = None
-        self._reader = wire.FrameReader()
+        self._conversation = Conversation("")
         self._hello: dict[str, Any] | None = None
-        self._printed = ""
         self._number = 0
 
     def fits(self, job: RemoteRun) -> bool:
@@ -119,9 +124,10 @@ class RunClient:
         try:
             hello = self._start(stop)
             versions = hello.get("versions", {})
-            if hello.get("problem") is not None:
+            problem = hello_problem(hello)
+            if problem is not None:
                 self.close()
-                return RemoteAnswer(failure=hello["problem"], node=node, versions=versions)
+                return RemoteAnswer(failure=encode(problem), node=node, versions=versions)
             started = time.monotonic()
             answer = self._ask(job, stop)
         except WorkerLostError as lost:
@@ -174,27 +180,25 @@ class RunClient:
         if self._process is not None and self._hello is not None and self._process.poll() is None:
             return self._hello
         self._kill()
-        self._reader, self._printed = wire.FrameReader(), ""
-        job = self._job
-        launch = os.path.join(PACKAGE, "worker", "launch.py")
-        command = [job.python or sys.executable, *job.arguments, "-X", "utf8", launch]
+        job, executable = self._job, self._job.python or sys.executable
+        self._conversation = Conversation(executable)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the interpreter that the user chose
-                command,
+                worker_command(executable, job.arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=_here(job.folder, job.moved) if job.folder else None,
-                env=_environment(job),
+                env=worker_environment(os.environ, job.environment, hides_package=bool(job.moved)),
                 start_new_session=True,
             )
         except OSError as error:
-            raise WorkerLostError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+            raise WorkerLostError(start_error(executable, error)) from None
         until = time.monotonic() + _START_SECONDS
         for message in self._messages(b"", stop):
             if message is None:
                 if time.monotonic() > until:
-                    raise WorkerLostError(f"{command[0]} did not get ready within {_START_SECONDS:g} s")
+                    raise WorkerLostError(self._conversation.silent_start(_START_SECONDS).message)
             elif message.get("type") == "Hello":
                 self._hello = message
                 return message
@@ -204,19 +208,18 @@ class RunClient:
         """Send a request and return its answer. Raises WorkerLostError and RunStoppedError."""
         self._number += 1
         request = {**_moved(job.request, job.moved), "id": self._number}
-        seconds = float(request.get("limits", {}).get("seconds", 120.0))
-        until = time.monotonic() + seconds + OVERTIME_SECONDS if seconds else None
-        for message in self._messages(wire.frame(wire.dump(request)), stop):
+        seconds = request.get("limits", {}).get("seconds", Limits.seconds)
+        until = deadline(time.monotonic(), seconds, OVERTIME_SECONDS)
+        for message in self._messages(message_bytes(request), stop):
             if message is None:
                 if until is not None and time.monotonic() > until:
                     raise WorkerLostError(f"the worker gave no answer within its {seconds:g} s")
             elif message.get("id") != self._number:
                 continue
-            elif message["type"] in _ANSWERS:
+            elif message.get("type") in _ANSWERS:
                 return message
-            elif message["type"] == "Started":
-                left = message.get("seconds")
-                until = time.monotonic() + float(left) + OVERTIME_SECONDS if left else None
+            elif message.get("type") == "Started":
+                until = deadline(time.monotonic(), message.get("seconds"), OVERTIME_SECONDS)
         raise WorkerLostError(self._how_it_ended())
 
     def _messages(  # noqa: C901 - one loop over three pipes
@@ -248,7 +251,7 @@ class RunClient:
                     if chunk and key.fd == outlet:
                         yield from self._read(chunk)
                     elif chunk:
-                        self._note(chunk)
+                        self._conversation.note(chunk)
                     elif key.fd == outlet:
                         return
                     else:
@@ -257,16 +260,11 @@ class RunClient:
 
     def _read(self, chunk: bytes) -> Iterator[dict[str, Any]]:
         try:
-            for payload in self._reader.feed(chunk):
-                if not payload.startswith(_PARTIAL):  # large, and only the answer counts
-                    message = wire.load(payload)
-                    if isinstance(message, dict):
-                        yield message
+            for incoming in self._conversation.receive(chunk):
+                if not incoming.is_partial:  # large, and only the answer counts
+                    yield incoming.data()
         except wire.WireError as error:
-            raise WorkerLostError(str(error)) from None
-
-    def _note(self, printed: bytes) -> None:
-        self._printed = (self._printed + printed.decode("utf-8", "backslashreplace"))[-_TAIL:]
+            raise WorkerLostError(self._conversation.end(damage(error)).sentence()) from None
 
     def _how_it_ended(self) -> str:
         status = None
@@ -276,15 +274,8 @@ class RunClient:
             if self._process.stderr is not None:  # its last words, which may come after the end of its output
                 with contextlib.suppress(BlockingIOError):
                     while chunk := os.read(self._process.stderr.fileno(), _CHUNK):
-                        self._note(chunk)
-        last = (self._printed.strip().splitlines() or [""])[-1][:300]
-        how = f"ended with status {status}"
-        if status is not None and status < 0:
-            try:
-                how = f"was killed by {signal.Signals(-status).name}"
-            except ValueError:
-                how = f"was killed by signal {-status}"
-        return f"the worker {how}" + (f": {last}" if last else "")
+                        self._conversation.note(chunk)
+        return self._conversation.end(status=status).sentence()
 
 
 _kept: list[RunClient] = []
@@ -304,22 +295,6 @@ def _written(descriptor: int, data: memoryview) -> memoryview:
         return data
     except OSError:  # it has ended, which its output shows
         return data[:0]
-
-
-def _environment(job: RemoteRun) -> dict[str, str]:
-    """The variables of the process: user code must not find our package because a scheduler put it on the path."""
-    variables = {**os.environ, **job.environment}
-    if job.moved:
-        ours = os.path.realpath(os.path.dirname(PACKAGE))
-        path = [
-            entry
-            for entry in variables.get("PYTHONPATH", "").split(os.pathsep)
-            if entry and os.path.realpath(entry) != ours
-        ]
-        variables["PYTHONPATH"] = os.pathsep.join(path)
-        if not path:
-            del variables["PYTHONPATH"]
-    return variables
 
 
 def _here(path: str, moved: Mapping[str, str]) -> str:

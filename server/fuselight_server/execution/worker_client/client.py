@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fuselight.shared import wire
 from fuselight.shared.protocol import (
     Answer,
     Cancel,
@@ -36,21 +35,21 @@ from fuselight.shared.protocol import (
     ToWorker,
 )
 from fuselight.shared.report import Failure, Report
-from fuselight_server.base.settings import Interpreter
-from fuselight_server.execution.worker_client.failures import (
+from fuselight.shared.worker_launch import worker_environment
+from fuselight.shared.worker_protocol import (
     Unreadable,
-    damaged,
+    damage,
     failure_of_ours,
-    killed,
-    not_ready,
-    read_message,
-    with_stack,
+    hello_problem,
+    no_answer,
 )
+from fuselight_server.base.settings import Interpreter
 from fuselight_server.execution.worker_client.pending import (
     PendingRetrace,
     PendingRun,
     Watch,
     refuse_all,
+    with_stack,
 )
 from fuselight_server.execution.worker_client.process import (
     CLOSE_LIMIT,
@@ -64,8 +63,6 @@ _CANCEL_LIMIT = 5.0
 """Seconds from Cancel to its answer, before the whole worker is killed."""
 _RETRACE_OVERTIME = 15.0
 """Seconds past its time limit after which a retrace is answered here."""
-_LARGE = 200_000
-"""Bytes."""
 
 
 class WorkerState(enum.Enum):
@@ -282,7 +279,7 @@ class Worker:
         While another run is active, the host stays; this run gets the variables in its own process.
         """
         async with self._starting:
-            wanted = {**self._base_env, **variables}
+            wanted = worker_environment(self._base_env, variables)
             if self._is_busy() or self.state is WorkerState.CLOSED:
                 return
             why = "the environment of its runs has changed" if wanted != self._env else ""
@@ -307,7 +304,7 @@ class Worker:
         process = self._process = await begin(self.interpreter, cwd=self._cwd, env=self._env)
         process.tasks.append(asyncio.create_task(process.read_stderr(self._log)))
         process.tasks.append(asyncio.create_task(self._read_messages(process)))
-        return await greeted(self.interpreter, process, self._greeting)
+        return await greeted(process, self._greeting)
 
     async def _stop(self) -> None:
         """End the process: ask, wait, kill."""
@@ -346,8 +343,11 @@ class Worker:
                 self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
                 await self._stop()
 
-    async def _ended(self, process: WorkerProcess, why: str, *, by_itself: bool = False) -> None:
-        """Settle everything that waits for a process which is gone or can no longer be understood."""
+    async def _ended(self, process: WorkerProcess, why: str = "") -> None:
+        """Settle everything that waits for a process which is gone or can no longer be understood.
+
+        `why`: what it is ended for; empty if it ended by itself.
+        """
         if process is not self._process:
             return
         # Whose end it is, is settled before anything is waited for: another process may be started in between.
@@ -355,25 +355,19 @@ class Worker:
         retraces = list(self._retraces.values())
         self._let_go(process)
         if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:
-            self._become(WorkerState.STOPPED, why)
-        number = await process.signal_number() if by_itself else None
+            self._become(WorkerState.STOPPED, why or "it ended by itself")
+        status = None if why else await process.status()
         await self._kill(process)
-        printed = process.printed()
+        end = process.conversation.end(why, status)
         if greeting is not None and not greeting.done():
-            last = (printed.strip().splitlines() or ["it printed nothing"])[-1]
-            message = f"{self.interpreter.executable} ended before it was ready: {last}"
-            step = "choose another interpreter, or repair this one; the log has what it printed"
-            greeting.set_exception(WorkerFailed(not_ready(message, step, printed)))
+            greeting.set_exception(WorkerFailed(end.start_failure()))
             return
         for run in runs:
-            run.lost = by_itself and run.pid is None and not run.answer.done()
-        if number is not None:
-            for run in runs:
-                if run.pid is not None:
-                    refuse_all([run], killed(number, run.last), "failed")
-        refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
+            has_process = run.pid is not None
+            run.lost = end.loses(has_process=has_process) and not run.answer.done()
+            refuse_all([run], end.run_failure(run.last, has_process=has_process), "failed")
         for pending in retraces:
-            pending.refuse("crashed", damaged(why))
+            pending.refuse("crashed", replace(end.run_failure(None, has_process=False), traceback=""))
 
     # Messages
 
@@ -383,22 +377,18 @@ class Worker:
 
     async def _read_messages(self, process: WorkerProcess) -> None:
         stream = process.child.stdout
-        reader = wire.FrameReader()
-        why, by_itself = "it ended by itself", True
+        why = ""
         try:
             while stream is not None and (data := await stream.read(1 << 20)):
-                for payload in reader.feed(data):
+                for incoming in process.conversation.receive(data):
                     # A large report takes long to decode: not on the loop that keystrokes wait for.
-                    large = len(payload) > _LARGE
                     self._handle(
-                        await asyncio.to_thread(read_message, payload) if large else read_message(payload)
+                        await asyncio.to_thread(incoming.message) if incoming.is_large else incoming.message()
                     )
-            reader.end()
-        except wire.WireError as error:
-            why, by_itself = f"its answer is damaged: {error}", False
+            process.conversation.end_output()
         except Exception as error:  # noqa: BLE001 - a run whose answer nobody reads would wait for ever
-            why, by_itself = f"its answer could not be read: {type(error).__name__}: {error}", False
-        await self._ended(process, why, by_itself=by_itself)
+            why = damage(error)
+        await self._ended(process, why)
 
     def _handle(self, message: Message | Unreadable | None) -> None:
         if isinstance(message, Unreadable):
@@ -422,10 +412,13 @@ class Worker:
 
     def _handle_unreadable(self, message: Unreadable) -> None:
         self._log(f"worker: a message cannot be read: {message.error}")
-        data = message.data
-        run = self._runs.get(data.get("id", -1)) if isinstance(data, dict) else None
-        if run is not None and data.get("type") in ("Answer", "Refused") and not run.answer.done():
-            why = damaged(f"its answer cannot be read: {message.error}")
+        data = message.data if isinstance(message.data, dict) else {}
+        run, greeting = self._runs.get(data.get("id", -1)), self._greeting
+        if data.get("type") == "Hello" and greeting is not None and not greeting.done():
+            problem = hello_problem(data) or no_answer(f"its hello cannot be read: {message.error}")
+            greeting.set_exception(WorkerFailed(problem))
+        elif run is not None and data.get("type") in ("Answer", "Refused") and not run.answer.done():
+            why = no_answer(f"its answer cannot be read: {message.error}")
             run.answer.set_result(Refused(run.request.id, "failed", why))
 
     # Runs

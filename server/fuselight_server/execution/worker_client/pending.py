@@ -21,6 +21,7 @@ from fuselight.shared.protocol import (
     Started,
 )
 from fuselight.shared.report import Failure, Report, Stack, innermost_user_frame
+from fuselight.shared.worker_protocol import deadline
 from fuselight_server.execution.worker_client.sampling import sample
 
 _OVERTIME = 15.0
@@ -72,7 +73,7 @@ class PendingRun:
 
     def _allow(self, seconds: float | None) -> None:
         """Let it take `seconds` from now on; None or 0: for ever."""
-        self.due = time.monotonic() + seconds + _OVERTIME if seconds else None
+        self.due = deadline(time.monotonic(), seconds, _OVERTIME)
 
 
 @dataclass
@@ -102,6 +103,19 @@ def refuse_all(runs: Iterable[PendingRun], failure: Failure, reason: str) -> Non
     for run in runs:
         phase = run.last.phase if run.last else None
         run.take(Refused(run.request.id, reason, replace(failure, phase=phase)))
+
+
+def with_stack(answer: Answer | Refused, sampled: Stack | None, roots: tuple[str, ...]) -> Answer | Refused:
+    """Give a time limit's failure the sampled stack, where the run itself could not say where it was."""
+    if sampled is None or not isinstance(answer, Answer) or innermost_user_frame(sampled, roots) is None:
+        return answer
+    failures = tuple(
+        replace(failure, stack=sampled)
+        if failure.kind == "timeout" and innermost_user_frame(failure.stack, roots) is None
+        else failure
+        for failure in answer.report.failures
+    )
+    return replace(answer, report=replace(answer.report, failures=failures))
 
 
 class Watch:

@@ -13,24 +13,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from fuselight import PACKAGE
-from fuselight.shared import wire
-from fuselight.shared.protocol import PROTOCOL, Hello, ToWorker, to_json
+from fuselight.shared.protocol import Hello, ToWorker, to_json
 from fuselight.shared.report import Culprit, Failure
+from fuselight.shared.worker_launch import platform_problem, start_error, worker_command
+from fuselight.shared.worker_protocol import Conversation, hello_problem, message_bytes
 from fuselight_server.base.settings import Interpreter
-from fuselight_server.execution.worker_client.failures import (
-    failure_of_ours,
-    not_ready,
-    platform_problem,
-)
 
 CLOSE_LIMIT = 1.0
 """Seconds that each step of an end may take: nothing lives longer than 2 s after its editor."""
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
-_STDERR_TAIL = 20_000
 PRINTED = "worker prints: "
 """How a line of the log begins that the user's program may have written."""
 
@@ -49,13 +42,13 @@ class WorkerProcess:
 
     child: asyncio.subprocess.Process
     tasks: list[asyncio.Task[None]]
-    stderr: bytearray
+    conversation: Conversation
 
     async def send(self, message: ToWorker) -> None:
         """Write a message; that it is gone is noticed where its output is read."""
         if self.child.stdin is None:
             return
-        self.child.stdin.write(wire.frame(wire.dump(to_json(message))))
+        self.child.stdin.write(message_bytes(message))
         with contextlib.suppress(ConnectionError):
             await self.child.stdin.drain()
 
@@ -63,25 +56,18 @@ class WorkerProcess:
         """Log what it prints, and keep the end of that."""
         stream = self.child.stderr
         while stream is not None and (data := await stream.read(1 << 16)):
-            self.stderr.extend(data)
-            del self.stderr[:-_STDERR_TAIL]
-            for line in data.decode("utf-8", "backslashreplace").splitlines():
+            for line in self.conversation.note(data):
                 log(f"{PRINTED}{line}")
-
-    def printed(self) -> str:
-        """Return the end of what it printed."""
-        return bytes(self.stderr).decode("utf-8", "backslashreplace")
 
     async def gone(self) -> None:
         """Wait, but not for ever, until it has ended."""
         with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self.child.wait(), CLOSE_LIMIT)
 
-    async def signal_number(self) -> int | None:
-        """The signal that has ended it; None if it ended otherwise."""
+    async def status(self) -> int | None:
+        """Its exit status, negative for a signal; None if it goes on."""
         await self.gone()
-        code = self.child.returncode
-        return -code if code is not None and code < 0 else None
+        return self.child.returncode
 
     async def kill(self, groups: Iterable[int]) -> None:
         """Kill it and the process groups of its runs, and wait until it is gone."""
@@ -100,10 +86,9 @@ async def begin(interpreter: Interpreter, *, cwd: str, env: Mapping[str, str]) -
     problem = platform_problem(sys.platform)
     if problem is not None:
         raise WorkerFailed(problem)
-    command = [interpreter.executable, *interpreter.args, "-X", "utf8", str(launch_path())]
     try:
         child = await asyncio.create_subprocess_exec(
-            *command,
+            *worker_command(interpreter.executable, interpreter.args),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -116,29 +101,20 @@ async def begin(interpreter: Interpreter, *, cwd: str, env: Mapping[str, str]) -
             Failure(
                 Culprit.ENVIRONMENT,
                 "interpreter",
-                f"{interpreter.executable} cannot be started: {error.strerror or error}",
+                start_error(interpreter.executable, error),
                 "choose another interpreter",
             )
         ) from error
-    return WorkerProcess(child, [], bytearray())
+    return WorkerProcess(child, [], Conversation(interpreter.executable))
 
 
-async def greeted(interpreter: Interpreter, process: WorkerProcess, greeting: asyncio.Future[Hello]) -> Hello:
+async def greeted(process: WorkerProcess, greeting: asyncio.Future[Hello]) -> Hello:
     """Wait for the hello of a process that can run something. Raises WorkerFailed."""
     try:
         hello = await asyncio.wait_for(greeting, _START_LIMIT)
     except (TimeoutError, asyncio.TimeoutError):
-        message = f"{interpreter.executable} did not get ready within {_START_LIMIT:g} s"
-        step = "see whether `import torch` ends in that interpreter; the log has what it printed"
-        raise WorkerFailed(not_ready(message, step, process.printed())) from None
-    if hello.problem is not None:
-        raise WorkerFailed(hello.problem)
-    if hello.protocol != PROTOCOL:
-        message = f"the worker speaks protocol {hello.protocol}, the server {PROTOCOL}"
-        raise WorkerFailed(failure_of_ours(message, "reload the window: two versions of Fuselight are mixed"))
+        raise WorkerFailed(process.conversation.silent_start(_START_LIMIT)) from None
+    problem = hello_problem(to_json(hello))
+    if problem is not None:
+        raise WorkerFailed(problem)
     return hello
-
-
-def launch_path() -> Path:
-    """Return the script that enters the user's interpreter."""
-    return Path(PACKAGE, "worker", "launch.py")

@@ -2,8 +2,9 @@
 # can call `python scripts/test.py` instead.
 PYTHON ?= python3
 
-.PHONY: demo test lint bench package lock
+.PHONY: demo quick test lint bench package lock
 demo: ; @$(PYTHON) scripts/demo.py
+quick: ; @$(PYTHON) scripts/quick.py
 # make test TORCH=2.14.1: what relies on torch, on that version of it
 test: ; @$(PYTHON) scripts/test.py $(if $(TORCH),--torch $(TORCH))
 lint: ; @$(PYTHON) scripts/lint.py

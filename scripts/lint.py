@@ -1,53 +1,80 @@
-"""`make lint`: formatting, lint and types, of the Python and of the TypeScript. Every check runs; any failure fails."""
+"""`make lint`: formatting, lint and types, of the Python and of the TypeScript. Every check runs; any failure fails.
+
+Invariant: the checks of texts come first, and need neither torch nor Node.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 from bootstrap import ensure_environment
 from node_tools import ROOT, Unavailable, npm_ci
+
+if TYPE_CHECKING:
+    from bootstrap import Environment
+
+Check = tuple[list[str], dict[str, str]]
+"""A command and its environment variables."""
 
 
 def main() -> int:
     """Run every check; returns the exit code."""
     try:
+        results = run_checks(check_texts(ensure_environment(torch=False)))
         environment = ensure_environment()
     except Unavailable as why:
         print(why, file=sys.stderr)
         return 1
-    python = str(environment.python)
-    checks = {
-        "ruff check": [python, "-m", "ruff", "check", "."],
-        "ruff format": [python, "-m", "ruff", "format", "--check", "."],
-        "mypy": [python, "-m", "mypy"],
-        "basedpyright": [python, "-m", "basedpyright", "--pythonpath", python],
-        "words": [python, "scripts/check_words.py"],
-        "types of the pages": [python, "scripts/message_types.py", "--check"],
-    }
     if environment.no_torch:
         print(f"types: left out, they need torch's: {environment.no_torch}")
-        del checks["mypy"], checks["basedpyright"]
-    variables = environment.variables()
+    else:
+        results |= run_checks(check_types(environment))
     try:
-        variables = npm_ci(ROOT).environment(variables)
+        variables = npm_ci(ROOT).environment(environment.variables())
     except Unavailable as why:
         print(f"TypeScript: left out: {why}")
     else:
-        tools = ROOT / "node_modules" / ".bin"
-        checks["biome"] = [
-            str(tools / "biome"),
-            "ci",
-            "extension",
-            "server/fuselight_server/sweep",
-            "tests/editor",
-            "package.json",
-            "tsconfig.json",
-            "biome.json",
-        ]
-        checks["tsc"] = [str(tools / "tsc"), "--noEmit", "-p", "."]
-        checks["tsc of the window"] = [str(tools / "tsc"), "--noEmit", "-p", "extension/webview"]
-    return conclude({name: passes(name, command, variables) for name, command in checks.items()})
+        results |= run_checks(check_typescript(variables))
+    return conclude(results)
+
+
+def check_texts(environment: Environment) -> dict[str, Check]:
+    """The checks that read the files alone, by name."""
+    python, variables = str(environment.python), environment.variables()
+    return {
+        "ruff check": ([python, "-m", "ruff", "check", "."], variables),
+        "ruff format": ([python, "-m", "ruff", "format", "--check", "."], variables),
+        "words": ([python, "scripts/check_words.py"], variables),
+        "types of the pages": ([python, "scripts/message_types.py", "--check"], variables),
+    }
+
+
+def check_types(environment: Environment) -> dict[str, Check]:
+    """The checks of Python's types, by name."""
+    python, variables = str(environment.python), environment.variables()
+    return {
+        "mypy": ([python, "-m", "mypy"], variables),
+        "basedpyright": ([python, "-m", "basedpyright", "--pythonpath", python], variables),
+    }
+
+
+def check_typescript(variables: dict[str, str]) -> dict[str, Check]:
+    """The checks of the TypeScript and of the JSON, by name."""
+    tools = ROOT / "node_modules" / ".bin"
+    checked = ("extension", "server/fuselight_server/sweep", "tests/editor")
+    files = ("package.json", "tsconfig.json", "biome.json")
+    return {
+        "biome": ([str(tools / "biome"), "ci", *checked, *files], variables),
+        "tsc": ([str(tools / "tsc"), "--noEmit", "-p", "."], variables),
+        "tsc of the window": ([str(tools / "tsc"), "--noEmit", "-p", "extension/webview"], variables),
+    }
+
+
+def run_checks(checks: dict[str, Check]) -> dict[str, bool]:
+    """Run each check, its output shown; whether each passed, by name."""
+    return {name: passes(name, *check) for name, check in checks.items()}
 
 
 def passes(name: str, command: list[str], variables: dict[str, str]) -> bool:

@@ -6,6 +6,7 @@ Invariant: a ring passes, fails, or is skipped with one line that names what is 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import subprocess
@@ -39,6 +40,7 @@ memory for more.
 PROCESSES = CORES + 1
 """Processes of pytest: tests wait for a quarter of their time."""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m|\[\d+m")
+_ALLOWED = re.compile(r"mark\.timeout\((\d+)\)")
 _ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")
 _LINE = 200
 """Characters of what a failed test said that the summary shows."""
@@ -64,6 +66,8 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Processor time of its processes, those that they waited for included; 0 where the system does not count it."""
     skipped_because: str | None = None
     suspects: tuple[str, ...] = ()
     """Failures to run once more, alone: pytest node ids, or what a script calls a part of its tests."""
@@ -83,6 +87,8 @@ class Outcome:
         if self.skipped:
             text += f", {self.skipped} skipped"
         text += f" in {self.seconds:.0f} s"
+        if self.cpu_seconds:
+            text += f", {self.cpu_seconds:.0f} s of CPU"
         if self.second_try:
             text += f"; PASSED ONLY ON A SECOND TRY: {', '.join(self.second_try)}"
         return f"{text}; skipped: {self.skipped_because}" if self.skipped_because else text
@@ -142,6 +148,7 @@ def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
         passed=outcome.passed + max(outcome.failed - failed, 0),
         failed=failed,
         seconds=outcome.seconds + tried.seconds,
+        cpu_seconds=outcome.cpu_seconds + tried.cpu_seconds,
         suspects=(),
         failures=still,
         second_try=tuple(name for name, _ in outcome.failures if name not in dict(still)),
@@ -160,23 +167,37 @@ def _pytest(
     results = ARTIFACTS / "junit" / f"{file}.xml"
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
-    plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
+    started = time.monotonic()
+    log = ARTIFACTS / f"{ring}.log" if quiet else None
+    ended = run_pytest(environment, ["-q", "--junitxml", str(results), *arguments], log=log, nicer=nicer)
+    return read_junit(ring, results, ended=ended, seconds=time.monotonic() - started)
+
+
+def run_pytest(
+    environment: Environment, arguments: Sequence[str], *, log: Path | None = None, nicer: int = 0
+) -> Ended:
+    """Run pytest with these arguments and with the plugins of the tests alone."""
     variables = _variables(environment)
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    command = [
-        str(environment.python),
-        "-m",
-        "pytest",
-        "-q",
-        "--junitxml",
-        str(results),
-        *plugins,
-        *arguments,
-    ]
-    started = time.monotonic()
-    log = ARTIFACTS / f"{ring}.log"
+    plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
+    command = [str(environment.python), "-m", "pytest", *plugins, *arguments]
+    return _run(command, variables, log=log, nicer=nicer)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended, and the processor time of it and of the processes that it waited for."""
+
+    code: int
+    cpu_seconds: float = 0.0
+
+
+def _run(
+    command: Sequence[str], variables: dict[str, str], *, log: Path | None = None, nicer: int = 0
+) -> Ended:
+    """Run a command until it ends. With a log, its output goes there and is shown at the end."""
     with contextlib.ExitStack() as stack:
-        output = stack.enter_context(log.open("wb")) if quiet else None
+        output = stack.enter_context(log.open("wb")) if log is not None else None
         process = stack.enter_context(
             subprocess.Popen(
                 command,
@@ -189,10 +210,19 @@ def _pytest(
         )
         if nicer and hasattr(os, "setpriority"):
             os.setpriority(os.PRIO_PROCESS, process.pid, nicer)  # children inherit it
-        code = process.wait()
-    if quiet:
+        ended = _wait(process)
+    if log is not None:
         _show(log)
-    return read_junit(ring, results, code=code, seconds=time.monotonic() - started)
+    return ended
+
+
+def _wait(process: subprocess.Popen[bytes]) -> Ended:
+    """Wait for this process alone: rings that run in parallel are counted separately."""
+    if not hasattr(os, "wait4"):
+        return Ended(process.wait())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Ended(process.returncode, usage.ru_utime + usage.ru_stime)
 
 
 def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
@@ -205,14 +235,9 @@ def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
         *("--test-reporter=junit", f"--test-reporter-destination={results}"),
     ]
     started = time.monotonic()
-    done = subprocess.run(
-        [str(node.executable), "--test", *reporters, *(str(file.relative_to(ROOT)) for file in files)],
-        cwd=ROOT,
-        env=node.environment(),
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    return read_junit(ring, results, code=done.returncode, seconds=time.monotonic() - started)
+    command = [str(node.executable), "--test", *reporters, *(str(file.relative_to(ROOT)) for file in files)]
+    ended = _run(command, node.environment())
+    return read_junit(ring, results, ended=ended, seconds=time.monotonic() - started)
 
 
 def script_ring(
@@ -237,23 +262,20 @@ def script_ring(
     options = ["--results", str(folder), *(word for part in only for word in ("--only", part))]
     command = [str(environment.python), str(script), str(environment.python), *options]
     started = time.monotonic()
-    code = (
-        _shown_at_the_end(command, environment, ARTIFACTS / f"{ring}.log")
-        if shares_machine
-        else _shown(command, environment)
-    )
+    ended = _run(command, _variables(environment), log=ARTIFACTS / f"{ring}.log" if shares_machine else None)
     seconds = time.monotonic() - started
-    if code == NOTHING_RAN:
+    if ended.code == NOTHING_RAN:
         return Outcome(ring, seconds=seconds, skipped_because="the line above says what is missing")
     results = sorted(folder.glob(f"{ring}-*.xml"))
-    parts = [read_junit(ring, one, code=0, seconds=0) for one in results]
+    parts = [read_junit(ring, one, ended=Ended(0), seconds=0) for one in results]
     failed = sum(part.failed for part in parts)
     return Outcome(
         ring,
         passed=sum(part.passed for part in parts),
-        failed=max(failed, 1) if code != 0 or not parts else failed,
+        failed=max(failed, 1) if ended.code != 0 or not parts else failed,
         skipped=sum(part.skipped for part in parts),
         seconds=seconds,
+        cpu_seconds=ended.cpu_seconds,
         slowest=tuple(sorted((time for part in parts for time in part.slowest), reverse=True)[:SLOWEST]),
         failures=tuple(failure for part in parts for failure in part.failures),
         suspects=tuple(failed_parts.read_text(encoding="utf-8").split())
@@ -270,42 +292,19 @@ def _variables(environment: Environment) -> dict[str, str]:
     return variables
 
 
-def _shown(command: Sequence[str], environment: Environment) -> int:
-    variables = _variables(environment)
-    return subprocess.run(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, check=False).returncode
-
-
-def _shown_at_the_end(command: Sequence[str], environment: Environment, log: Path) -> int:
-    with log.open("wb") as file:
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=_variables(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    _show(log)
-    return done.returncode
-
-
 def _show(log: Path) -> None:
     print(f"\n{log.read_text(encoding='utf-8', errors='replace')}", flush=True)
 
 
-def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcome:
+def read_junit(ring: str, results: Path, *, ended: Ended, seconds: float) -> Outcome:
     """The outcome in a JUnit file. A run without a file, or one that failed without naming a test, is one failure."""
-    if not results.is_file():
-        return Outcome(ring, failed=1, seconds=seconds)
-    try:
-        cases = list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
-    except ET.ParseError:  # the process was killed while it wrote
-        return Outcome(ring, failed=1, seconds=seconds)
+    cases = _cases(results)
+    if cases is None:
+        return Outcome(ring, failed=1, seconds=seconds, cpu_seconds=ended.cpu_seconds)
     failures = tuple((_name(case), said) for case in cases if (said := _failure(case)) is not None)
     skipped = sum(case.find("skipped") is not None for case in cases)
     passed = len(cases) - len(failures) - skipped
-    failed = len(failures) or int(code != 0)
+    failed = len(failures) or int(ended.code != 0)
     times = sorted(((float(case.get("time") or 0), _name(case)) for case in cases), reverse=True)
     return Outcome(
         ring,
@@ -313,9 +312,39 @@ def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcom
         failed=failed,
         skipped=skipped,
         seconds=seconds,
+        cpu_seconds=ended.cpu_seconds,
         slowest=tuple(times[:SLOWEST]),
         failures=failures,
     )
+
+
+def _cases(results: Path) -> list[ET.Element] | None:
+    """The tests of a JUnit file; None if it is missing or its writer was killed while it wrote."""
+    try:
+        return list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
+    except (FileNotFoundError, ET.ParseError):
+        return None
+
+
+def longest_first(ring: str, files: Sequence[Path]) -> list[Path]:
+    """The files in the order in which they start: by the seconds of the ring's last run on this machine.
+
+    A long file that starts last would run with nothing next to it. A file that has not run starts first: those that
+    allow their tests more time than others do, then the largest.
+    """
+    seconds: dict[str, float] = {}
+    for case in _cases(ARTIFACTS / "junit" / f"{ring}.xml") or ():
+        path = _name(case).partition("::")[0]
+        seconds[path] = seconds.get(path, 0.0) + float(case.get("time") or 0)
+
+    def order(file: Path) -> tuple[float, int, int]:
+        known = seconds.get(file.relative_to(ROOT).as_posix())
+        if known is not None:
+            return (-known, 0, 0)
+        allowed = _ALLOWED.findall(file.read_text(encoding="utf-8"))
+        return (-math.inf, -max(map(int, allowed), default=0), -file.stat().st_size)
+
+    return sorted(files, key=order)
 
 
 def _name(case: ET.Element) -> str:

@@ -24,8 +24,10 @@ from rings import (
     Outcome,
     has_gpu,
     keep_bytecode,
+    longest_first,
     node_ring,
     pytest_ring,
+    run_pytest,
     script_ring,
     try_alone,
     vector_units,
@@ -37,32 +39,6 @@ if TYPE_CHECKING:
     from bootstrap import Environment
 
 TESTS = ROOT / "tests"
-LONGEST = (
-    "benchmark",
-    "fix_cases",
-    "worker_life",
-    "cases",
-    "freezing",
-    "doctor",
-    "program",
-    "measure_bisection",
-    "verification",
-    "accuracy",
-    "fidelity",
-    "preparation",
-    "kernel_cases",
-    "kernels",
-    "kernel_advice",
-    "suites",
-    "triton_api",
-    "replay",
-    "worker_endless",
-    "cli",
-    "sweep",
-    "kernel_costs",
-    "kernel_script",
-)
-"""Files of the worker ring that start first: a long file that starts last would run with nothing next to it."""
 CONTRACT = (
     "torch_api*",
     "generation_contract",
@@ -88,9 +64,7 @@ def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome
     """Real torch in the real worker, the annotated cases included."""
     if environment.no_torch:
         return Outcome("worker", skipped_because=environment.no_torch)
-    files = sorted((TESTS / "worker").glob("test_*.py"))
-    first = [path for name in LONGEST if (path := TESTS / "worker" / f"test_{name}.py").is_file()]
-    files = [*first, *(path for path in files if path not in first)]
+    files = longest_first("worker", sorted((TESTS / "worker").rglob("test_*.py")))
     return pytest_ring("worker", environment, files, by_file=True, shares_machine=shares_machine)
 
 
@@ -163,14 +137,20 @@ RINGS: dict[str, Callable[..., Outcome]] = {
 
 def main() -> int:
     """Run the rings named on the command line, by default all; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Run every ring of tests that this machine can run.")
+    parser = argparse.ArgumentParser(
+        description="Run every ring of tests that this machine can run.",
+        epilog="`-- PATH -k NAME` runs these tests alone: pytest gets every argument after `--`.",
+    )
     parser.add_argument("rings", nargs="*", metavar="RING", help=f"one or more of {', '.join(RINGS)}")
     parser.add_argument(
         "--torch",
         metavar="VERSION",
         help="instead, run the contract tests, annotated cases and recordings on this torch, which is installed",
     )
-    options = parser.parse_args()
+    arguments = sys.argv[1:]
+    if "--" in arguments:
+        return pytest_alone(arguments[arguments.index("--") + 1 :])
+    options = parser.parse_args(arguments)
     names = options.rings or list(RINGS)
     unknown = [name for name in names if name not in RINGS]
     if unknown:
@@ -184,6 +164,18 @@ def main() -> int:
     return conclude(outcomes, time.monotonic() - started)
 
 
+def pytest_alone(arguments: Sequence[str]) -> int:
+    """Run pytest with these arguments and no ring around it; returns its exit code. Unit tests install no torch."""
+    paths = [word for word in arguments if word.startswith("tests")]
+    pure = bool(paths) and all(word.startswith(("tests/unit", "tests/test_")) for word in paths)
+    try:
+        environment = ensure_environment(torch=not pure)
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 1
+    return run_pytest(environment, ["-n", "0", *arguments]).code
+
+
 def on_torch(version: str) -> Outcome:
     """Run what relies on torch on another version of it, in an environment of its own. Raises Unavailable."""
     ring = f"torch-{version}"
@@ -192,9 +184,9 @@ def on_torch(version: str) -> Outcome:
         return Outcome(ring, failed=1, skipped_because=environment.no_torch)
     keep_bytecode(environment)
     os.environ.update(vector_units(environment))
-    files = [path for name in CONTRACT for path in sorted((TESTS / "worker").glob(f"test_{name}.py"))]
+    files = [path for name in CONTRACT for path in sorted((TESTS / "worker").rglob(f"test_{name}.py"))]
     print(f"\n== {ring}", flush=True)
-    outcome = pytest_ring(ring, environment, [*files, TESTS / "unit" / "test_trace.py"], by_file=True)
+    outcome = pytest_ring(ring, environment, [*files, *(TESTS / "unit").rglob("test_trace.py")], by_file=True)
     print(outcome, flush=True)
     return outcome
 
@@ -278,7 +270,8 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
     slowest = sorted((time for outcome in outcomes for time in outcome.slowest), reverse=True)[:SLOWEST]
     print("\n== where the time went, slowest first")
     for outcome in sorted(outcomes, key=lambda one: one.seconds, reverse=True):
-        print(f"{outcome.seconds:7.1f} s  the {outcome.ring} ring")
+        print(f"{outcome.seconds:7.1f} s  {outcome.cpu_seconds:7.1f} s of CPU  the {outcome.ring} ring")
+    cpu_minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
     for took, name in slowest:
         print(f"{took:7.1f} s  {name}")
     failures = [(outcome.ring, *failure) for outcome in outcomes for failure in outcome.failures]
@@ -286,7 +279,7 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
         print("\n== failed")
         for ring, name, said in failures:
             print(f"{ring}: {name}\n    {said}")
-    print(f"\n== summary, {seconds / 60:.1f} minutes")
+    print(f"\n== summary, {seconds / 60:.1f} minutes, {cpu_minutes:.1f} CPU-minutes")
     for outcome in outcomes:
         print(outcome)
     passed = sum(outcome.passed for outcome in outcomes)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.layers import PACKAGES, PAGE, ROOMS, Room, covers, room_of, with_table
+from layers import PACKAGES, PAGE, ROOMS, Room, covers, room_of, with_table
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])

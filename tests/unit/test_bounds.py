@@ -121,6 +121,7 @@ def _place(path: Path) -> str:
     return Path(*path.relative_to(ROOT).parts[1:]).as_posix()
 
 
+@pytest.mark.slow
 def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
     found = [
         (_place(path), *cache)
@@ -132,6 +133,7 @@ def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
     assert {(place, name) for place, name, sized in found if not sized} <= FINITE.keys()
 
 
+@pytest.mark.slow
 def test_module_state_is_bounded() -> None:
     found = {
         (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))

@@ -60,6 +60,7 @@ st.register_type_strategy(
 )
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_every_message_round_trips(message: Message) -> None:
     assert from_json(json.loads(json.dumps(to_json(message)))) == message
@@ -73,6 +74,7 @@ SMALLEST = Report(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", typing.get_type_hints(Report).items(), ids=lambda field: field[0])
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=12)
 @given(data=st.data())

@@ -132,6 +132,7 @@ def test_errors_are_named(text: str, words: list[str]) -> None:
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
+@pytest.mark.slow
 @given(st.lists(compiled, max_size=5))
 def test_a_list_is_split_at_its_commas(asked: list[Configuration]) -> None:
     written = [_written(one) for one in asked]

@@ -25,6 +25,7 @@ child.wait()
 """A half whose child, in a session of its own, goes on writing into the folder."""
 
 
+@pytest.mark.slow
 def test_children_end_before_the_folder_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def hangs(command: list[str], environment: dict[str, str], seconds: float) -> str:
         folder = str(Path(command[command.index("model") + 1]).parent)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from fuselight.shared.report import (
     Compile,
     Frame,
@@ -297,6 +299,7 @@ def test_a_different_box_is_not_folded() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_boxes_that_cannot_be_folded_are_cut_with_their_count() -> None:
     # Each part has one break more than the one before it, round and round, so that no two neighbours are alike.
     whole = chain(4 * MOST)

@@ -152,6 +152,7 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
     assert found.saved_on(found.rows(FILE)[0]) is not None
 
 
+@pytest.mark.slow
 def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
     """benchmarks/kernels_bench.py measures the time."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))

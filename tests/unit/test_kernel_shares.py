@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def made(*found: Kernel) -> Report:
     return report(roots=(ROOT,), generated=(GeneratedGraph("0/0", Phase.FORWARD, kernels=found),))
 
 
+@pytest.mark.slow
 @given(st.lists(kernels, max_size=8))
 def test_nothing_is_counted_twice_and_nothing_is_lost(found: list[Kernel]) -> None:
     costs = costs_by_line(made(*found))
@@ -69,6 +71,7 @@ def test_the_parts_of_a_kernel_are_one(kernel: Kernel) -> None:
     assert all(part > 0 for part in parts.values())
 
 
+@pytest.mark.slow
 @given(st.lists(kernels, max_size=8))
 def test_folding_loses_no_launch(found: list[Kernel]) -> None:
     (graph,) = made(*found).generated

@@ -43,6 +43,7 @@ AT = st.tuples(st.integers(1, 9), st.integers(0, 12))
 BODY = st.text(alphabet="ab é😀\n\r", max_size=30)
 
 
+@pytest.mark.slow
 @given(BODY, st.lists(st.tuples(AT, AT, BODY), max_size=5))
 @settings(max_examples=400, deadline=None)
 def test_a_line_of_the_run_has_the_text_of_the_run(

@@ -83,6 +83,7 @@ def test_kernels_and_gaps_are_the_window_each_moment_once(made: Stream, on_devic
         assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(_streams(), st.booleans(), st.booleans())
 def test_a_profile_adds_up_and_drops_nothing(made: Stream, on_device: bool, known: bool) -> None:  # noqa: FBT001

@@ -114,6 +114,7 @@ def test_a_worker_that_still_imports_torch_ends_with_its_owner(tmp_path: Path, o
         wait_gone(worker)
 
 
+@pytest.mark.slow
 def test_a_timer_ends_a_process_whose_owner_is_gone() -> None:
     """As where the kernel does not."""
     starts = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', sys.argv[1]]).wait()"

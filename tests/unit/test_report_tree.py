@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fuselight.shared.report import (
     ChangeKind,
     Culprit,
@@ -114,6 +116,7 @@ def test_each_node_has_a_label_for_a_screen_reader() -> None:
     assert one["accessibilityLabel"].endswith(", model.py:21")
 
 
+@pytest.mark.slow
 def test_a_message_of_many_megabytes_makes_a_small_tree() -> None:
     failure = Failure(Culprit.USER, "ValueError", "x \n" * 5_000_000, "fix it", stack=(at(21),))
     made = tree(report(failures=(failure,)))

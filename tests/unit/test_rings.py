@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,18 @@ def test_a_failed_test_is_named_with_its_error(
 ) -> None:
     file = tmp_path / "ring.xml"
     file.write_text(JUNIT.format(owner=owner, failure=failure))
-    outcome = load("scripts/rings.py").read_junit("ring", file, code=1, seconds=5.0)
+    rings = load("scripts/rings.py")
+    outcome = rings.read_junit("ring", file, ended=rings.Ended(1, 2.5), seconds=5.0)
     assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
     assert outcome.failures == (failed,)
+    assert str(outcome) == "ring: 1 passed, 1 failed, 1 skipped in 5 s, 2 s of CPU"
 
 
 def test_a_run_that_names_no_failed_test_is_a_failure(load: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.xml"
     file.write_text(JUNIT.format(owner="Runs", failure=""))
-    outcome = load("scripts/rings.py").read_junit("ring", file, code=1, seconds=5.0)
+    rings = load("scripts/rings.py")
+    outcome = rings.read_junit("ring", file, ended=rings.Ended(1, 2.5), seconds=5.0)
     assert (outcome.passed, outcome.failed, outcome.failures) == (2, 1, ())
 
 
@@ -85,6 +89,49 @@ def test_only_the_failed_files_run_again(load: Any, tmp_path: Path) -> None:
     assert run.part("visual:devices.spec.mjs") == ("visual", "devices.spec.mjs")
     with pytest.raises(run.argparse.ArgumentTypeError, match="no kind `visuals`"):
         run.part("visuals")
+
+
+def test_files_start_in_the_order_of_the_last_run(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rings = load("scripts/rings.py")
+    monkeypatch.setattr(rings, "ROOT", tmp_path)
+    monkeypatch.setattr(rings, "ARTIFACTS", tmp_path / "artifacts")
+    folder = tmp_path / "tests" / "worker"
+    texts = {
+        "short": "",
+        "medium": "# " * 9,
+        "large": "# " * 99,
+        "patient": "pytestmark = pytest.mark.timeout(600)",
+    }
+    folder.mkdir(parents=True)
+    files = [folder / f"test_{name}.py" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+
+    def order() -> list[str]:
+        return [file.stem.removeprefix("test_") for file in rings.longest_first("worker", files)]
+
+    assert order() == ["patient", "large", "medium", "short"]
+    results = tmp_path / "artifacts" / "junit" / "worker.xml"
+    results.parent.mkdir(parents=True)
+    cases = (("medium", 2), ("short", 2), ("short", 1), ("patient", 1), ("deleted", 9))
+    texts_of_cases = (
+        f'<testcase classname="tests.worker.test_{name}" time="{time}"/>' for name, time in cases
+    )
+    results.write_text(f"<testsuite>{''.join(texts_of_cases)}</testsuite>")
+    assert order() == ["large", "short", "medium", "patient"]  # `large` has not run
+    results.write_text("<testsuite>")
+    assert order() == ["patient", "large", "medium", "short"]
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="this system does not count it")
+def test_the_processor_time_of_a_ring_includes_its_grandchildren(load: Any) -> None:
+    spin = "import time\nwhile time.process_time() < 0.3: pass"
+    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {spin!r}])\nsys.exit(4)"
+    ended = load("scripts/rings.py")._run([sys.executable, "-c", nested], dict(os.environ))
+    assert ended.code == 4
+    assert ended.cpu_seconds >= 0.3
 
 
 def test_no_unit_test_imports_torch() -> None:

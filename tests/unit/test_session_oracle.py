@@ -208,6 +208,7 @@ def marked(workspace: Workspace) -> int:
     return sum(one[-1] for name in NAMES for one in workspace.problems(name))
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_the_problems_are_those_of_a_fresh_server(tmp_path: Path, seed: int) -> None:

@@ -73,6 +73,7 @@ def test_one_device_that_does_not_fit_leaves_the_others() -> None:
     assert len(warnings) == 1
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),

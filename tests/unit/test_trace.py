@@ -118,6 +118,7 @@ KINDS = st.sampled_from(
 NAMES = st.sampled_from(["dynamo_graph_break_reason", "recompile_reasons", "dynamo_error"])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(KINDS, JSON, NAMES, st.text(max_size=80), st.integers(-1, 3)), max_size=12))
 def test_known_kinds_with_any_values_are_read_to_the_end(

@@ -64,6 +64,7 @@ def test_results_of_several_devices_live_in_one_file(tmp_path: Path) -> None:
     assert keep(path, [again]).results == (other, again)
 
 
+@pytest.mark.slow
 def test_processes_that_keep_results_at_once_lose_none(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(encode(RESULT)))
     program = textwrap.dedent("""

@@ -51,6 +51,7 @@ def test_without_a_gpu_a_lane_has_all_cores(monkeypatch: pytest.MonkeyPatch) -> 
     assert (lane.gpu, lane.cores) == ("", frozenset({0, 1}))
 
 
+@pytest.mark.slow
 def test_a_lane_ends_in_time_and_starts_nothing_too_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

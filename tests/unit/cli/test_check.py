@@ -71,6 +71,7 @@ def test_a_worker_that_cannot_start_is_reported_with_the_reason_of_its_choice(tm
     assert outcome.exit_code == 2
 
 
+@pytest.mark.slow
 def test_an_untested_torch_is_reported_once_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

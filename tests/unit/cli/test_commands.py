@@ -167,6 +167,7 @@ def test_a_variable_runs_by_the_directives_of_the_class_that_it_compiles(
     assert data["problems"] == []
 
 
+@pytest.mark.slow
 def test_an_interpreter_without_torch_is_named_with_the_next_step(project: Path) -> None:
     bare = project / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=240)

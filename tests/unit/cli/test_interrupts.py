@@ -46,6 +46,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "act"),
     [
@@ -95,6 +96,7 @@ def hanging_interpreter(project: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["fix", "forecast"])
 def test_a_signal_while_the_worker_starts_leaves_nothing(
@@ -157,6 +159,7 @@ def test_ctrl_c_before_the_program_of_run_begins(project: Path, moment: str) -> 
     assert not [*(project / "temporary").iterdir()]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_program_is_the_programs(project: Path) -> None:
     (project / "train.py").write_text(
         "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -301,6 +301,7 @@ def test_a_deleted_file_runs_the_targets_that_imported_it(project: Project) -> N
     assert "first" in project.check()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

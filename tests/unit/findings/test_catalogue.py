@@ -74,6 +74,7 @@ def test_a_link_into_the_working_folder_is_shown_by_its_path(monkeypatch: pytest
     assert shown_link("https://example.org/gb0170.html") == "https://example.org/gb0170.html"
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_the_pages(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is a development dependency")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def reports(draw: st.DrawFn) -> Report:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(reports())
 def test_no_finding_is_in_a_library(facts: Report) -> None:
     found = findings(facts)
@@ -85,6 +87,7 @@ def test_no_finding_is_in_a_library(facts: Report) -> None:
         assert "site-packages" not in one.span.path
 
 
+@pytest.mark.slow
 @given(reports())
 def test_no_range_ends_before_it_starts(facts: Report) -> None:
     for one in findings(facts):

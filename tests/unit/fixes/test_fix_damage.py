@@ -142,6 +142,7 @@ def functions(text: str) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_file_is_damaged() -> None:
     chance = random.Random(12)  # noqa: S311 - the same places each time

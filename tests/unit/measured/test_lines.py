@@ -66,6 +66,7 @@ def test_the_parts_of_the_wall_time_are_the_wall_time(found: list[MeasuredLaunch
     assert sum(part.us for part in parts(shown, ROOTS)) == pytest.approx(shown.wall_us)
 
 
+@pytest.mark.slow
 @given(times)
 def test_a_time_is_counted_as_it_was_measured(us: float) -> None:
     def counted(us: float) -> Fraction:

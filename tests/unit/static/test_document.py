@@ -92,6 +92,7 @@ def offset(text: str, at: tuple[int, int]) -> int:
     return sum(map(len, lines[: at[0] - 1])) + column
 
 
+@pytest.mark.slow
 @given(TEXT, EDITS)
 @example("a\r", [((2, 0), (2, 0), "\n")])
 @example("a\r\nb", [((1, 1), (2, 0), "\r")])
@@ -194,6 +195,7 @@ def test_two_readers_share_one_reading() -> None:
     assert first is second is third
 
 
+@pytest.mark.slow
 def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
     text = "".join(f"@torch.compile\ndef f{n}(x):\n    return [x, {n}]{LONG}\n" for n in range(1_200))
 

@@ -155,6 +155,7 @@ def test_a_module_that_holds_itself_ends() -> None:
     assert directive(net("self.a = Net()", "return self.a(x)")) == "Net()(f32[2, 8])"
 
 
+@pytest.mark.slow
 def test_classes_that_build_each_other_many_times_take_no_time() -> None:
     branches = "\n".join(f"self.part{index} = Net(depth - 1)" for index in range(30))
     calls = " + ".join(f"self.part{index}(x)" for index in range(30))
@@ -172,6 +173,7 @@ def test_files_that_import_each_other_are_read_once(tmp_path: Path) -> None:
     assert directive(text, "model", str(path)) == "model(f32[2, 6])"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -66,6 +66,7 @@ def test_four_times_the_text_is_four_times_the_work(text: Callable[[int], str]) 
     assert calls_to_read(text(400)) < 5 * calls_to_read(text(100))
 
 
+@pytest.mark.slow
 def test_2000_chained_classes_do_not_recurse() -> None:
     reading = read_source("m.py", chained_classes(2_000))
     assert len(reading.targets) == 2_001

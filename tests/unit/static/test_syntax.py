@@ -33,6 +33,7 @@ def large_class(*, broken: bool = False) -> bytes:
     return ("class Net(torch.nn.Module):\n" + "".join(methods)).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_slices_equal_the_full_file(monkeypatch: pytest.MonkeyPatch, *, broken: bool) -> None:
     monkeypatch.setattr(syntax, "_LARGE", LARGE)

@@ -71,6 +71,7 @@ def whole_lines(document: SourceDocument, span: Span) -> list[bytes]:
 
 @given(FULL, AT, AT, st.lists(st.tuples(AT, AT, BODY), min_size=1, max_size=4))
 # Two line ends become one.
+@pytest.mark.slow
 @example("a\r\ra", (1, 0), (1, 0), [((3, 0), (1, 0), "\ra\n"), ((2, 0), (4, 1), "")])
 @settings(max_examples=500, deadline=None)
 def test_untouched_text_is_still_pointed_at(

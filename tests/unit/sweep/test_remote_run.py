@@ -130,6 +130,7 @@ def test_a_program_that_is_not_there_is_lost() -> None:
     assert "cannot be started" in RunClient(job).run(job).lost
 
 
+@pytest.mark.slow
 def test_a_worker_without_torch_says_so(worker: Any) -> None:
     problem = {"culprit": "environment", "kind": "no_torch", "message": "no torch"}
     job = worker(f"send(**{{**hello, 'problem': {problem!r}}})\ntime.sleep(60)")
@@ -156,6 +157,7 @@ def test_a_worker_that_is_stuck_is_lost_at_its_limit(worker: Any, monkeypatch: p
     assert "did not get ready" in RunClient(job).run(job).lost
 
 
+@pytest.mark.slow
 def test_a_run_can_be_stopped_at_any_time(worker: Any) -> None:
     for body in ("time.sleep(60)", "send(**hello); ask(); time.sleep(60)"):
         job = worker(body)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.measure.coordinator import EndedError, Measuring
+from fuselight.measure.coordinator import Measuring
+from fuselight.measure.pool import EndedError
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import (
@@ -151,8 +152,9 @@ class FakeProcesses:
 
     def measure(self, *names: str, **plan: Any) -> Measured:
         made = Measuring(
-            MeasurePlan(**plan), ("eager", *names), self.start, self.said.append, self.kept.append
-        )
+            MeasurePlan(**plan), ("eager", *names), self.start, self.said.append, self.kept.append,
+            clock=self.clock.perf_counter,
+        )  # fmt: skip
         return made.run()
 
     def orders_of(self, name: str) -> list[tuple[str, dict[str, Any]]]:

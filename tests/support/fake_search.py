@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.measure.coordinator import FLOAT64, EndedError
+from fuselight.measure.pool import FLOAT64, EndedError
 from fuselight.shared.codec import encode
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure.coordinator import FLOAT64, Measuring
+from fuselight.measure.coordinator import Measuring
+from fuselight.measure.pool import FLOAT64
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import Accuracy, Measured
 from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions

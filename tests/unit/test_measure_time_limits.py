@@ -6,19 +6,17 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure import coordinator
-from fuselight.measure.coordinator import FLOAT64, Measuring
+from fuselight.measure.coordinator import Measuring
+from fuselight.measure.pool import FLOAT64
 from fuselight.shared.protocol import MeasurePlan
 from fuselight.shared.report import Accuracy, Measured
 from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 
 
 @pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
+def timed() -> FakeProcesses:
     """Processes that take the given times."""
-    processes = FakeProcesses()
-    monkeypatch.setattr(coordinator, "now", processes.clock.perf_counter)
-    return processes
+    return FakeProcesses()
 
 
 def test_without_a_limit_the_wait_for_answers_is_unbounded() -> None:

@@ -2,103 +2,30 @@
 
 Invariant: only one call is timed at a time. A configuration that fails, hangs or is killed becomes a row with that
 failure, and the others continue. `keep` receives the state after each step, so that an early end shows an unfinished
-result. A configuration's time limit starts when it gets an order, even while the coordinator waits for others; it is
-charged only for the time that the coordinator waited for its own answers.
+result.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 from fuselight.measure import steady_state
 from fuselight.measure.accuracy import RANDOM
 from fuselight.measure.accuracy.narrowing import SECONDS
+from fuselight.measure.benchmark_pool import BenchmarkPool, ResultRow
 from fuselight.measure.orders import Order
-from fuselight.shared.codec import decode
+from fuselight.measure.pool import EndedError, RemoteConfiguration
 from fuselight.shared.configurations import EAGER
 from fuselight.shared.protocol import MeasurePlan
-from fuselight.shared.report import (
-    Accuracy,
-    Culprit,
-    Failure,
-    Machine,
-    Measured,
-    MeasuredConfiguration,
-    Work,
-)
+from fuselight.shared.report import Accuracy, Failure, Measured, MeasuredConfiguration
 
-now = time.perf_counter
-_LEAST_SECONDS = 1.0
-"""Minimum wait for an answer, whatever time is left: it may have arrived already."""
 _MORE_SECONDS = 30.0
 """Extra seconds that a trial of a bisection may take beyond the prediction."""
 _REPEATS = 2
 """Maximum repetitions of all rounds if times vary too much."""
-FLOAT64 = "float64"
-"""Name of the process that computes the reference; it is not a configuration."""
-
-
-class EndedError(Exception):
-    """The process will not answer any more; the message says why."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-class RemoteConfiguration(Protocol):
-    """The process of one configuration, from the coordinator's side."""
-
-    def ask(self, what: Order, /, **details: Any) -> None:
-        """Send an order. Answers arrive in the order of the requests. Raises EndedError."""
-        ...
-
-    def answer(self, what: Order, seconds: float, /) -> dict[str, Any]:
-        """Wait up to `seconds` (0: without limit) for the answer to an order. Raises EndedError."""
-        ...
-
-    def end(self) -> None:
-        """End the process and everything that it has started."""
-        ...
-
-
-@dataclass
-class ResultRow:
-    """One configuration and its process."""
-
-    other: RemoteConfiguration
-    measured: MeasuredConfiguration
-    us: float = 0.0
-    """Time of one steady call, after warm-up."""
-    left: float = 0.0
-    """Seconds that it may still use; 0 means no limit."""
-    imported: bool = False
-    """Whether the process is ready for its first order."""
-    _due: float = 0.0
-    """Clock time at which its limit expires if it works on the current order."""
-
-    def ask(self, what: Order, details: Mapping[str, Any]) -> None:
-        """Send an order. Raises EndedError."""
-        self.other.ask(what, **details)
-        self._due = now() + self.left
-
-    def answer(self, what: Order) -> dict[str, Any]:
-        """Wait for the answer, and store its measurements. Raises EndedError."""
-        began = now()
-        said = self.other.answer(what, max(_LEAST_SECONDS, self._due - began) if self.left else 0.0)
-        if self.left:
-            self.left = max(_LEAST_SECONDS, self.left - (now() - began))
-        self.take(said)
-        return said
-
-    def take(self, said: Mapping[str, Any]) -> None:
-        """Store the measurements in an answer, if it has any."""
-        if "row" in said:
-            self.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=self.measured.alone)
 
 
 @dataclass
@@ -116,85 +43,76 @@ class Measuring:
     """Receives the state so far."""
     ahead: Callable[[], object] = lambda: None
     """Imports what every process except the reference needs, once, while the reference is computed."""
-    _waiting: dict[str, ResultRow] = field(default_factory=dict)
-    """Started processes that have not been given work."""
-    _rows: dict[str, ResultRow] = field(default_factory=dict)
-    _done: dict[str, MeasuredConfiguration] = field(default_factory=dict)
-    _machine: Machine = field(default_factory=lambda: Machine("?"))
-    _work: Work = Work.INFERENCE
+    clock: Callable[[], float] = time.perf_counter
+    """Seconds."""
     _fresh: bool = False
-    _varies: str = ""
     _random: bool | None = None
-    _looks: str = ""
-    """The configuration whose process reads the machine's state: the first that could be started."""
     _cold: bool = False
-    _compared: dict[str, Any] = field(default_factory=dict)
-    """What results are compared with: paths of eager's results and of the reference, or why there is none."""
     _rounds: int = 0
-    _counted: float = 0.0
-    _began: float = field(default_factory=time.perf_counter)
     _when: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-    _retry: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+        self._pool = BenchmarkPool(
+            start_process=self.start,
+            limit_seconds=self.plan.limit_seconds,
+            changed=self._known,
+            clock=self.clock,
+        )
 
     def run(self) -> Measured:
         """Measure all configurations. A failure is stored in the row of its configuration."""
+        pool = self._pool
         try:
             if self.plan.accuracy:
-                self._compared = self._reference()
+                self._reference()
             else:
                 self._launch()
             for name in self.names:
-                if EAGER not in self._done or not _is_hopeless(self._done[EAGER].failure):
-                    self._await_imports()
+                if not self._is_hopeless():
+                    pool.await_imports()
                     self._begin(name)
-            self._rounds = self._take_turns(list(self._rows))
+            self._rounds = self._take_turns(pool.active)
             self._measure_longer()
-            self._conclude(list(self._rows))
-            for name in list(self._retry):
+            self._conclude(pool.active)
+            for name in list(pool.retry):
                 self._alone(name)
         finally:
-            for row in (*self._waiting.values(), *self._rows.values()):
-                row.other.end()
+            pool.end()
         return self.measured(finished=True)
 
     def measured(self, *, finished: bool = False) -> Measured:
         """Return the state so far."""
-        known = {**{name: row.measured for name, row in self._rows.items()}, **self._done}
+        pool, rows = self._pool, self._pool.rows
         return Measured(
-            work=self._work,
-            machine=self._machine,
-            configurations=tuple(known[name] for name in self.names if name in known),
+            work=pool.work,
+            machine=pool.machine,
+            configurations=tuple(rows[name] for name in self.names if name in rows),
             rounds=self._rounds,
             cold_cache=self._cold,
             fresh_inputs=self._fresh,
             random=self._random,
-            seconds=time.perf_counter() - self._began,
-            counted_seconds=self._counted,
+            seconds=self.clock() - self._began,
+            counted_seconds=pool.counted_seconds,
             finished=finished,
             started=self._when,
             order=tuple(self.names),
         )
 
-    def _reference(self) -> dict[str, Any]:
+    def _reference(self) -> None:
         """Compute the reference in its own process, which ends afterwards."""
         self.tell("the reference")
-        try:
-            other = self.start(FLOAT64)
-        except OSError as error:
-            return {"why": no_process(error).message}
-        try:
-            other.ask(Order.REFERENCE)
-            self._launch()
-            made = other.answer(Order.REFERENCE, self.plan.limit_seconds)
-        except EndedError as ended:
-            if _is_hopeless(ended.failure):
-                self._done[EAGER] = MeasuredConfiguration(EAGER, failure=ended.failure)
-            return {"why": ended.failure.message}
-        finally:
-            other.end()
-        self._varies = made["varies"]
-        self._random = bool(self._varies)
-        return {key: made[key] for key in ("float64", "why") if key in made}
+        pool = self._pool
+        reference = pool.start_reference()
+        self._launch()
+        if reference is None:
+            return
+        if reference.is_alive:
+            with pool.recorded_end(reference):
+                pool.take(reference, *reference.accept(self.plan.limit_seconds))
+                self._random = bool(pool.varies)
+        if _is_hopeless(reference.row.failure):
+            self._eager_fails(reference.row.failure)
 
     def _launch(self) -> None:
         """Start all processes: they import the file in parallel, before anything is measured.
@@ -204,226 +122,167 @@ class Measuring:
         """
         self.ahead()
         for name in self.names:
-            self._start(name)
+            self._pool.start(name)
 
-    def _start(self, name: str, *, alone: bool = False) -> None:
-        measured = MeasuredConfiguration(name, alone=alone)
-        try:
-            row = self._waiting[name] = ResultRow(self.start(name), measured, left=self.plan.limit_seconds)
-        except OSError as error:
-            self._done[name] = replace(measured, failure=no_process(error))
-            return
-        with contextlib.suppress(EndedError):  # it tells why when it is to answer
-            row.ask(Order.READY, {})
+    def _is_hopeless(self) -> bool:
+        """Whether eager has failed in a way in which all others would."""
+        eager = self._pool.rows.get(EAGER)
+        return eager is not None and _is_hopeless(eager.failure)
 
-    def _await_imports(self) -> None:
-        """Wait until every process has finished importing: from here on one step runs at a time."""
-        for name, row in list(self._waiting.items()):
-            if row.imported:
-                continue
-            try:
-                row.answer(Order.READY)
-                row.imported = True
-            except EndedError as ended:
-                self._waiting.pop(name).other.end()
-                self._done[name] = replace(row.measured, failure=ended.failure)
+    def _eager_fails(self, failure: Failure | None) -> None:
+        """Record for eager why the reference failed: it would fail in the same way."""
+        pool = self._pool
+        pool.not_started[EAGER] = MeasuredConfiguration(EAGER, failure=failure)
+        if (eager := pool.members.pop(EAGER, None)) is not None:
+            eager.end()
 
     def _begin(self, name: str) -> None:
         """Start measuring a configuration: first calls and warm-up, alone on the machine."""
-        if name not in self._waiting:
+        pool = self._pool
+        row = pool.members.get(name)
+        if row is None or row not in pool.waiting:
             return
         self.tell(f"{name}: starting")
-        row = self._rows[name] = self._waiting.pop(name)
-        if self._order(name, Order.BUILD) is None:
+        row.has_begun = True
+        if pool.order(row, Order.BUILD) is None:
             return
-        said = self._order(name, Order.FIRST)
-        if said is not None:
-            self._fresh = self._fresh or bool(said["fresh"])
-            self._work = Work(said["work"])
-            self._cold = self.plan.cold_cache and said["device"] == "cuda"
-            if not self._looks:
-                self._looks, self._machine = name, decode(Machine, said["machine"])
-            if "results" in said:
-                self._compared["eager"] = said["results"]
+        answer = pool.order(row, Order.FIRST)
+        if answer is not None:
+            self._fresh = self._fresh or bool(answer["fresh"])
+            self._cold = self.plan.cold_cache and answer["device"] == "cuda"
             self._known()
-            said = self._order(name, Order.WARM)
-        if said is not None:
-            row.us = float(said["us"])
+            answer = pool.order(row, Order.WARM)
+        if answer is not None:
+            row.us = float(answer["us"])
         self._known()
 
-    def _order(self, name: str, what: Order, **details: Any) -> dict[str, Any] | None:
-        """Send an order to a configuration; None if it failed, in which case its row has the failure."""
-        with self._recorded_end(name):
-            self._rows[name].ask(what, details)
-            return self._answer(name, what)
-        return None
-
-    def _together(self, asked: Mapping[str, Sequence[tuple[Order, Mapping[str, Any]]]]) -> None:
-        """Run several configurations in parallel, for orders that time nothing."""
-        parallel = len(self._rows) > 1
-        for name, orders in asked.items():
-            for what, details in orders:
-                if name in self._rows:
-                    with self._recorded_end(name, parallel=parallel):
-                        self._rows[name].ask(what, details)
-        for name, orders in asked.items():
-            for what, _ in orders:
-                if name in self._rows:
-                    with self._recorded_end(name, parallel=parallel):
-                        self._answer(name, what)
-
-    def _answer(self, name: str, what: Order) -> dict[str, Any]:
-        said = self._rows[name].answer(what)
-        if "machine" in said and name == self._looks:
-            self._machine = decode(Machine, said["machine"])
-        self._counted += said.get("seconds", 0.0)
-        return said
-
-    @contextlib.contextmanager
-    def _recorded_end(self, name: str, *, parallel: bool = False) -> Iterator[None]:
-        """Record the failure of a configuration that ends within the block; `parallel`: others are active as well."""
-        try:
-            yield
-        except EndedError as ended:
-            row = self._rows.pop(name)
-            row.other.end()
-            if ended.failure.kind == "memory" and (parallel or self._rows) and not row.measured.alone:
-                self._retry.append(name)
-            if name == self._looks:
-                self._looks = next(iter(self._rows), "")  # another process takes over
-            self._done[name] = replace(row.measured, failure=ended.failure)
-            self._known()
-
-    def _take_turns(self, names: list[str]) -> int:
+    def _take_turns(self, rows: Sequence[ResultRow]) -> int:
         """Run interleaved rounds of timed calls in rotating order. Returns the number of rounds."""
         plan = self.plan
+        active = {row.name: row for row in rows if row.is_alive}
         rounds = {
-            name: steady_state.rounds_of(self._rows[name].us, seconds=plan.seconds, rounds=plan.rounds)
-            for name in names
-            if name in self._rows
+            name: steady_state.rounds_of(row.us, seconds=plan.seconds, rounds=plan.rounds)
+            for name, row in active.items()
         }
         number: dict[str, int] = {}
-        for name in steady_state.turns([name for name in names if name in rounds], rounds):
-            if name not in self._rows:
+        for name in steady_state.turns(list(rounds), rounds):
+            row = active[name]
+            if not row.is_alive:
                 continue
             number[name] = number.get(name, 0) + 1
             self.tell(f"{name}: round {number[name]} of {rounds[name]}")
             share = plan.seconds * rounds[name] / max(plan.rounds, 1)
-            calls = steady_state.calls_of_round(self._rows[name].us, seconds=share, rounds=rounds[name])
-            self._order(name, Order.ROUND, calls=calls)
+            calls = steady_state.calls_of_round(row.us, seconds=share, rounds=rounds[name])
+            self._pool.order(row, Order.ROUND, calls=calls)
         self._known()
         return max(rounds.values(), default=0)
 
     def _measure_longer(self) -> None:
         """Repeat the rounds of all configurations while one of them varies too much to compare."""
         for _ in range(_REPEATS):
-            timings = [row.measured.device or row.measured.wall for row in self._rows.values()]
+            timings = [row.row.device or row.row.wall for row in self._pool.active]
             if not any(timing is not None and timing.unsteady for timing in timings):
                 return
-            self._rounds += self._take_turns(list(self._rows))
+            self._rounds += self._take_turns(self._pool.active)
 
-    def _conclude(self, names: Sequence[str]) -> None:
+    def _conclude(self, rows: Sequence[ResultRow]) -> None:
         """After the timed rounds: measure memory, profile, check accuracy, then end each process."""
-        for name in names:
-            self.tell(f"{name}: memory")
-            self._order(name, Order.WEIGH)
-            if self.plan.profile and name in self._rows:
-                self.tell(f"{name}: profiling")
-                self._order(name, Order.PROFILE)
-        names = [name for name in names if name in self._rows]
-        self._read(names)
-        self._isolate(names)
-        self._close(names)
+        for row in rows:
+            self.tell(f"{row.name}: memory")
+            self._pool.order(row, Order.WEIGH)
+            if self.plan.profile and row.is_alive:
+                self.tell(f"{row.name}: profiling")
+                self._pool.order(row, Order.PROFILE)
+        rows = [row for row in rows if row.is_alive]
+        self._read(rows)
+        self._isolate(rows)
+        self._close(rows)
 
-    def _read(self, names: Sequence[str]) -> None:
+    def _read(self, rows: Sequence[ResultRow]) -> None:
         """Compare results and read profiles in all processes in parallel; no call is timed during this step."""
-        compares = self.plan.accuracy and any(name != EAGER for name in names)
+        pool = self._pool
+        compares = self.plan.accuracy and any(row.name != EAGER for row in rows)
         steps = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
         if steps:
             self.tell(" and ".join(steps))
-        judge = (Order.JUDGE, {**self._compared, "varies": self._varies})
-        looks = "" if self.plan.isolated else self._looks
-        self._together(
+        judge = (Order.JUDGE, {**pool.compared, "varies": pool.varies})
+        reader = None if self.plan.isolated else pool.machine_reader
+        pool.together(
             {  # the long answer after the short one: it may fill the pipe, and is read in turn
-                name: [*[judge] * (compares and name != EAGER), (Order.READ, {"look": name == looks})]
-                for name in names
+                row: [
+                    *[judge] * (compares and row.name != EAGER),
+                    (Order.READ, {"look": row is reader}),
+                ]
+                for row in rows
             }
         )
 
-    def _isolate(self, names: Sequence[str]) -> None:
+    def _isolate(self, rows: Sequence[ResultRow]) -> None:
         """Time each kernel alone, if requested, with no other process active; then read the machine's state."""
         if not self.plan.isolated:
             return
         self._known()
-        for name in names:
-            if name != EAGER and name in self._rows:
-                self._order(name, Order.ISOLATE)
-        if self._looks in names and self._looks in self._rows:
-            self._order(self._looks, Order.READ, look=True)
+        for row in rows:
+            if row.name != EAGER:
+                self._pool.order(row, Order.ISOLATE)
+        reader = self._pool.machine_reader
+        if reader is not None and reader in rows:
+            self._pool.order(reader, Order.READ, look=True)
 
-    def _close(self, names: Sequence[str]) -> None:
+    def _close(self, rows: Sequence[ResultRow]) -> None:
         """Collect what each process recorded of the compile, search for errors, and end each process."""
-        for name in names:
-            if name in self._rows:
-                self._order(name, Order.FINISH)
-        if self._varies == RANDOM:
-            self._compare_with_eagers_numbers(names)
+        pool = self._pool
+        for row in rows:
+            pool.order(row, Order.FINISH)
+        if pool.varies == RANDOM:
+            self._compare_with_eagers_numbers(rows)
         self._known()
-        judged = {name: row.measured.accuracy for name, row in self._rows.items() if self.plan.bisect}
-        wrong = {name: found for name, found in judged.items() if found is not None and found.passed is False}
-        for name in sorted(self._rows, key=wrong.__contains__):  # passing ones first: they free memory
-            row = self._rows[name]
-            found = wrong.get(name)
-            if found is not None:
-                self._search(row, found)
-            row.other.end()
-            self._done[name] = self._rows.pop(name).measured
-            if found is not None:
+        judged = {row: row.row.accuracy for row in pool.active if self.plan.bisect}
+        wrong = {
+            row: accuracy
+            for row, accuracy in judged.items()
+            if accuracy is not None and accuracy.passed is False
+        }
+        for row in sorted(pool.active, key=wrong.__contains__):  # passing ones first: they free memory
+            accuracy = wrong.get(row)
+            if accuracy is not None:
+                self._search(row, accuracy)
+            row.end()
+            if accuracy is not None:
                 self._known()
 
-    def _compare_with_eagers_numbers(self, names: Sequence[str]) -> None:
+    def _compare_with_eagers_numbers(self, rows: Sequence[ResultRow]) -> None:
         """Compile again with eager's random numbers and compare results. The timings stay, whatever the outcome."""
         self.tell("comparing results with eager's random numbers")
-        for name in names:
-            row = self._rows.get(name)
-            if row is None or name == EAGER or row.measured.accuracy is None:
+        for row in rows:
+            if not row.is_alive or row.name == EAGER or row.row.accuracy is None:
                 continue
             with contextlib.suppress(EndedError):
-                row.ask(Order.JUDGE_RANDOM, self._compared)
-                row.answer(Order.JUDGE_RANDOM)
+                row.ask(Order.JUDGE_RANDOM, **self._pool.compared)
+                row.accept()
 
-    def _search(self, row: ResultRow, found: Accuracy) -> None:
+    def _search(self, row: ResultRow, accuracy: Accuracy) -> None:
         """Search for the first line that differs. The measurements stay, whatever the outcome."""
-        self.tell(f"{row.measured.name}: looking for the first line that differs")
+        self.tell(f"{row.name}: looking for the first line that differs")
         seconds = min(filter(None, (row.left, SECONDS)))
         try:
-            row.other.ask(Order.SEARCH, seconds=seconds)
-            row.take(row.other.answer(Order.SEARCH, seconds + _MORE_SECONDS))
+            row.ask(Order.SEARCH, seconds=seconds)
+            row.accept(seconds + _MORE_SECONDS)
         except EndedError as ended:
-            why = f"{found.why}; the first line that differs is not known: {ended.failure.message}"
-            row.measured = replace(row.measured, accuracy=replace(found, why=why))
+            why = f"{accuracy.why}; the first line that differs is not known: {ended.failure.message}"
+            row.row = replace(row.row, accuracy=replace(accuracy, why=why))
 
     def _alone(self, name: str) -> None:
         """Measure configurations again that ran out of memory alongside the others, now that those have ended."""
-        self._done.pop(name, None)
-        self._start(name, alone=True)
-        self._await_imports()
+        pool = self._pool
+        pool.start(name, alone=True)
+        pool.await_imports()
         self._begin(name)
-        self._rounds = max(self._rounds, self._take_turns([name]))
-        self._conclude(list(self._rows))
+        self._rounds = max(self._rounds, self._take_turns(pool.active))
+        self._conclude(pool.active)
 
     def _known(self) -> None:
         self.keep(self.measured())
-
-
-def no_process(error: OSError) -> Failure:
-    """Describe a configuration for which the system could not start a process."""
-    return Failure(
-        Culprit.ENVIRONMENT,
-        "internal",
-        f"no process could be started for it: {error}",
-        "check the limits on processes, memory and disk space of this machine",
-    )
 
 
 def _is_hopeless(failure: Failure | None) -> bool:

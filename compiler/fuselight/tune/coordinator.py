@@ -100,13 +100,13 @@ class Search:
         began = self.clock() if self.began is None else self.began
         self._budget = Budget(self.clock, began, plan.budget_seconds)
         self._pool = TrialPool(
-            self.start,
-            self.wait,
-            self._budget,
-            plan.limit_seconds,
-            plan.work or Work.INFERENCE,
-            self._known,
-            self.turns,
+            start_process=self.start,
+            wait=self.wait,
+            budget=self._budget,
+            limit_seconds=plan.limit_seconds,
+            work=plan.work or Work.INFERENCE,
+            changed=self._known,
+            turns=self.turns,
         )
         self._rounds = TimedRounds(plan, self._pool, _NOISE[self.device])
         self._candidates = Candidates(

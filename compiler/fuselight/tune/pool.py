@@ -11,18 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.measure.coordinator import FLOAT64, EndedError, no_process
 from fuselight.measure.orders import Order
-from fuselight.shared.codec import decode
+from fuselight.measure.pool import FLOAT64, ConfigurationPool
 from fuselight.shared.configurations import EAGER, MODES
-from fuselight.shared.report import (
-    Machine,
-    MeasuredConfiguration,
-    Skip,
-    TuneCandidate,
-    TuneOutcome,
-    Work,
-)
+from fuselight.shared.report import MeasuredConfiguration, Skip, TuneCandidate, TuneOutcome
 from fuselight.tune.knobs import Trait
 from fuselight.tune.schedule import Budget, Knobs
 from fuselight.tune.trial import COMPILE_ORDERS, SearchProcess, Trial
@@ -35,37 +27,26 @@ _LEAST_SECONDS = 5.0
 """Time limit of such an order at the end of a search."""
 
 
-@dataclass
-class TrialPool:
-    """Every configuration that a search has started, and the process of the reference."""
+@dataclass(kw_only=True)
+class TrialPool(ConfigurationPool[SearchProcess, Trial]):
+    """Every configuration of a search."""
 
-    start_process: Callable[[str], SearchProcess]
-    """Starts the process of a configuration, or of the reference. Raises OSError."""
     wait: Callable[[Sequence[SearchProcess]], None]
     """Waits a short time, at most until one of the processes has an answer."""
     budget: Budget
-    limit_seconds: float
-    """Time limit of one configuration; 0 means no limit."""
-    work: Work
-    """What a call does: as requested, until the first call says it."""
-    changed: Callable[[], None] = lambda: None
-    """Called after each failure and each first call."""
     turns: Turns = field(default_factory=Turns)
     """With other searches on this machine."""
-    trials: dict[str, Trial] = field(default_factory=dict)
-    """By name, in the order in which they were started."""
     skipped: dict[str, TuneCandidate] = field(default_factory=dict)
     """Configurations that were not started."""
-    machine: Machine = field(default_factory=lambda: Machine("?"))
-    compared: dict[str, Any] = field(default_factory=dict)
-    """What results are compared with: paths of eager's results and of the reference, or why there is none."""
     traits: frozenset[Trait] = frozenset()
     """What the target and the machine have, once a first call was made."""
-    varies: str = ""
-    """How eager's results differ from call to call, if they do."""
     _held: dict[Trial, float] = field(default_factory=dict)
     """Compiles that are paused for a more urgent one, and when that began."""
-    _reference: Trial | None = None
+
+    @property
+    def trials(self) -> dict[str, Trial]:
+        """By name, in the order in which they were started."""
+        return self.members
 
     @property
     def default(self) -> Trial:
@@ -80,7 +61,7 @@ class TrialPool:
     @property
     def has_reference(self) -> bool:
         """Whether all is known that results are compared with."""
-        return self._reference is None or not self._reference.is_alive
+        return self.reference is None or not self.reference.is_alive
 
     @property
     def compiling(self) -> list[Trial]:
@@ -100,7 +81,7 @@ class TrialPool:
     @property
     def alive(self) -> list[Trial]:
         """Every process that has not been ended."""
-        everything = (self._reference, *self.trials.values())
+        everything = (self.reference, *self.trials.values())
         return [trial for trial in everything if trial is not None and trial.is_alive]
 
     @property
@@ -124,24 +105,18 @@ class TrialPool:
 
     def start_reference(self) -> None:
         """Start to compute the results in float64, in eager mode."""
-        try:
-            process = self.start_process(FLOAT64)
-        except OSError as error:
-            self.compared["why"] = no_process(error).message
-            return
-        self._reference = self._trial(FLOAT64, process, None)
-        self._reference.queue.append((Order.REFERENCE, {}))
-        self._send(self._reference)
+        reference = self.launch_reference(lambda process: self._trial(FLOAT64, process, None))
+        if reference is not None:
+            reference.queue.append((Order.REFERENCE, {}))
+            self._send(reference)
 
     def start(self, name: str, knobs: Knobs | None = None) -> Trial | None:
         """Start compiling a configuration; None if no process could be started, and its row says so."""
-        try:
-            process = self.start_process(name)
-        except OSError as error:
-            row = MeasuredConfiguration(name, failure=no_process(error))
+        trial = self.launch(name, lambda process: self._trial(name, process, knobs))
+        if trial is None:
+            row = self.not_started[name]
             self.skipped[name] = TuneCandidate(row, TuneOutcome.FAILED, tuple(sorted(knobs or ())))
             return None
-        trial = self.trials[name] = self._trial(name, process, knobs)
         if name in {EAGER, DEFAULT}:
             trial.outcome = TuneOutcome.BASELINE
         trial.queue.extend((order, {}) for order in COMPILE_ORDERS)
@@ -162,8 +137,8 @@ class TrialPool:
         self.wait([trial.process for trial in working])
         for trial in working:
             if trial.asked and trial.is_due():
-                with self._recorded_end(trial):
-                    self._take(trial, *trial.accept())
+                with self.recorded_end(trial):
+                    self.take(trial, *trial.accept())
                 self._send(trial)
 
     def give(self, trial: Trial, what: Order, **details: Any) -> None:
@@ -176,7 +151,7 @@ class TrialPool:
         """Give a waiting configuration an order and wait for the answer; None if it failed or does not wait."""
         if not trial.is_idle:
             return None
-        with self._recorded_end(trial):
+        with self.recorded_end(trial):
             return trial.order(what, self._seconds_for(trial), **details)
         return None
 
@@ -225,47 +200,31 @@ class TrialPool:
         self.order(trial, Order.READY)
 
     def end(self) -> None:
-        """End every process."""
-        for trial in self.alive:
-            trial.end()
+        """As in ConfigurationPool."""
+        super().end()
         self.turns.close()
+
+    def reads_machine(self, member: Trial) -> bool:
+        """As in ConfigurationPool."""
+        return member.name in {EAGER, DEFAULT}
+
+    def take(self, member: Trial, what: Order, answer: Mapping[str, Any]) -> None:
+        """As in ConfigurationPool."""
+        super().take(member, what, answer)
+        if what == Order.SETTLE:
+            member.ready_s = self.budget.elapsed
+            member.limit_by(0)
+            self.changed()
+        elif what == Order.FIRST:
+            self.traits |= {Trait(trait) for trait in answer["traits"]}
+            self.changed()
 
     def _trial(self, name: str, process: SearchProcess, knobs: Knobs | None) -> Trial:
         return Trial(name, process, self.budget.clock, self.budget.elapsed, self.limit_seconds, knobs)
 
     def _send(self, trial: Trial) -> None:
-        with self._recorded_end(trial):
+        with self.recorded_end(trial):
             trial.send_next()
-
-    @contextlib.contextmanager
-    def _recorded_end(self, trial: Trial) -> Iterator[None]:
-        """Record the failure of a process that ends within the block."""
-        try:
-            yield
-        except EndedError as ended:
-            trial.fail(ended.failure)
-            if trial is self._reference:
-                self.compared["why"] = ended.failure.message
-            self.changed()
-
-    def _take(self, trial: Trial, what: Order, said: Mapping[str, Any]) -> None:
-        """Store an answer."""
-        if what == Order.REFERENCE:
-            self.varies = said["varies"]
-            self.compared.update({key: said[key] for key in ("float64", "why") if key in said})
-            trial.end()
-        elif what == Order.SETTLE:
-            trial.ready_s = self.budget.elapsed
-            trial.limit_by(0)
-            self.changed()
-        elif what == Order.FIRST:
-            self.work = Work(said["work"])
-            self.traits |= {Trait(one) for one in said["traits"]}
-            if trial.name in {EAGER, DEFAULT}:
-                self.machine = decode(Machine, said["machine"])
-            if "results" in said:
-                self.compared["eager"] = said["results"]
-            self.changed()
 
     def _seconds_for(self, trial: Trial) -> float:
         """Time limit of an order that makes calls."""

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fuselight.measure.coordinator import RemoteConfiguration
 from fuselight.measure.orders import Order
-from fuselight.shared.codec import decode
-from fuselight.shared.report import (
-    Failure,
-    MeasuredConfiguration,
-    Skip,
-    TuneCandidate,
-    TuneOutcome,
-)
+from fuselight.measure.pool import PooledConfiguration, RemoteConfiguration
+from fuselight.shared.report import Failure, Skip, TuneCandidate, TuneOutcome
 from fuselight.tune.schedule import Knobs
 
 _OVERDUE = 0.001
@@ -48,18 +41,14 @@ class SearchProcess(RemoteConfiguration, Protocol):
 
 
 @dataclass(eq=False)
-class Trial:
+class Trial(PooledConfiguration[SearchProcess]):
     """One configuration in a search."""
 
-    name: str
-    process: SearchProcess
-    clock: Callable[[], float]
     started_s: float
     limit: float
     """Seconds that it may take for everything until it can be timed; 0: no limit."""
     knobs: Knobs | None = None
     """The knobs that it changes from `default`; None if it is not made of knobs."""
-    row: MeasuredConfiguration = field(init=False)
     outcome: TuneOutcome | None = None
     """None while it may still win."""
     skipped: Skip | None = None
@@ -69,20 +58,20 @@ class Trial:
     stage: int = 0
     gain: float | None = None
     """Speed-up over `default` in the last race that it took part in."""
-    us: float = 0.0
-    """Time of a call by the host's clock, after its warm-up, microseconds; 0 before it."""
-    asked: Order | None = None
-    """The order that it works on; None if it waits for one."""
     judged: bool = False
     """Whether its results were compared, or are being compared."""
-    is_alive: bool = True
     queue: deque[tuple[Order, Mapping[str, Any]]] = field(default_factory=deque)
     """Orders that follow the one that it works on."""
     _due: float = math.inf
 
     def __post_init__(self) -> None:
-        self.row = MeasuredConfiguration(self.name)
-        self._due = self.clock() + self.limit if self.limit else math.inf
+        super().__post_init__()
+        self.limit_by(self.limit)
+
+    @property
+    def asked(self) -> Order | None:
+        """The order that it works on; None if it waits for one."""
+        return self.pending[0] if self.pending else None
 
     @property
     def is_compiling(self) -> bool:
@@ -108,30 +97,20 @@ class Trial:
         """Give it the next order of its queue, if it waits for one. Raises EndedError."""
         if self.is_alive and not self.asked and self.queue:
             what, details = self.queue.popleft()
-            self.asked = what
-            self.process.ask(what, **details)
+            self.ask(what, **details)
 
     def is_due(self) -> bool:
         """Whether its answer can be taken without waiting, or is overdue."""
         return self.process.has_answer() or self.clock() >= self._due
 
-    def accept(self) -> tuple[Order, dict[str, Any]]:
-        """Take the answer to its order; waits for it up to its time limit. Raises EndedError."""
-        what = self.asked
-        if what is None:
-            raise RuntimeError(f"{self.name} works on no order")
-        left = 0.0 if self._due == math.inf else max(_OVERDUE, self._due - self.clock())
-        said = self.process.answer(what, left)
-        self.asked = None
-        if "row" in said:
-            self.row = decode(MeasuredConfiguration, said["row"])
-        return what, said
+    def seconds_to_wait(self) -> float:
+        """As in PooledConfiguration."""
+        return 0.0 if self._due == math.inf else max(_OVERDUE, self._due - self.clock())
 
     def order(self, what: Order, seconds: float, **details: Any) -> dict[str, Any]:
         """Give it one order and wait up to `seconds` (0: without limit) for the answer. Raises EndedError."""
-        self._due = self.clock() + seconds if seconds else math.inf
-        self.asked = what
-        self.process.ask(what, **details)
+        self.limit_by(seconds)
+        self.ask(what, **details)
         return self.accept()[1]
 
     def limit_by(self, seconds: float) -> None:
@@ -143,18 +122,15 @@ class Trial:
         self._due += seconds
 
     def fail(self, failure: Failure) -> None:
-        """Record why it has no, or no further, measurements."""
-        self.row = replace(self.row, failure=failure)
-        self.end(TuneOutcome.FAILED)
+        """As in PooledConfiguration."""
+        self.outcome = self.outcome or TuneOutcome.FAILED
+        super().fail(failure)
 
     def end(self, outcome: TuneOutcome | None = None) -> None:
         """End its process; `outcome` is what became of it, if that is not known yet."""
         self.outcome = self.outcome or outcome
-        if self.is_alive:
-            self.is_alive = False
-            self.asked = None
-            self.queue.clear()
-            self.process.end()
+        self.queue.clear()
+        super().end()
 
     def candidate(self) -> TuneCandidate:
         """Its entry in the report."""

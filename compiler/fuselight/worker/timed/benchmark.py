@@ -21,8 +21,9 @@ from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import errors
 from fuselight.measure import timing
-from fuselight.measure.coordinator import EndedError, Measuring
+from fuselight.measure.coordinator import Measuring
 from fuselight.measure.orders import Order
+from fuselight.measure.pool import EndedError
 from fuselight.shared import wire
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.configurations import EAGER, ConfigurationError, parse_configuration
@@ -158,7 +159,7 @@ def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
 
 @dataclass
 class ConfigurationProcess:
-    """The process of one configuration (measure.remote.RemoteConfiguration)."""
+    """The process of one configuration (measure.pool.RemoteConfiguration)."""
 
     job: ChildJob
     name: str

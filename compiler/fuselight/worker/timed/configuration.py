@@ -26,9 +26,9 @@ from fuselight.capture.calls.present_device import present_device
 from fuselight.capture.calls.rungs import Answered
 from fuselight.measure import timing
 from fuselight.measure.compile_configuration import Compiled, configured
-from fuselight.measure.coordinator import FLOAT64
 from fuselight.measure.machine import conditions
 from fuselight.measure.orders import Order
+from fuselight.measure.pool import FLOAT64
 from fuselight.shared import wire
 from fuselight.shared.codec import encode
 from fuselight.shared.configurations import EAGER, parse_configuration

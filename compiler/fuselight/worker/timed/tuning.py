@@ -22,8 +22,8 @@ import torch
 from fuselight.adapters.environment import versions
 from fuselight.adapters.torch_api import settings
 from fuselight.measure import timing
-from fuselight.measure.coordinator import FLOAT64
 from fuselight.measure.machine import processor
+from fuselight.measure.pool import FLOAT64
 from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.configurations import (
     AUTOTUNING_MODES,

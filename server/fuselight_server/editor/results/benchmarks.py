@@ -19,6 +19,8 @@ from fuselight_server.explain.findings import findings_of_measured
 from fuselight_server.source.positions import Places, locations, span, tracked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fuselight.shared.report import Failure, MeasuredConfiguration, Report
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
@@ -73,6 +75,11 @@ class MeasuredResult(LineResult[LineTime]):
         measured = self.report.measured
         rows = measured.configurations if measured is not None else ()
         return (*self.report.failures, *(one.failure for one in rows if one.failure is not None))
+
+    def end_early(self, failures: Iterable[Failure]) -> None:
+        """As in TargetResult; its page is made again."""
+        super().end_early(failures)
+        self.drawn = None
 
     @property
     def findings_are_stale(self) -> bool:

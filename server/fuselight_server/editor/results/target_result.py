@@ -20,7 +20,7 @@ from fuselight_server.explain.kernels.shares import LinePart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Failure, Report
     from fuselight_server.base.finding import SourceLine
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.source.positions import Places, TrackedFinding
@@ -114,6 +114,11 @@ class TargetResult(abc.ABC):
             self.previous = older.last_complete
             if self.previous is not None and not self.unfinished and self.STALE_AFTER_FAILURE:
                 self.previous.stale = True
+
+    def end_early(self, failures: Iterable[Failure]) -> None:
+        """Keep what a run that failed as a whole has shown, with its failures."""
+        self.report = replace(self.report, failures=(*self.report.failures, *failures))
+        self.unfinished = ENDED_EARLY
 
     def paths(self) -> frozenset[str]:
         """Return the files that the result says something about."""

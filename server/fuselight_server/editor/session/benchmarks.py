@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MeasurePlan, Progress
 from fuselight.shared.report import Work
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.benchmarks import measured_result_of
-from fuselight_server.editor.results.target_result import (
-    CANCELED,
-    ENDED_EARLY,
-    STILL_RUNNING,
-    keys_of,
-    keys_on_disk,
-)
+from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
 from fuselight_server.editor.session.intake import line_reader
+from fuselight_server.editor.session.timed_session import TimedSession
 from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
 from fuselight_server.explain.benchmarks.planning import configurations, history_of
@@ -75,12 +69,11 @@ async def run_serialized(
         return await run(request, on_progress, on_partial)
 
 
-class BenchmarkSession:
-    """Takes in what benchmarks find."""
+class BenchmarkSession(TimedSession["MeasuredResult"]):
+    """Accepts what benchmarks measure."""
 
     def __init__(self, state: State, outcomes: ResultIntake) -> None:
-        self._state = state
-        self._outcomes = outcomes
+        super().__init__(state, outcomes)
         self.turn = asyncio.Lock()
         self._in_parallel: dict[Key, dict[str, None]] = {}
         """In words, what ran at the same time as each timed run in flight."""
@@ -101,61 +94,33 @@ class BenchmarkSession:
             parallel = [other for other in running if other != key and not other.is_timed]
             self._in_parallel[key].update(dict.fromkeys(_words(other, key) for other in parallel))
 
-    async def accept(self, job: Job, report: Report) -> None:
-        """Keep and show what a benchmark measured."""
-        result = await self._result(job, report)
-        if not self._outcomes.catch_up(result, ended=True) or self._ends_early(result):
-            return
-        if result.has_data and report.measured is not None and not report.measured.finished:
-            result.unfinished = ENDED_EARLY
-        self._state.accept(result)
+    def _results(self) -> Mapping[Key, MeasuredResult]:
+        return self._state.measured
+
+    async def _result(self, job: Job, report: Report) -> MeasuredResult:
+        texts = self._texts.get(job.key, {})
+        return await asyncio.to_thread(_made, job, report, self.notes(job.key), texts)
+
+    def _has_begun(self, result: MeasuredResult) -> bool:
+        return result.has_begun
+
+    def _is_cut_off(self, result: MeasuredResult) -> bool:
+        measured = result.report.measured
+        return result.has_data and measured is not None and not measured.finished
+
+    async def _keep(self, result: MeasuredResult) -> None:
+        """Add a benchmark to the history of its target."""
         if result.run is None:
             return
+        key = result.key
         try:
-            kept = await asyncio.to_thread(history_of(job.key.path, job.key.name).keep, result.run)
+            kept = await asyncio.to_thread(history_of(key.path, key.name).keep, result.run)
         except NotKeptError as error:
             self._state.log(str(error))
             return
         if kept is not None:
             result.run, result.is_stored = kept, True
             self._state.mark_results(result.paths())
-
-    def _ends_early(self, failed: MeasuredResult) -> bool:
-        """Whether a run that failed as a whole has shown times before: they stay, and say that they are not all."""
-        part = self._state.measured.get(failed.key)
-        if (
-            failed.has_data
-            or part is None
-            or part.unfinished != STILL_RUNNING
-            or part.generation != failed.generation
-        ):
-            return False
-        if not part.has_data:
-            return False  # first calls alone are no benchmark
-        part.report = replace(part.report, failures=(*part.report.failures, *failed.report.failures))
-        part.unfinished, part.drawn = ENDED_EARLY, None
-        self._state.mark_results(part.paths())
-        return True
-
-    async def accept_part(self, job: Job, report: Report | None) -> None:
-        """Keep and show what was measured so far; None: it was cancelled.
-
-        Then the benchmark before stands again; where there was none, what there is of this one, and says so.
-        """
-        if report is None:
-            self._state.discard_partial(job.key, job.generation)
-            left = self._state.measured.get(job.key)
-            if left is not None and left.unfinished == CANCELED and not left.has_data:
-                self._state.drop([job.key])  # first calls alone are no benchmark
-            return
-        result = await self._result(job, report)
-        if result.has_begun and self._outcomes.catch_up(result, ended=False):
-            result.unfinished = STILL_RUNNING
-            self._state.accept(result)
-
-    async def _result(self, job: Job, report: Report) -> MeasuredResult:
-        texts = self._texts.get(job.key, {})
-        return await asyncio.to_thread(_made, job, report, self.notes(job.key), texts)
 
     def notes(self, key: Key) -> tuple[str, ...]:
         """In words, what ran at the same time as a timed run in flight."""

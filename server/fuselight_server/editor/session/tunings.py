@@ -16,8 +16,8 @@ from fuselight.shared.configurations import MODES
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import Numerics, Work
 from fuselight_server.base.store import Store
-from fuselight_server.editor.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
 from fuselight_server.editor.results.tunings import tuning_result_of
+from fuselight_server.editor.session.timed_session import TimedSession
 from fuselight_server.explain.searches.decisions import tuned_path, write_decision
 from fuselight_server.explain.searches.last_search import keep_search
 from fuselight_server.explain.searches.measurements import is_tentative
@@ -29,7 +29,7 @@ from fuselight_server.explain.searches.planning import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from fuselight.shared.report import Report
     from fuselight_server.base.settings import TuneSettings
@@ -59,15 +59,14 @@ def tune_plan_of(settings: TuneSettings, path: str) -> TunePlan:
     )
 
 
-class TuningSession:
-    """Takes in what searches find."""
+class TuningSession(TimedSession["TuningResult"]):
+    """Accepts what searches decide."""
 
     def __init__(
         self, state: State, outcomes: ResultIntake, *, notes: Callable[[Key], tuple[str, ...]]
     ) -> None:
         """`notes` says what ran at the same time as a search in flight."""
-        self._state = state
-        self._outcomes = outcomes
+        super().__init__(state, outcomes)
         self._notes = notes
         self.preparing: dict[Key, asyncio.Task[TunePlan]] = {}
         """Searches that wait for the verification of fixes."""
@@ -94,54 +93,21 @@ class TuningSession:
         titles = tuple(dict.fromkeys(one.remedy.title for one in found.attempts))
         return replace(plan, budget_seconds=left, fixed=dict(found.after), fixes=titles)
 
-    async def accept(self, job: Job, report: Report) -> None:
-        """Show, write and keep what a search decided."""
-        result = self._result(job, report)
-        if not self._outcomes.catch_up(result, ended=True) or self._ends_early(result):
-            return
-        tuned = report.tuned
-        if tuned is not None and not tuned.finished:
-            result.unfinished = ENDED_EARLY
-        self._state.accept(result)
-        await self._keep(result)
+    def _results(self) -> Mapping[Key, TuningResult]:
+        return self._state.tunings
 
-    def _ends_early(self, failed: TuningResult) -> bool:
-        """Whether a run that failed as a whole has shown times before: they stay, with the failure."""
-        part = self._state.tunings.get(failed.key)
-        if failed.has_data or part is None or part.generation != failed.generation or not part.has_data:
-            return False
-        part.report = replace(part.report, failures=(*part.report.failures, *failed.report.failures))
-        part.unfinished = ENDED_EARLY
-        self._state.mark_results(part.paths())
-        return True
-
-    async def accept_part(self, job: Job, report: Report | None) -> None:
-        """Show what is known so far; None: it was canceled.
-
-        Then a decision that it had confirmed is kept; else the search before stands again, or, without one, what there
-        is of this one.
-        """
-        if report is not None:
-            result = self._result(job, report)
-            if result.report.tuned is not None and self._outcomes.catch_up(result, ended=False):
-                result.unfinished = STILL_RUNNING
-                self._state.accept(result)
-            return
-        part = self._state.tunings.get(job.key)
-        is_own = part is not None and part.generation == job.generation
-        if part is not None and is_own and part.tuned is not None and part.tuned.result is not None:
-            part.unfinished = CANCELED
-            self._state.mark_results(part.paths())
-            await self._keep(part)
-            return
-        self._state.discard_partial(job.key, job.generation)
-        left = self._state.tunings.get(job.key)
-        if left is not None and left.unfinished == CANCELED and not left.has_data:
-            self._state.drop([job.key])  # without a time it says nothing
-
-    def _result(self, job: Job, report: Report) -> TuningResult:
+    async def _result(self, job: Job, report: Report) -> TuningResult:
         report = with_preparation(report, self._spent.get(job.key, 0.0))
         return tuning_result_of(job.key, job.generation, report, notes=self._notes(job.key))
+
+    def _has_begun(self, result: TuningResult) -> bool:
+        return result.tuned is not None
+
+    def _is_cut_off(self, result: TuningResult) -> bool:
+        return result.tuned is not None and not result.tuned.finished
+
+    def _is_decided(self, result: TuningResult) -> bool:
+        return result.tuned is not None and result.tuned.result is not None
 
     async def _keep(self, result: TuningResult) -> None:
         """Write the decision into the tuned file, and the search into the workspace's folder."""

@@ -167,7 +167,11 @@ class FixWorld:
             view=convert.Client("utf-8", self.state.read_line, convert.uri),
             encoding="utf-8",
             uri_of=convert.uri,
-            analysis=SimpleNamespace(fixes=self.session, agrees_to_verification=self._ask, runs=self.runs),
+            analysis=SimpleNamespace(
+                fixes=self.session,
+                verification_runs=SimpleNamespace(agrees=self._ask),
+                runs=self.runs,
+            ),
             spawn=lambda work, _what: self.spawned.append(asyncio.ensure_future(work)),
             workspace_apply_edit_async=self._apply,
         )

@@ -203,7 +203,7 @@ class Workspace:
     def write(self, name: str, text: str) -> None:
         """Write a file outside the editor. An open document keeps its text."""
         Path(self.path(name)).write_text(text)
-        self.analysis.changed_on_disk(self.path(name))
+        self.analysis.documents.changed_on_disk(self.path(name))
 
     def open(self, name: str) -> None:
         path = Path(self.path(name))
@@ -214,7 +214,7 @@ class Workspace:
         """Close a file without a save: the text on disk applies again."""
         document = self.state.at(self.path(name))
         assert document is not None
-        self.analysis.document_closed(document)
+        self.analysis.documents.closed(document)
 
     def edit(self, name: str, text: str) -> None:
         """Change the text of an open file to `text`, in edits of the changed parts."""
@@ -228,14 +228,14 @@ class Workspace:
         document = self.state.at(self.path(name))
         assert document is not None
         Path(document.path).write_text(document.source.text)
-        self.analysis.saved(document.path, automatic=automatic)
+        self.analysis.documents.saved(document.path, automatic=automatic)
 
     def delete(self, name: str) -> None:
         document = self.state.at(self.path(name))
         if document is not None:
             self.state.close(document.uri)
         Path(self.path(name)).unlink()
-        self.analysis.gone(self.path(name))
+        self.analysis.documents.gone(self.path(name))
 
     def rename(self, name: str, to: str) -> None:
         """Rename a file as VS Code does: an open file is closed under its old name and opened under the new one."""
@@ -247,19 +247,19 @@ class Workspace:
             self.state.close(document.uri)
             source = SourceDocument(str(new), text or "")
             self.state.open(Document(new.as_uri(), str(new), 1, source, runnable=True))
-        self.analysis.gone(str(old))
+        self.analysis.documents.gone(str(old))
         if document is not None:
-            self.analysis.saved(str(new), automatic=True)
+            self.analysis.documents.saved(str(new), automatic=True)
         else:
-            self.analysis.changed_on_disk(str(new))
+            self.analysis.documents.changed_on_disk(str(new))
 
     def run(self, name: str, target: str) -> None:
-        self.analysis.command(self.path(name), target)
+        self.analysis.requests.command(self.path(name), target)
 
     async def settle(self) -> None:
         while (  # noqa: ASYNC110 - what is waited for has no event of its own
             self.analysis.runs.settled < self.analysis.runs.generation
-            or self.analysis._tasks
+            or not self.analysis.tasks.is_idle
             or self.analysis.consent.asked
         ):
             await asyncio.sleep(0)

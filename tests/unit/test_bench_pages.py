@@ -127,7 +127,7 @@ async def test_other_runs_during_a_benchmark_are_reported_after_a_restart(
 ) -> None:
     session.command(target="f")
     await session.began()
-    session.analysis.command(session.path, "f")
+    session.analysis.requests.command(session.path, "f")
     while not session.state.results:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)

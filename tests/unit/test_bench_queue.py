@@ -18,7 +18,6 @@ from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.presenters.lens import benchmark_summary
 from fuselight_server.editor.results.target_result import ENDED_EARLY
 from fuselight_server.editor.session.state import Document, Folder
-from fuselight_server.editor.session.throttle import PendingUntilConfigured
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.benchmarks.planning import history_of
@@ -112,7 +111,7 @@ async def test_a_queued_benchmark_can_be_canceled(session: BenchmarkSession) -> 
 async def test_a_benchmark_requested_before_the_settings_are_known_uses_them(
     session: BenchmarkSession,
 ) -> None:
-    session.analysis.early = PendingUntilConfigured()
+    session.analysis.early._waiting = []
     answer = session.command(target="f")
     assert (answer["started"], answer["target"]) == (True, "f")
     folder = session.state.folder_of(session.path)
@@ -195,7 +194,7 @@ async def test_deleting_a_file_ends_its_benchmark_and_leaves_nothing(session: Be
     await session.began()
     session.measuring.answer = found(session)
     session.measuring.held.set()
-    session.analysis.gone(session.path)
+    session.analysis.documents.gone(session.path)
     await session.settle()
     assert session.state.measured == {}
     assert history_of(session.path, "f").runs() == ()
@@ -210,12 +209,12 @@ async def test_a_change_of_an_imported_file_on_disk_marks_the_lines(
     await measured(session, replace(found(session), files={helper: "0" * 32}))
     assert not session.state.measured[session.key].stale
     session.ui.drawn.clear()
-    session.analysis.changed_on_disk(helper)
+    session.analysis.documents.changed_on_disk(helper)
     assert session.state.measured[session.key].stale
     session.analysis.outcomes.show_changes()
     assert session.ui.drawn.is_set(), "lenses are asked for again"
     session.ui.drawn.clear()
-    session.analysis.changed_on_disk(str(tmp_path / "other.py"))
+    session.analysis.documents.changed_on_disk(str(tmp_path / "other.py"))
     assert not session.ui.drawn.is_set()
     await session.analysis.close()
 

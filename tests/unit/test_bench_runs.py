@@ -32,7 +32,7 @@ async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
 ) -> None:
     assert session.command(target="f")["started"]
     await session.began()
-    session.analysis.saved(session.path, automatic=False)
+    session.analysis.documents.saved(session.path, automatic=False)
     while not session.state.results:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)
@@ -44,7 +44,7 @@ async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
     (note,) = session.state.measured[session.key].notes
     assert note == "another run was active (f): timings may be inflated"
     assert note in (await session.page())["notes"]
-    session.analysis.command(session.path, "f", Tier.KERNELS)
+    session.analysis.requests.command(session.path, "f", Tier.KERNELS)
     await session.settle()
     assert not any(worker.closed for worker in session.workers), "neither worker is in the other's way"
     await session.analysis.close()

@@ -369,7 +369,7 @@ class _RunSession:
         self.state.open(Document(f"file://{path}", path, 1, SourceDocument(path, TEXT), runnable=True))
 
     async def run_and_cancel(self, path: str) -> None:
-        self.analysis.saved(path, automatic=False)
+        self.analysis.documents.saved(path, automatic=False)
         await asyncio.sleep(0)
         await self.workers[-1].started.wait()
         self.workers[-1].started.clear()
@@ -404,7 +404,7 @@ async def test_texts_of_runs_are_kept_only_for_open_files() -> None:
         session.open(path)
         await session.run_and_cancel(path)
         session.state.close(f"file://{path}")
-    assert len(session.analysis._throttle._began) <= 1
+    assert len(session.analysis.throttle._began) <= 1
     await session.analysis.close()
 
 

@@ -115,7 +115,7 @@ async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dic
     async def program_line(_document: Document) -> None:
         """No program: the file has targets."""
 
-    analysis = SimpleNamespace(program_line=program_line)
+    analysis = SimpleNamespace(program_lines=SimpleNamespace(of=program_line))
     server: Any = SimpleNamespace(state=state, view=view, snapshot=lambda _uri: shown, analysis=analysis)
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)

@@ -94,11 +94,11 @@ class ConsentSession:
             await self.ui.moved.wait()
 
     async def save(self) -> None:
-        self.analysis.saved(PATH, automatic=False)
+        self.analysis.documents.saved(PATH, automatic=False)
         await self.settle()
 
     async def run(self, target: str | None = "model") -> None:
-        self.analysis.command(PATH, target)
+        self.analysis.requests.command(PATH, target)
         await self.settle()
 
     async def answer(self, text: str, number: int = -1) -> None:
@@ -143,7 +143,7 @@ async def test_runs_of_every_tier_have_the_same_inputs_and_one_question() -> Non
     session = ConsentSession(consent="run")
     plan = MeasurePlan(("eager",))
     for tier, asked in ((Tier.MEASURED, plan), (Tier.KERNELS, None), (Tier.CAPTURE, None)):
-        session.analysis.command(PATH, "model", tier, asked)
+        session.analysis.requests.command(PATH, "model", tier, asked)
         await session.settle()
         if tier is Tier.MEASURED:
             assert session.started() == [], "a benchmark runs the program up to its first call: it asks, too"
@@ -205,7 +205,7 @@ async def test_consent_to_a_folder_does_not_cover_its_programs() -> None:
     assert session.ui.questions[0][0].program is None
     await session.answer("run")
     assert session.started() == [("model", True, False)], "the worker cannot fall back to the program"
-    session.analysis.command(PATH, "__main__")
+    session.analysis.requests.command(PATH, "__main__")
     await session.settle()
     assert session.ui.questions[-1][0].program == PATH
     assert len(session.started()) == 1
@@ -270,7 +270,7 @@ def test_runs_by_hand_offer_no_run_on_save() -> None:
 async def test_a_queued_run_keeps_the_settings_of_the_folder_whose_interpreter_it_has() -> None:
     session = ConsentSession(DIRECTIVE, consent="run", limits=LimitSettings(seconds=77.0))
     session.folder.uri = None
-    session.analysis.command(PATH, "f")
+    session.analysis.requests.command(PATH, "f")
     # The client adds the file's folder to the workspace; its settings are not known yet.
     session.state.folders["/w"] = Folder("/w", "file:///w")
     await session.settle()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 
 import pytest
@@ -84,17 +83,17 @@ async def test_a_verification_needs_the_consent_that_a_run_needs() -> None:
     key = Key("/w/m.py", "f")
     for consent in ("run", "unknown", "later", "never"):
         session = analysis_of(TEXT, REFUSED, consent)
-        assert (session._prepare_verification(key, True) is not None) is (consent == "run")  # noqa: FBT003 - a callback
+        assert (session.verification_runs.prepare(key, True) is not None) is (consent == "run")  # noqa: FBT003 - a callback
         await session.close()
     session = analysis_of(TEXT, REFUSED)
     session._state.trusted = False
-    assert session._prepare_verification(key, False) is None  # noqa: FBT003 - a callback
+    assert session.verification_runs.prepare(key, False) is None  # noqa: FBT003 - a callback
     await session.close()
     program = analysis_of(PROGRAM_TEXT, REFUSED)
-    assert program._prepare_verification(key, False) is None, "its inputs come from the program"  # noqa: FBT003 - a callback
+    assert program.verification_runs.prepare(key, False) is None, "its inputs come from the program"  # noqa: FBT003 - a callback
     program.consent._programs["/w/m.py"] = "command"
-    assert program._prepare_verification(key, True) is None  # noqa: FBT003 - a callback
-    assert program._prepare_verification(key, False) is not None  # noqa: FBT003 - a callback
+    assert program.verification_runs.prepare(key, True) is None  # noqa: FBT003 - a callback
+    assert program.verification_runs.prepare(key, False) is not None  # noqa: FBT003 - a callback
     await program.close()
 
 
@@ -103,15 +102,15 @@ async def test_a_chosen_fix_goes_on_after_the_consent_and_no_run_comes_in_its_pl
     ui = _Agreeing()
     session = analysis_of(TEXT, REFUSED, "unknown", ui)
     went_on: list[str] = []
-    assert not session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("fix"))
+    assert not session.verification_runs.agrees(Key("/w/m.py", "f"), lambda: went_on.append("fix"))
     assert went_on == []
-    await asyncio.gather(*session._tasks)
+    await session.tasks.wait()
     assert went_on == ["fix"]
     assert session.runs.generation == 0, "the target is not run"
-    assert session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("again"))
+    assert session.verification_runs.agrees(Key("/w/m.py", "f"), lambda: went_on.append("again"))
     assert went_on == ["fix"]
     session._state.trusted = False
-    assert not session.agrees_to_verification(Key("/w/m.py", "f"), lambda: went_on.append("again"))
+    assert not session.verification_runs.agrees(Key("/w/m.py", "f"), lambda: went_on.append("again"))
     assert ui.messages == ["Fuselight runs no code in a workspace that is not trusted."]
     await session.close()
 
@@ -127,7 +126,7 @@ async def test_only_a_failure_of_the_users_code_says_something_of_a_fix() -> Non
         (Refused(1, "failed", dataclasses.replace(failure, culprit=Culprit.ENVIRONMENT)), None),
     ):
         session = analysis_of(TEXT, answer)
-        prepared = session._prepare_verification(Key("/w/m.py", "f"), True)  # noqa: FBT003 - a callback
+        prepared = session.verification_runs.prepare(Key("/w/m.py", "f"), True)  # noqa: FBT003 - a callback
         assert prepared is not None
         if found is None:
             with pytest.raises(InterruptedVerificationError):

@@ -214,7 +214,7 @@ async def test_an_imported_file_written_during_a_benchmark_has_changed(
     session.command(target="f")
     await session.began()
     helper.write_text("two = 2\n")
-    session.analysis.changed_on_disk(str(helper))
+    session.analysis.documents.changed_on_disk(str(helper))
     session.measuring.answer = replace(found(session), files=ran)
     session.measuring.held.set()
     await session.settle()

@@ -130,7 +130,7 @@ async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() ->
     session.ui.offer = offer  # type: ignore[method-assign]
     session.worker.run = generate  # type: ignore[method-assign]
     for _ in range(2):
-        session.analysis.command(PATH, "f", Tier.KERNELS)
+        session.analysis.requests.command(PATH, "f", Tier.KERNELS)
         await session.settle()
     assert len(offered) == 1
     assert "Run `'/my python' -m pip install triton`, then press Retry." in offered[0]
@@ -153,7 +153,7 @@ async def test_an_offer_that_fails_is_logged() -> None:
 
     session.ui.offer = offer  # type: ignore[method-assign]
     session.worker.run = generate  # type: ignore[method-assign]
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     await asyncio.sleep(0)
     assert any("offering Triton failed: ValueError(" in line for line in session.state.log_lines)
@@ -172,7 +172,7 @@ async def test_an_untested_torch_is_reported_once_and_its_runs_go_on() -> None:
     session.worker.run = capture  # type: ignore[method-assign]
     session.ui.say = lambda text, *, error: said.append(f"{error}: {text}")  # type: ignore[method-assign]
     for _ in range(2):
-        session.analysis.command(PATH, "f", Tier.CAPTURE)
+        session.analysis.requests.command(PATH, "f", Tier.CAPTURE)
         await session.settle()
     assert said == [f"False: {untested_torch('2.16.0')}"]
     assert session.state.results[Key(PATH, "f")].report.failures == ()

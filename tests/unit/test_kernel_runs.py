@@ -130,7 +130,7 @@ class KernelSession:
 @pytest.mark.asyncio
 async def test_a_save_generates_kernels_after_the_capture_if_set() -> None:
     session = KernelSession({"kernels": {"when": "onSave"}, "device": "h200"})
-    session.analysis.saved(PATH, automatic=False)
+    session.analysis.documents.saved(PATH, automatic=False)
     await session.settle()
     assert session.tiers() == [Tier.CAPTURE, Tier.KERNELS]
     device = _device_of(session.worker.asked[1])
@@ -142,9 +142,9 @@ async def test_a_save_generates_kernels_after_the_capture_if_set() -> None:
 @pytest.mark.asyncio
 async def test_kernels_on_demand_do_not_replace_the_next_automatic_run() -> None:
     session = KernelSession({})
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
-    session.analysis.saved(PATH, automatic=True)
+    session.analysis.documents.saved(PATH, automatic=True)
     await session.settle()
     assert session.tiers() == [Tier.KERNELS, Tier.CAPTURE]
     assert _device_of(session.worker.asked[0]) is None, "auto: the worker looks for a GPU"
@@ -160,7 +160,7 @@ async def part_shown(session: KernelSession) -> str:
     session.worker.held.clear()
     session.worker.partials = [forward_only()]
     session.ui.drawn.clear()
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await asyncio.wait_for(session.ui.drawn.wait(), 10)
     return kernel_summary(session.state.kernels[KERNELS])
 
@@ -185,7 +185,7 @@ async def test_a_canceled_first_run_leaves_a_marked_partial_result() -> None:
     await session.settle()
     assert kernel_summary(session.state.kernels[KERNELS]).endswith(" (partial: canceled)")
     session.worker.partials, session.worker.held = [], asyncio.Event()
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     assert "(" not in kernel_summary(session.state.kernels[KERNELS])
 
@@ -193,7 +193,7 @@ async def test_a_canceled_first_run_leaves_a_marked_partial_result() -> None:
 @pytest.mark.asyncio
 async def test_a_cancel_restores_the_previous_kernels() -> None:
     session = KernelSession({"device": "h200"})
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     before = session.state.kernels[KERNELS]
     assert "partial" in await part_shown(session)
@@ -235,11 +235,11 @@ async def test_an_edit_during_a_run_moves_its_partial_results() -> None:
 @pytest.mark.asyncio
 async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> None:
     session = KernelSession({})
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     key = replace(KERNELS, kernel=text_key(KERNEL))
-    session.analysis.compile(key)
-    session.analysis.compile(key)
+    session.analysis.requests.compile(key)
+    session.analysis.requests.compile(key)
     session.ui.shown.clear()
     await session.settle()
     assert [_sources(request) for request in session.worker.asked] == [(), (KERNEL,)]
@@ -250,11 +250,11 @@ async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> Non
 @pytest.mark.asyncio
 async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
     session = KernelSession({})
-    session.analysis.command(PATH, "f", Tier.KERNELS)
+    session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     key = replace(KERNELS, kernel=text_key(KERNEL))
     for one in (key, replace(key, disassemble=True), key):
-        session.analysis.compile(one)
+        session.analysis.requests.compile(one)
         await session.settle()
     assert [_disassembles(request) for request in session.worker.asked] == [False, False, True, False]
     kept = session.state.kernels[KERNELS].assembled[text_key(KERNEL)]
@@ -265,7 +265,7 @@ async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
 @pytest.mark.asyncio
 async def test_a_removed_kernel_is_not_compiled() -> None:
     session = KernelSession({})
-    session.analysis.compile(replace(KERNELS, kernel="none"))
+    session.analysis.requests.compile(replace(KERNELS, kernel="none"))
     await session.settle()
     assert session.worker.asked == []
 

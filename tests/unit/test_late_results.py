@@ -34,11 +34,11 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
         made = await to_thread(*work, **named)
         if not taken_in.is_set() and work[0].__name__ in {"read_capture", "kernel_result_of"}:
             taken_in.set()
-            session.analysis.gone(PATH)
+            session.analysis.documents.gone(PATH)
         return made
 
     monkeypatch.setattr(asyncio, "to_thread", goes_meanwhile)
-    session.analysis.command(PATH, "f", tier)
+    session.analysis.requests.command(PATH, "f", tier)
     await session.settle()
     assert taken_in.is_set()
     assert not session.state.results
@@ -48,7 +48,7 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
 async def test_deleting_a_file_removes_its_partial_kernels() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
-    session.analysis.gone(PATH)
+    session.analysis.documents.gone(PATH)
     await session.settle()
     assert KERNELS not in session.state.kernels
 
@@ -79,7 +79,7 @@ async def test_a_failed_question_is_asked_again() -> None:
     folder.consent = "unknown"
     for _ in range(2):
         session.ui.moved.clear()
-        session.analysis.command(PATH, "f")
+        session.analysis.requests.command(PATH, "f")
         await asyncio.wait_for(session.ui.moved.wait(), 10)
     await session.settle()
     assert len(asked) == 2

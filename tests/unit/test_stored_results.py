@@ -97,18 +97,14 @@ async def test_no_lines_are_marked_for_another_text(tmp_path: Path, name: str) -
 async def test_restored_unsaved_text_moves_lines(tmp_path: Path, *, opened_first: bool) -> None:
     await ran(tmp_path)
     after = Workspace(tmp_path)
-    tasks: list[Any] = []
-    server: Any = SimpleNamespace(
-        state=after.state, analysis=after.analysis, spawn=lambda work, _what: tasks.append(work)
-    )
+    server: Any = SimpleNamespace(state=after.state, analysis=after.analysis)
     item = types.TextDocumentItem((tmp_path / "helper.py").as_uri(), "python", 1, "# unsaved\n" + HELPER)
     if opened_first:
         sync.opened(server, types.DidOpenTextDocumentParams(item))
     await after.analysis.stored.show(Store.at(tmp_path))
     if not opened_first:
         sync.opened(server, types.DidOpenTextDocumentParams(item))
-    (opening,) = tasks
-    await opening
+    await after.analysis.tasks.wait()
     assert breaks(after) == [("train.py", 7, False), ("helper.py", 3, False)]
     (result,) = after.state.captures.values()
     assert result.stale

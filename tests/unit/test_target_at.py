@@ -59,5 +59,7 @@ def test_the_innermost_target_holds_a_selection() -> None:
     ],
 )
 def test_a_line_means_a_target(uri: str, line: int, target: str | None) -> None:
-    server: Any = SimpleNamespace(analysis=SimpleNamespace(reading=lambda path: read_source(path, SOURCE)))
+    server: Any = SimpleNamespace(
+        analysis=SimpleNamespace(targets=SimpleNamespace(reading=lambda path: read_source(path, SOURCE)))
+    )
     assert answer(server, TargetAtParams(uri, line)) == {"target": target}

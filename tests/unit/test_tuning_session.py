@@ -288,7 +288,7 @@ async def test_verified_fixes_go_with_the_search(session: Session) -> None:
     plan = tune_plan_of(TuneSettings(), session.path)
     tunings = session.analysis.tunings
     assert await tunings.with_fixes(session.key, plan, fixes) is plan, "nothing is known of the target"
-    session.analysis.saved(session.path, automatic=False)
+    session.analysis.documents.saved(session.path, automatic=False)
     await session.settle()
     captured = session.state.captures[session.key.as_capture]
     assert await tunings.with_fixes(session.key, plan, fixes) is plan, "it has no break"

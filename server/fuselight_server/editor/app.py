@@ -112,6 +112,7 @@ def make_server(
         server.ui,
         make_worker=make_worker or _worker,
         find_interpreter=find_interpreter,
+        tasks=server.tasks,
     )
     server.state.on_log = lambda line: server.window_log_message(
         types.LogMessageParams(type=types.MessageType.Log, message=line)

@@ -93,7 +93,7 @@ def bench_key(path: str, target: str) -> Key:
 
 async def gone_runs(server: Server, history: History) -> tuple[PastRun, ...]:
     """Return the runs of targets that the file does not have any more, as far as it can be read."""
-    reading = server.analysis.reading(history.path)
+    reading = server.analysis.targets.reading(history.path)
     if reading is None:
         return ()
     names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
@@ -273,7 +273,7 @@ def _start(server: Server, options: dict[str, Any], reading: Reading, name: str)
     except ConfigurationError as error:
         whose = "Fuselight" if names else "The setting fuselight.bench.configurations"
         return refused(f"{whose}: {error}.")
-    server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
+    server.analysis.requests.command(reading.path, name or MAIN, Tier.MEASURED, plan)
     return started(name, f"{name or MAIN}: {', '.join(plan.configurations)}")
 
 

@@ -113,7 +113,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
             if document.version != version:
                 return await code_lens(server, params)
     has_run = "" in known
-    main = _line_of_program(snapshot) if has_run else await server.analysis.program_line(document)
+    main = _line_of_program(snapshot) if has_run else await server.analysis.program_lines.of(document)
     if document.version != version:
         return await code_lens(server, params)
     if main is not None:

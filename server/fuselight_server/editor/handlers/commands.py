@@ -46,7 +46,7 @@ def run(server: Server, options: dict[str, Any], tier: Tier = Tier.CAPTURE) -> N
     if path is None:
         server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
-        server.analysis.command(path, target if isinstance(target, str) else None, tier)
+        server.analysis.requests.command(path, target if isinstance(target, str) else None, tier)
 
 
 async def show_first(server: Server, options: dict[str, Any]) -> None:

@@ -42,9 +42,9 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
                 server.analysis.outcomes.load_program(Store(Path(path).parent)), "reading the last run"
             )
         elif event.type == types.FileChangeType.Deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
-            server.analysis.gone(path)
+            server.analysis.documents.gone(path)
         else:  # a checkout may take a file away and bring it back
-            server.analysis.changed_on_disk(path)
+            server.analysis.documents.changed_on_disk(path)
 
 
 def renamed(server: Server, params: types.RenameFilesParams) -> None:
@@ -52,14 +52,14 @@ def renamed(server: Server, params: types.RenameFilesParams) -> None:
     for file in params.files:
         old, new = convert.path(file.old_uri), convert.path(file.new_uri)
         if old is not None:
-            server.analysis.gone(old)
+            server.analysis.documents.gone(old)
         if new is None:
             continue
         if old is not None and server.state.trusted:
             server.spawn(_move_benchmarks(server, old, new), "moving benchmarks")
         for document in list(server.state.documents.values()):
             if within(document.path, new):
-                server.analysis.saved(document.path, automatic=True)
+                server.analysis.documents.saved(document.path, automatic=True)
 
 
 async def _move_benchmarks(server: Server, old: str, new: str) -> None:
@@ -78,4 +78,4 @@ def deleted(server: Server, params: types.DeleteFilesParams) -> None:
     for file in params.files:
         path = convert.path(file.uri)
         if path is not None:
-            server.analysis.gone(path)
+            server.analysis.documents.gone(path)

@@ -205,7 +205,7 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
     attempt = fixes.known(offer)
     if attempt is None or attempt.is_checking:
         if not fixes.may_verify(offer, automatic=False):
-            if server.analysis.agrees_to_verification(offer.key, _again(server, apply_fix, options)):
+            if server.analysis.verification_runs.agrees(offer.key, _again(server, apply_fix, options)):
                 server.ui.say(_CHANGED, error=False)  # its target is gone
             return
         attempt = await fixes.verify(offer)
@@ -317,7 +317,7 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
         return
     blocked = server.analysis.fixes.not_allowed(document.path)
     if blocked is not None:
-        server.analysis.agrees_to_verification(blocked, _again(server, apply_all, options))
+        server.analysis.verification_runs.agrees(blocked, _again(server, apply_all, options))
         return
     found = await server.analysis.fixes.verify_all(document.path)
     if found is None:

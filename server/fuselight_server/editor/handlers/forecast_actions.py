@@ -27,7 +27,7 @@ async def verify_forecast(server: Server, options: dict[str, Any]) -> None:
     if not changes:
         server.ui.say(f"The forecast of {name} has no likely change that compiles it again.", error=False)
         return
-    if not server.analysis.agrees_to_verification(
+    if not server.analysis.verification_runs.agrees(
         result.key, lambda: server.spawn(verify_forecast(server, options), "verifying a forecast")
     ):
         return

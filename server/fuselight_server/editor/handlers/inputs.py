@@ -36,7 +36,7 @@ def use_inputs(server: Server, options: dict[str, Any]) -> None:
     offered = [one.path for one in result.input_programs] if result is not None else []
     chosen = program if program is not None else next(iter(offered), None)
     if chosen in offered and chosen is not None:
-        server.analysis.use_program(path, target, chosen)
+        server.analysis.requests.use_program(path, target, chosen)
     else:
         server.ui.say(
             f"No program is known that calls {target}: run it again to look for programs.", error=False

@@ -166,7 +166,7 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
     disassemble = params.form == SASS
     if assembled is None or (disassemble and not assembled.disassembled and assembled.failure is None):
         key = replace(result.key, kernel=kernel.text_key or "", disassemble=disassemble)
-        server.analysis.compile(key)
+        server.analysis.requests.compile(key)
         assembled = None
     return compiled(result.report, found[0], kernel, params.form, assembled)
 

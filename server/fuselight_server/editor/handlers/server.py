@@ -13,7 +13,6 @@ import inspect
 import logging
 import platform
 import threading
-import traceback
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +25,7 @@ from fuselight.shared.report.visible import visible
 from fuselight.shared.version import version
 from fuselight_server.editor.handlers.protocol import Protocol as WireProtocol
 from fuselight_server.editor.presenters import convert
+from fuselight_server.editor.session.background import BackgroundTasks, trace_of
 from fuselight_server.editor.session.state import State
 from fuselight_server.editor.session.ui import Ui
 
@@ -117,7 +117,7 @@ class Server(LanguageServer):
         self.encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
         self.reading_settings = asyncio.Lock()
         """Held while settings are read and applied: the settings requested last are applied last."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.tasks = BackgroundTasks(self.failed)
         self._shown_failures: set[str] = set()
 
     @property
@@ -148,23 +148,13 @@ class Server(LanguageServer):
 
     def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-
-        def done(task: asyncio.Task[Any]) -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                self.failed(what, error)
-
-        task.add_done_callback(done)
+        self.tasks.start(work, what)
 
     def failed(self, what: str, error: BaseException) -> None:
         """Log a failure, and show the user once per feature that the log has it."""
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self.state.log(
             f"{what} failed (fuselight {self.version}, Python {platform.python_version()}, "
-            f"pygls {installed('pygls')}): {error!r}\n{trace}"
+            f"pygls {installed('pygls')}): {error!r}\n{trace_of(error)}"
         )
         if what not in self._shown_failures:
             self._shown_failures.add(what)

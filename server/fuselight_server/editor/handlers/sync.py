@@ -1,11 +1,11 @@
 """Text documents and notebook cells, kept as the client has them.
 
-Invariant: changes are applied in their order, and every tracked place of the file is moved before anything is
-published.
+The session owns the order in which its parts take an event in (`session/document_events.py`).
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.source.text_changes import Change
 
 NEEDS_FILE = "Save this to a file: Fuselight runs files only."
 
@@ -38,10 +39,7 @@ def _open(server: Server, item: types.TextDocumentItem) -> None:
         source=SourceDocument(path or item.uri, item.text),
         runnable=path is not None,
     )
-    server.state.open(document)
-    if document.runnable:
-        server.analysis.opened(document.path)
-        server.spawn(server.analysis.stored.show_for(document.path), "reading results of earlier sessions")
+    server.analysis.documents.opened(document)
 
 
 def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
@@ -53,25 +51,22 @@ def _change(
     server: Server, uri: str, version: int, changes: Iterable[types.TextDocumentContentChangeEvent]
 ) -> None:
     document = server.state.documents.get(uri)
-    if document is None:
-        return
-    source = document.source
-    server.analysis.live.before_edit(document)
-    for change in changes:
-        if isinstance(change, types.TextDocumentContentChangePartial):
-            start = convert.position(change.range.start, document.line, server.encoding)
-            end = convert.position(change.range.end, document.line, server.encoding)
-            moves = source.replace(start, end, change.text)
-        else:
-            moves = source.become(change.text)
-        for moved in moves:
-            server.analysis.outcomes.edited(document.path, moved)
-    document.version = version
-    server.state.compare_with_text(document.path, source)
-    server.analysis.fixes.edited(document.path)
-    server.state.mark_findings([document.path])
-    server.analysis.live.edited(document.path)
-    server.analysis.edited(document)
+    if document is not None:
+        edits = [functools.partial(_edit, document, change, server.encoding) for change in changes]
+        server.analysis.documents.changed(document, version, edits)
+
+
+def _edit(
+    document: Document,
+    change: types.TextDocumentContentChangeEvent,
+    encoding: types.PositionEncodingKind | str,
+) -> Iterable[Change]:
+    """Make one edit. Its positions are those of the text after the edits before it."""
+    if isinstance(change, types.TextDocumentContentChangePartial):
+        start = convert.position(change.range.start, document.line, encoding)
+        end = convert.position(change.range.end, document.line, encoding)
+        return document.source.replace(start, end, change.text)
+    return document.source.become(change.text)
 
 
 def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:
@@ -89,7 +84,7 @@ async def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None
         server.automatic_saves.discard(params.text_document.uri)
         if not document.source.is_read:
             await document.source.read()
-        server.analysis.saved(document.path, automatic=automatic)
+        server.analysis.documents.saved(document.path, automatic=automatic)
 
 
 def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
@@ -101,7 +96,7 @@ def _close(server: Server, uri: str) -> None:
     server.automatic_saves.discard(uri)
     document = server.state.documents.get(uri)
     if document is not None:
-        server.analysis.document_closed(document)
+        server.analysis.documents.closed(document)
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:

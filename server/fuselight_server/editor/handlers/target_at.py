@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def answer(server: Server, params: TargetAtParams) -> dict[str, str | None]:
     """Answer `fuselight/targetAt`: the target's name as commands take it; None where the whole file is meant."""
     path, line = convert.path(params.uri), convert.line_of(params.line)
-    reading = server.analysis.reading(path) if path is not None else None
+    reading = server.analysis.targets.reading(path) if path is not None else None
     if reading is None or line is None:
         return {"target": None}
     name = target_at(reading, line + 1, line + 1)
@@ -46,7 +46,7 @@ def asked_target(server: Server, path: str | None, options: dict[str, Any], lens
         raise NoTargetError("Fuselight runs files only: save this to a file first.")
     if not server.state.trusted:
         raise NoTargetError("Fuselight runs no code in a workspace that is not trusted.")
-    reading = server.analysis.reading(path)
+    reading = server.analysis.targets.reading(path)
     if reading is None:
         raise NoTargetError(f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
     name = _wanted(reading, options)

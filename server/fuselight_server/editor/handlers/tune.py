@@ -121,7 +121,7 @@ def _start(server: Server, _options: dict[str, Any], reading: Reading, name: str
     if folder.settings.tune.fixes and key not in server.analysis.tunings.preparing:
         server.spawn(_start_with_fixes(server, key, plan), "tuning")
     else:
-        server.analysis.command(reading.path, name or MAIN, Tier.TUNED, plan)
+        server.analysis.requests.command(reading.path, name or MAIN, Tier.TUNED, plan)
     return started(name)
 
 
@@ -139,7 +139,7 @@ async def _start_with_fixes(server: Server, key: Key, plan: TunePlan) -> None:
     finally:
         tunings.preparing.pop(key, None)
         server.ui.runs_changed()
-    server.analysis.command(key.path, key.name or MAIN, Tier.TUNED, plan)
+    server.analysis.requests.command(key.path, key.name or MAIN, Tier.TUNED, plan)
 
 
 def cancel(server: Server, options: dict[str, Any]) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from fuselight.shared.version import untested_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
+    from collections.abc import Callable
 
     from fuselight.shared.report import Report
+    from fuselight_server.editor.session.background import BackgroundTasks
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.ui import Ui
     from fuselight_server.execution.runs.keys import Key
@@ -34,13 +34,13 @@ class EnvironmentNotices:
         state: State,
         ui: Ui,
         *,
-        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+        tasks: BackgroundTasks,
         run_again: Callable[[Key], None],
     ) -> None:
         """Start with nothing shown. `run_again` runs a target because the user asked for it."""
         self._state = state
         self._ui = ui
-        self._spawn, self._run_again = spawn, run_again
+        self._tasks, self._run_again = tasks, run_again
         self._told_of_triton: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
         self._untested_shown: set[str] = set()
@@ -61,7 +61,7 @@ class EnvironmentNotices:
         self._show_untested(folder.torch or "")
         device = report.target_device
         if report.generated and report.versions.triton is None and device and device.backend == "cuda":
-            self._spawn(self._offer_triton(key, report.versions.executable), "offering Triton")
+            self._tasks.start(self._offer_triton(key, report.versions.executable), "offering Triton")
         return True
 
     def _show_untested(self, torch: str) -> None:

@@ -24,6 +24,7 @@ from fuselight.shared.codec import encode
 from fuselight.shared.owned_folders import new_folder, owned_folder
 from fuselight.shared.report import Rung
 from fuselight_server.base.files import disk_text
+from fuselight_server.editor.session.background import BackgroundTasks, trace_of
 from fuselight_server.editor.session.intake import PROGRAM
 from fuselight_server.editor.session.verified_results import (
     VerifiedResults,
@@ -208,7 +209,7 @@ class FixSession:
         self._results = VerifiedResults(state, outcomes)
         self._findings: dict[Key, tuple[Report, tuple[Finding, ...]]] = {}
         """Those of the reports that were asked about last."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks(self._log_failure)
         """Those in progress, and those that are canceled and have not ended."""
         self._refused: dict[Key, tuple[Report, tuple[RefusedFix, ...]]] = {}
         """Fixes of these that are not offered before any run."""
@@ -425,10 +426,9 @@ class FixSession:
         """Begin a verification, or return the one in progress; automatic until somebody waits for it."""
         active = self.active.get(identity)
         if active is None:
-            task = asyncio.get_running_loop().create_task(verify())
+            task = self._tasks.start(verify(), title)
             active = self.active[identity] = VerificationTask(title, path, task, is_automatic=True)
-            self._tasks.add(task)
-            task.add_done_callback(functools.partial(self._ended, identity, title))
+            task.add_done_callback(functools.partial(self._ended, identity))
             self.on_change()
         return active
 
@@ -437,11 +437,11 @@ class FixSession:
         self.active.pop(identity).task.cancel()
         self.on_change()
 
-    def _ended(self, identity: str, title: str, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._state.log(f"`{title}` was not verified: {error!r}")
+    def _log_failure(self, title: str, error: BaseException) -> None:
+        trace = "" if isinstance(error, InterruptedVerificationError) else f"\n{trace_of(error)}"
+        self._state.log(f"`{title}` was not verified: {error!r}{trace}")
+
+    def _ended(self, identity: str, task: asyncio.Task[Any]) -> None:
         active = self.active.get(identity)
         if active is not None and active.task is task:
             del self.active[identity]
@@ -647,8 +647,7 @@ class FixSession:
     async def close(self) -> None:
         """Cancel every verification and delete the results of runs."""
         self.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait()
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self._folder)

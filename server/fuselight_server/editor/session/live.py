@@ -9,17 +9,19 @@ workspace whose user agreed, with the setting `fuselight.run` on `save`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 import traceback
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS, Refused
 from fuselight.shared.report import Report, Tier
 from fuselight_server.base.files import within
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.rules import predict
+from fuselight_server.editor.session.background import BackgroundTasks, log_failures
 from fuselight_server.editor.session.intake import PROGRAM, line_reader, thresholds_of
 from fuselight_server.editor.session.live_runs import MOST_LIVE_RUNS, LiveRuns, RanTexts
 from fuselight_server.explain.findings import findings
@@ -28,7 +30,7 @@ from fuselight_server.source.code_parts import UnreadableError
 from fuselight_server.source.document import LARGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection
 
     from fuselight.shared.protocol import RunRequest
     from fuselight_server.base.finding import Finding
@@ -76,7 +78,6 @@ class LivePredictions:
         worker: Callable[[Folder], LiveWorker | None],
         plan: Callable[[Key, str, RunRequest | None], RunRequest | None],
         may_run: Callable[[Key], bool],
-        spawn: Callable[[Coroutine[Any, Any, None], str], None],
         refresh: Callable[[], None],
     ) -> None:
         """Start with nothing predicted. For `worker` and `plan` see LiveRuns.
@@ -84,7 +85,8 @@ class LivePredictions:
         `may_run` says whether a save would run a target now; `refresh` draws the lenses again.
         """
         self._state = state
-        self._may_run, self._spawn, self._refresh = may_run, spawn, refresh
+        self._may_run, self._refresh = may_run, refresh
+        self._tasks = BackgroundTasks(log_failures(state.log))
         self._texts = RanTexts(state)
         self.runs = LiveRuns(state, self._texts, worker=worker, plan=plan, moved=self._moved)
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -121,7 +123,7 @@ class LivePredictions:
             return
         if path not in self._ruling:
             self._ruling.add(path)
-            self._spawn(self._rule(path), "predicting from an edit")
+            self._tasks.start(self._rule(path), f"predicting from an edit of {path}")
         delay = self._state.folder_of(path).settings.live_delay / 1000
         self._timers[path] = asyncio.get_running_loop().call_later(delay, self._begin_trace, path)
 
@@ -233,17 +235,12 @@ class LivePredictions:
 
     def _begin_trace(self, path: str) -> None:
         self._stop(path)
-        task = self._traces[path] = asyncio.get_running_loop().create_task(self._trace(path))
+        task = self._traces[path] = self._tasks.start(self._trace(path), f"predicting from an edit of {path}")
+        task.add_done_callback(functools.partial(self._trace_ended, path))
 
-        def done(task: asyncio.Task[None]) -> None:
-            if self._traces.get(path) is task:
-                del self._traces[path]
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                trace = "".join(traceback.format_exception(error))
-                self._state.log(f"predicting from an edit of {path} failed: {error!r}\n{trace}")
-
-        task.add_done_callback(done)
+    def _trace_ended(self, path: str, task: asyncio.Task[None]) -> None:
+        if self._traces.get(path) is task:
+            del self._traces[path]
 
     def _stop(self, path: str) -> None:
         if (timer := self._timers.pop(path, None)) is not None:
@@ -406,12 +403,11 @@ class LivePredictions:
         self, run: LiveRunHandle, edit: EditedTarget, names: list[str]
     ) -> tuple[Report, tuple[Finding, ...]] | Refused | None:
         """Trace the changed functions of a text as `_trace_functions` does; show its breaks before it has ended."""
-        shown: set[asyncio.Task[None]] = set()
+        shown: list[asyncio.Task[None]] = []
 
         def on_early(report: Report) -> None:
-            task = asyncio.get_running_loop().create_task(self._show_early(run, edit, report))
-            shown.add(task)
-            task.add_done_callback(shown.discard)
+            work = self._show_early(run, edit, report)
+            shown.append(self._tasks.start(work, "showing breaks before the end of a trace"))
 
         try:
             return await self._trace_functions(run, edit, names, _RETRACE_SECONDS, on_early)
@@ -421,15 +417,12 @@ class LivePredictions:
 
     async def _show_early(self, run: LiveRunHandle, edit: EditedTarget, report: Report) -> None:
         """Show the breaks that a trace has found so far: the rest of its answer is not known yet."""
-        try:
-            found = await asyncio.to_thread(self._findings, report, edit, includes_callers=False)
-            if self._is_current(edit) and self._is_on(edit.path):
-                prediction = self._prediction(run.key, edit.path)
-                if prediction.take_early(edit.result, found, (edit.ran, edit.now)):
-                    self._state.predict(prediction)
-                    self._refresh()
-        except Exception:  # noqa: BLE001 - any defect of ours: the whole answer of the trace follows, and counts
-            self._state.log(f"breaks of a trace are shown at its end:\n{traceback.format_exc()}")
+        found = await asyncio.to_thread(self._findings, report, edit, includes_callers=False)
+        if self._is_current(edit) and self._is_on(edit.path):
+            prediction = self._prediction(run.key, edit.path)
+            if prediction.take_early(edit.result, found, (edit.ran, edit.now)):
+                self._state.predict(prediction)
+                self._refresh()
 
     async def _trace_functions(
         self,

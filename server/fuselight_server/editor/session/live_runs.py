@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from fuselight.shared.protocol import Answer, LiveReady, LiveRequest, Progress, Refused, Retrace
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.target_result import keys_of
+from fuselight_server.editor.session.background import BackgroundTasks, log_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -198,7 +199,7 @@ class LiveRuns:
         self._runs: dict[Key, LiveRunHandle] = {}
         self._failures: dict[Key, int] = {}
         """How often the live run of each target's result has ended by itself."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks(log_failures(state.log))
         self._numbers = itertools.count(1)
 
     def of(self, key: Key) -> LiveRunHandle | None:
@@ -240,17 +241,15 @@ class LiveRuns:
         identity = next(self._numbers)
         request = replace(request, id=identity, overlays=overlays or {}, automatic=True)
         run = self._runs[key] = LiveRunHandle(key, dict(result.report.files), worker, identity)
-        run.task = asyncio.get_running_loop().create_task(self._keep(run, request.of_kind(LiveRequest)))
-        self._tasks.add(run.task)
+        what = f"live run of {key.words}"
+        run.task = self._tasks.start(self._keep(run, request.of_kind(LiveRequest)), what)
         run.task.add_done_callback(functools.partial(self._task_ended, run))
         self._state.log(f"live run of {key.words} in {key.path}")
         return ""
 
     def _task_ended(self, run: LiveRunHandle, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:  # a defect of ours, which another attempt would meet again
-            self._state.log(f"live run of {run.key.words} failed: {error!r}")
+        if not task.cancelled() and task.exception() is not None:
+            # A defect of ours, which another attempt would meet again.
             self._failures[run.key] = _MOST_FAILURES
             self._forget(run)
             self._moved(run)
@@ -282,8 +281,7 @@ class LiveRuns:
     async def close(self) -> None:
         """End all."""
         self.end_where(lambda _run: True, "the session ends")
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait()
 
     async def _keep(self, run: LiveRunHandle, request: LiveRequest) -> None:
         """Wait for the end of a live run."""

@@ -18,12 +18,12 @@ from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.explain.findings.failures import failure_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
-    from typing import Any
+    from collections.abc import Callable, Collection
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Failure, Report
     from fuselight_server.base.settings import Interpreter, Settings
+    from fuselight_server.editor.session.background import BackgroundTasks
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.execution.runs.queue import OwnedWorker, Run
 
@@ -50,12 +50,12 @@ class Workers:
         find_interpreter: Callable[[Folder], Interpreter | None],
         busy: Callable[[], Collection[WorkerKey]],
         benchmark_turn: asyncio.Lock,
-        spawn: Callable[[Coroutine[Any, Any, None], str], None],
+        tasks: BackgroundTasks,
     ) -> None:
         """Start with no worker.
 
         `busy` returns the workers that run something or have a run waiting. `benchmark_turn` is held by the benchmark
-        in flight. `spawn` runs a coroutine on the loop and logs its failure under the given name.
+        in flight.
         """
         self._state = state
         self._make_worker = make_worker
@@ -63,7 +63,7 @@ class Workers:
         """Finds an interpreter for a folder whose settings name none."""
         self._busy = busy
         self._benchmark_turn = benchmark_turn
-        self._spawn = spawn
+        self._tasks = tasks
         self.started: dict[WorkerKey, OwnedWorker] = {}
         """The workers that have been started and not ended."""
 
@@ -122,4 +122,4 @@ class Workers:
         busy = self._busy()
         for key in [key for key in self.started if key not in busy]:
             if (key.folder, key.for_benchmarks) == (successor.folder, successor.for_benchmarks):
-                self._spawn(self.started.pop(key).close(), "ending a worker")
+                self._tasks.start(self.started.pop(key).close(), "ending a worker")

@@ -1,0 +1,131 @@
+"""Which targets the files have now, and the run of each: read from the text, without a worker and without consent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.files import disk_text
+from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.planning import MAIN, default_runs, named_runs
+from fuselight_server.execution.runs.programs import Programs
+from fuselight_server.source.document import read_source
+
+if TYPE_CHECKING:
+    from fuselight.shared.protocol import RunRequest
+    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.state import Document, Folder, State
+    from fuselight_server.execution.runs.planning import PlannedRun, RunOptions
+    from fuselight_server.source.reading import Reading
+
+
+class TargetRuns:
+    """Plans the runs of targets."""
+
+    def __init__(self, state: State, outcomes: ResultIntake) -> None:
+        self._state = state
+        self._outcomes = outcomes
+
+    def reading(self, path: str) -> Reading | None:
+        """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
+        document = self._state.at(path)
+        if document is not None:
+            return document.reading()
+        text = disk_text(path)
+        return None if text is None else read_source(path, text)
+
+    def compiled(self, path: str) -> tuple[Key, ...]:
+        """The targets that run without being asked for by name: what the file compiles or has inputs for."""
+        reading = self.reading(path)
+        if reading is None:
+            return ()
+        options = self._outcomes.options_for(path)
+        return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
+
+    def compiled_or_program(self, path: str) -> tuple[Key, ...]:
+        """What the file compiles; of a program that compiles what none of its names stands for, the program."""
+        compiled, reading = self.compiled(path), self.reading(path)
+        if compiled or reading is None:
+            return compiled
+        options = self._outcomes.options_for(path)
+        return (Key(path, ""),) if self._program_run(reading, options) is not None else ()
+
+    def of(
+        self, key: Key, folder: Folder | None = None, *, with_buffers: bool = False
+    ) -> tuple[PlannedRun, RunOptions] | None:
+        """Plan the run of a target in a folder, that of its file by default; None where its file no longer has it."""
+        reading = self.reading(key.path)
+        if reading is None:
+            return None
+        options = self._outcomes.options_for(key.path, folder, with_buffers=with_buffers)
+        runs = named_runs(reading, [key.name or MAIN], options)
+        run = runs[0] if runs else None
+        if run is None and not key.name:
+            run = self._program_run(reading, options)
+        return (run, options) if run is not None else None
+
+    def request_of_text(self, key: Key, text: str) -> RunRequest | None:
+        """The run of a target of this text of its file; None where the text does not have it."""
+        options = self._outcomes.options_for(key.path)
+        runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
+        return runs[0].request(0, 0, options) if runs else None
+
+    def name_now(self, key: Key) -> str | None:
+        """Name the target that a run of `key` runs now; None where its file no longer has one."""
+        planned = self.of(key)
+        return planned[0].target.name if planned is not None else None
+
+    def program_of(self, key: Key) -> str | None:
+        """The file whose program a run of `key` would run; a timed one does, up to the call that it measures."""
+        if key.kernel or (key.is_timed and not key.name):
+            return None
+        planned = self.of(key)
+        return planned[0].program if planned is not None else None
+
+    def drop_lost(self, path: str) -> None:
+        """Drop the results of targets that a file no longer has, or that another target runs for now."""
+        keys = [key for key in self._state.results if key.path == path and key.name != PROGRAM]
+        self._state.drop(key for key in keys if self.name_now(key) != key.name)
+
+    def _program_run(self, reading: Reading, options: RunOptions) -> PlannedRun | None:
+        document = self._state.at(reading.path)
+        text = disk_text(reading.path) if document is None else document.source.text
+        return Programs({reading.path: text or ""}, frozenset({reading.path})).run_of(reading, options.roots)
+
+
+class ProgramLines:
+    """The line of the program of each open file, kept because a lens asks for it at each keystroke.
+
+    Invariant: whether a `__main__` block compiles depends on the files that it imports, which are read again after a
+    save of any file.
+    """
+
+    def __init__(self, targets: TargetRuns, outcomes: ResultIntake) -> None:
+        self._targets = targets
+        self._outcomes = outcomes
+        self._lines: dict[str, tuple[int | None, int | None]] = {}
+        """The version of the text that was looked at, None for all until a save, and the line."""
+
+    async def of(self, document: Document) -> int | None:
+        """The line of a program that compiles what none of its file's names stands for; None in every other file."""
+        path, reading = document.path, document.reading()
+        version = document.version if reading.main_line is None else None
+        known = self._lines.get(path)
+        if known is None or known[0] != version:
+            line = None
+            if not self._targets.compiled(path):
+                roots = self._outcomes.options_for(path).roots
+                programs = Programs({path: document.source.text}, frozenset())
+                run = await asyncio.to_thread(programs.run_of, reading, roots)
+                line = run.target.line if run is not None else None
+            known = self._lines[path] = version, line
+        is_program = known[1] is not None
+        return reading.main_line or known[1] if is_program else None
+
+    def forget(self, path: str | None = None) -> None:
+        """Forget the line of a file (None: of all)."""
+        if path is None:
+            self._lines.clear()
+        else:
+            self._lines.pop(path, None)

@@ -1,0 +1,137 @@
+"""The order in which the parts of a session take in what happens to a document."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from fuselight_server.editor.session.background import BackgroundTasks, log_failures
+from fuselight_server.editor.session.document_events import DocumentEvents
+from fuselight_server.editor.session.state import Document
+from fuselight_server.source.document import SourceDocument
+
+PATH = "/w/m.py"
+
+
+class Recorder:
+    """Stands for a part of the session: notes each call, and the text of the document at that moment."""
+
+    def __init__(self, events: Events, name: str, **answers: Any) -> None:
+        self._events, self._name, self._answers = events, name, answers
+
+    def __getattr__(self, method: str) -> Any:
+        def call(*_given: object, **_named: object) -> Any:
+            self._events.calls.append((f"{self._name}.{method}", self._events.document.source.text))
+            return self._answers.get(method)
+
+        return call
+
+
+class Events:
+    """The events of one document, whose session is recorded."""
+
+    def __init__(self, *, follows_disk: bool = False, is_early: bool = False) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.document = Document(
+            "file:///w/m.py", PATH, 1, SourceDocument(PATH, "x = 1\ny = 2\n"), runnable=True
+        )
+        part: Any = functools.partial(Recorder, self)
+        self.documents = DocumentEvents(
+            part("state", at=self.document),
+            part("runs"),
+            on_disk=part("on_disk", has_followed=follows_disk),
+            outcomes=part("outcomes"),
+            stored=part("stored"),
+            fixes=part("fixes"),
+            live=part("live"),
+            targets=part("targets"),
+            program_lines=part("program_lines"),
+            requests=part("requests"),
+            saves=part("saves"),
+            unrunnable=part("unrunnable"),
+            early=part("early", keep=is_early),
+            tasks=part("tasks"),
+        )
+
+    def edit(self, *edits: tuple[tuple[int, int], tuple[int, int], str]) -> None:
+        made = [functools.partial(self.document.source.replace, *edit) for edit in edits]
+        self.documents.changed(self.document, 2, made)
+
+    @property
+    def order(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+
+EDIT = ((1, 4), (1, 5), "10")
+SECOND = ((2, 4), (2, 5), "20")
+
+
+def test_an_edit_moves_every_place_before_anything_is_shown_verified_or_predicted() -> None:
+    events = Events()
+    events.edit(EDIT, SECOND)
+    assert events.order == [
+        "live.before_edit",
+        "outcomes.edited",
+        "outcomes.edited",
+        "state.compare_with_text",
+        "fixes.edited",
+        "state.mark_findings",
+        "live.edited",
+        "on_disk.has_followed",
+    ]
+    assert events.document.version == 2
+
+
+def test_each_change_is_taken_in_with_the_text_of_that_moment() -> None:
+    events = Events()
+    events.edit(EDIT, SECOND)
+    texts = [text for name, text in events.calls if name in {"live.before_edit", "outcomes.edited"}]
+    assert texts == ["x = 1\ny = 2\n", "x = 10\ny = 2\n", "x = 10\ny = 20\n"]
+    assert {text for _, text in events.calls[3:]} == {"x = 10\ny = 20\n"}
+
+
+def test_an_edit_that_follows_the_disk_is_a_save_after_everything_else() -> None:
+    events = Events(follows_disk=True)
+    events.edit(EDIT)
+    after = events.order[events.order.index("on_disk.has_followed") :]
+    assert [one for one in after if not one.startswith("state.")][-2:] == ["targets.drop_lost", "saves.saved"]
+
+
+def test_a_save_before_the_settings_are_known_runs_nothing() -> None:
+    events = Events(is_early=True)
+    events.documents.saved(PATH, automatic=False)
+    assert "on_disk.note" in events.order, "the editor has written the file"
+    assert "saves.saved" not in events.order
+
+
+def test_an_opened_document_is_compared_before_stored_results_are_shown() -> None:
+    events = Events()
+    events.documents.opened(events.document)
+    assert events.order == ["state.open", "on_disk.note", "outcomes.opened", "stored.show_for", "tasks.start"]
+    events.document.runnable = False
+    events.calls.clear()
+    events.documents.opened(events.document)
+    assert events.order == ["state.open"], "an untitled buffer has no file"
+
+
+@pytest.mark.asyncio
+async def test_a_background_task_that_fails_is_logged_with_its_traceback() -> None:
+    log: list[str] = []
+    tasks = BackgroundTasks(log_failures(log.append))
+
+    async def fail() -> None:
+        raise ValueError("no such thing")
+
+    async def answer() -> int:
+        return 3
+
+    tasks.start(fail(), "looking for it")
+    answered = tasks.start(answer(), "answering")
+    assert not tasks.is_idle
+    await tasks.wait()
+    assert tasks.is_idle
+    assert answered.result() == 3
+    (line,) = log
+    assert line.startswith("looking for it failed: ValueError('no such thing')\nTraceback")

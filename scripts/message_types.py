@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "compiler"), str(ROOT / "server")]
 
 PAGE = ROOT / "extension" / "src" / "page_types.ts"
-MODULES = ("explain.benchmarks.page_types", "explain.searches.page_types")
+MODULES = ("explain.benchmarks.page_types", "explain.searches.page_types", "explain.graphs.page_types")
 """Whose dataclasses are written, in this order."""
 HEADER = """\
 /**
@@ -107,17 +107,17 @@ def interface(kind: type) -> str:
 
 
 def _field_comments(kind: type) -> dict[str, str]:
-    """Return the string after each field of a dataclass, in which its meaning is written."""
-    (tree,) = ast.parse(inspect.getsource(kind)).body
+    """Return the string after each field of a dataclass and its bases, in which its meaning is written."""
     found = {}
-    body = tree.body if isinstance(tree, ast.ClassDef) else []
-    for field, after in itertools.pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(after, ast.Expr)
-        ):
-            found[field.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
+    for each in kind.__mro__[-2::-1]:
+        (tree,) = ast.parse(inspect.getsource(each)).body
+        for field, after in itertools.pairwise(tree.body if isinstance(tree, ast.ClassDef) else []):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(after, ast.Expr)
+            ):
+                found[field.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
     return found
 
 

@@ -19,6 +19,12 @@ export type TuneOutcome =
   | "skipped"
   | "unfinished";
 
+/** What a box stands for. */
+export type BoxKind = "target" | "graph" | "empty" | "eager" | "break" | "more";
+
+/** How one box leads to another. */
+export type ArrowKind = "calls" | "breaks" | "goes on" | "compiled again" | "runs in eager" | "because of";
+
 /** A fact of the machine, as text. */
 export interface MachineFact {
   readonly name: string;
@@ -379,4 +385,80 @@ export interface TunedPage {
   readonly knobs: readonly KnobRow[];
   readonly candidates: readonly CandidateRow[];
   readonly race: readonly RaceSeries[];
+}
+
+/** A position in a file, as LSP counts. */
+export interface LinePosition {
+  readonly line: number;
+  readonly character: number;
+}
+
+/** A part of a file. */
+export interface LineRange {
+  readonly start: LinePosition;
+  readonly end: LinePosition;
+}
+
+/** The current position of something; without a URI, an edit removed it. */
+export interface GraphPlace {
+  /** For example `model.py:12`. */
+  readonly place: string;
+  readonly uri: string | null;
+  readonly range: LineRange | null;
+}
+
+/** A box that was folded into another one. */
+export interface GraphMember {
+  /** For example `model.py:12`. */
+  readonly place: string;
+  readonly uri: string | null;
+  readonly range: LineRange | null;
+  readonly label: string;
+}
+
+/** A box of the picture. */
+export interface GraphBox {
+  /** For example `model.py:12`. */
+  readonly place: string;
+  readonly uri: string | null;
+  readonly range: LineRange | null;
+  readonly id: string;
+  readonly kind: BoxKind;
+  /** Dynamo's id of the compile, or the code of the break. */
+  readonly name: string;
+  readonly title: string;
+  readonly facts: readonly string[];
+  /** The same for all boxes of one frame. */
+  readonly frame: string | null;
+  readonly again: boolean;
+  /** How many boxes were folded into this one. */
+  readonly count: number;
+  /** The first of the folded boxes. */
+  readonly members: readonly GraphMember[];
+}
+
+/** An arrow of the picture. */
+export interface GraphArrow {
+  readonly start: string;
+  readonly end: string;
+  readonly kind: ArrowKind;
+}
+
+/** A target whose graphs can be shown. */
+export interface OfferedTarget {
+  readonly uri: string;
+  readonly target: string;
+  readonly label: string;
+}
+
+/** The graphs of a target as a picture. */
+export interface GraphPicture {
+  readonly found: boolean;
+  readonly title: string;
+  readonly description: string;
+  /** What to do, while there is no picture. */
+  readonly message: string;
+  readonly boxes: readonly GraphBox[];
+  readonly arrows: readonly GraphArrow[];
+  readonly targets: readonly OfferedTarget[];
 }

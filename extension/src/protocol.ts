@@ -6,10 +6,10 @@
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
 import type { BenchTarget, Exported, ExportFormat } from "./bench/messages";
-import type { GraphPicture, GraphTarget } from "./graphs/messages";
+import type { GraphTarget } from "./graphs/messages";
 import type { KernelLink } from "./kernels/lines";
 import type { KernelId } from "./kernels/uri";
-import type { MeasuredPage, TunedPage } from "./page_types";
+import type { GraphPicture, MeasuredPage, TunedPage } from "./page_types";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 

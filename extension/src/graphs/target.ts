@@ -5,7 +5,8 @@
  */
 
 import { fieldsOf } from "../fields.ts";
-import type { GraphTarget, OfferedTarget } from "./messages";
+import type { OfferedTarget } from "../page_types";
+import type { GraphTarget } from "./messages";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {

@@ -8,11 +8,12 @@ import * as vscode from "vscode";
 import { targetAtCursor } from "../cursor";
 import { sourceOf } from "../kernels/documents";
 import type { Lifecycle } from "../lifecycle";
+import type { GraphPicture, OfferedTarget } from "../page_types";
 import { graphsRequest, serverCommand } from "../protocol";
 import type { ReportView } from "../report_view";
 import { inform } from "../say";
 import { createWebviewHost, goToSource, isSameFile, type Page } from "../webview_host";
-import type { GraphPicture, GraphTarget, OfferedTarget, ViewMessage } from "./messages";
+import type { GraphTarget, ViewMessage } from "./messages";
 import { amongOffered, targetIn, titleOf } from "./target";
 
 const editPauseMilliseconds = 300;

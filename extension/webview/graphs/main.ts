@@ -5,14 +5,8 @@
  * reloaded comes back unchanged.
  */
 
-import type {
-  DrawGraphs,
-  GraphPicture,
-  GraphPlace,
-  GraphTarget,
-  ViewMessage,
-  ViewState,
-} from "../../src/graphs/messages";
+import type { DrawGraphs, GraphTarget, ViewMessage, ViewState } from "../../src/graphs/messages";
+import type { GraphPicture, GraphPlace } from "../../src/page_types";
 import { button, element } from "../dom";
 import { acquireHost } from "../host";
 import { createPictureView } from "./picture_view";

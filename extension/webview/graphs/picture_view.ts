@@ -4,7 +4,7 @@
  * Invariant: one box at a time is in the tab order, and the focused box is visible.
  */
 
-import type { GraphBox, GraphPicture, GraphPlace } from "../../src/graphs/messages";
+import type { GraphBox, GraphPicture, GraphPlace } from "../../src/page_types";
 import { drawing, element } from "../dom";
 import {
   type Block,

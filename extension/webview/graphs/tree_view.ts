@@ -4,7 +4,7 @@
  * Invariant: one row at a time is in the tab order. Open rows stay open when the report changes.
  */
 
-import type { GraphPicture, GraphPlace } from "../../src/graphs/messages";
+import type { GraphPicture, GraphPlace } from "../../src/page_types";
 import { element } from "../dom";
 import { type Row, treeOf } from "./words";
 

@@ -7,17 +7,27 @@ never with an error.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight_server.base.formatting import format_place
 from fuselight_server.editor.handlers.code_lens import summary
-from fuselight_server.editor.handlers.protocol import Written, written
+from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.handlers.report_tree import shown_results
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import STALE, kernel_summary
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.graphs import fold, picture
 from fuselight_server.explain.graphs.folding import LISTED
+from fuselight_server.explain.graphs.page_types import (
+    GraphArrow,
+    GraphBox,
+    GraphMember,
+    GraphPicture,
+    GraphPlace,
+    LinePosition,
+    LineRange,
+    OfferedTarget,
+)
 from fuselight_server.source.positions import span
 
 if TYPE_CHECKING:
@@ -27,48 +37,49 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.explain.graphs import Box, Picture
+    from fuselight_server.explain.graphs import Box, Member, Picture
 
 
 def answer(server: Server, params: GraphsParams) -> Written:
     """Answer `fuselight/graphs`."""
-    return Written(written(graphs(server, params)))
+    return Written(written_page(graphs(server, params)))
 
 
-def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
+def graphs(server: Server, params: GraphsParams) -> GraphPicture:
     """Make that answer: the picture of a target, and which targets there are to choose from."""
     path = convert.path(params.uri)
     shown = shown_results(server.state, path)
-    targets = [
-        {"uri": server.uri_of(result.key.path), "target": result.key.name, "label": result.key.name or MAIN}
+    targets = tuple(
+        OfferedTarget(server.uri_of(result.key.path), result.key.name, result.key.name or MAIN)
         for result, _ in shown
-    ]
+    )
     name = "" if params.target == MAIN else params.target
     found = [one for one in shown if (one[0].key.path, one[0].key.name) == (path, name)]
     if name is None and len(shown) == 1:
         found = shown
     if not found:
         file = os.path.basename(path or params.uri)  # noqa: PTH119 - paths stay text
-        return {
-            "found": False,
-            "title": params.target or file,
-            "description": "",
-            "message": _nothing(file, params.target),
-            "boxes": [],
-            "arrows": [],
-            "targets": targets,
-        }
+        message = _nothing(file, params.target)
+        return GraphPicture(
+            found=False,
+            title=params.target or file,
+            description="",
+            message=message,
+            boxes=(),
+            arrows=(),
+            targets=targets,
+        )
     result, kernels = found[0]
     drawn = _drawn(server, result, kernels)
-    return {
-        "found": True,
-        "title": result.key.name or MAIN,
-        "description": summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else ""),
-        "message": "",
-        "boxes": [_box(box, server.view) for box in drawn.boxes],
-        "arrows": [{"start": one.start, "end": one.end, "kind": one.kind.value} for one in drawn.arrows],
-        "targets": targets,
-    }
+    return GraphPicture(
+        found=True,
+        title=result.key.name or MAIN,
+        description=summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else ""),
+        message="",
+        boxes=tuple(_box(box, server.view) for box in drawn.boxes),
+        arrows=tuple(GraphArrow(one.start, one.end, one.kind) for one in drawn.arrows),
+        targets=targets,
+    )
 
 
 def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) -> Picture:
@@ -101,23 +112,32 @@ def _nothing(file: str, target: str | None) -> str:
     )
 
 
-def _box(box: Box, view: convert.Client) -> dict[str, Any]:
-    return {
-        "id": box.id,
-        "kind": box.kind.value,
-        "name": box.name,
-        "title": box.title,
-        "facts": list(box.facts),
-        "frame": box.frame,
-        "again": box.again,
-        **_place(box.at, view),
-        "count": len(box.members) or 1,
-        "members": [{"label": one.label, **_place(one.at, view)} for one in box.members[:LISTED]],
-    }
+def _box(box: Box, view: convert.Client) -> GraphBox:
+    at = _place(box.at, view)
+    return GraphBox(
+        at.place,
+        at.uri,
+        at.range,
+        id=box.id,
+        kind=box.kind,
+        name=box.name,
+        title=box.title,
+        facts=box.facts,
+        frame=box.frame,
+        again=box.again,
+        count=len(box.members) or 1,
+        members=tuple(_member(one, view) for one in box.members[:LISTED]),
+    )
 
 
-def _place(at: Span | None, view: convert.Client) -> dict[str, Any]:
+def _member(member: Member, view: convert.Client) -> GraphMember:
+    at = _place(member.at, view)
+    return GraphMember(at.place, at.uri, at.range, member.label)
+
+
+def _place(at: Span | None, view: convert.Client) -> GraphPlace:
     if at is None:
-        return {"place": "", "uri": None, "range": None}
-    place = format_place(at.path, at.line)
-    return {"place": place, "uri": view.uri_of(at.path), "range": convert.plain_range(at, view)}
+        return GraphPlace("", None, None)
+    ends = convert.plain_range(at, view)
+    whole = LineRange(LinePosition(**ends["start"]), LinePosition(**ends["end"]))
+    return GraphPlace(format_place(at.path, at.line), view.uri_of(at.path), whole)

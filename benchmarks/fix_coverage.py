@@ -29,7 +29,7 @@ from benchmarks.architectures import BART, MODELS  # noqa: E402 - the path is se
 from benchmarks.small_models import small_model  # noqa: E402
 from benchmarks.table import Row  # noqa: E402
 from fuselight.shared.protocol import Limits  # noqa: E402
-from fuselight_server.cli.fix import FixedFiles  # noqa: E402
+from fuselight_server.commands.fix import FixedFiles  # noqa: E402
 from fuselight_server.commands.options import CommandOptions  # noqa: E402
 from fuselight_server.commands.targets import report_each  # noqa: E402
 from fuselight_server.fixes.rewrites.remedy import FixClass  # noqa: E402

@@ -239,7 +239,7 @@ ROOMS = (
     _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
-        "fuselight.shared base source execution explain",
+        "fuselight.shared base source execution explain fixes",
     ),
     _room(
         f"{_S}.sweep",
@@ -283,7 +283,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base source execution explain fixes commands sweep editor",
+        "fuselight.shared fuselight.doctor base source execution explain commands sweep editor",
     ),
 )
 

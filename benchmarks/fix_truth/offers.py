@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import Limits
-from fuselight_server.cli.fix import FixedFiles
+from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.targets import report_each
 from fuselight_server.fixes.verification.case_policy import RAISES

@@ -27,7 +27,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.fix import FixedFiles
+from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.targets import report_each
 from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
 from tests.support.cases import CaseError

@@ -17,7 +17,7 @@ import pytest
 
 from fuselight.shared.devices import find
 from fuselight.shared.report import Report
-from fuselight_server.cli.kernels import generate
+from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from tests.support.case_files import RELEASES, copied, selected, torch_release

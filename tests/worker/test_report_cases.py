@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.check import analyze
+from fuselight_server.commands.check import analyze
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand

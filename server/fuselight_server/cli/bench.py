@@ -7,12 +7,9 @@ eager's; 2: something could not be measured.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MeasurePlan
-from fuselight.shared.report import Culprit, Failure
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
@@ -21,37 +18,19 @@ from fuselight_server.cli.measure_options import (
     asked_configurations,
     work_of,
 )
-from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.commands.outcome import TargetBenchmark, report_problems
+from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.bench import measure
+from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.commands.targets import complete, report_each
-from fuselight_server.explain.benchmarks.exports import (
-    NotBuiltError,
-    NotReadError,
-    OtherTargetError,
-    from_json,
-    page_parts,
-    text_of,
-)
-from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
-from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
-from fuselight_server.explain.benchmarks.planning import (
-    configurations,
-    history_of,
-    measure_request,
-)
-from fuselight_server.explain.findings.failures import failure_report
+from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from fuselight.shared.report import Report
-    from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
-    from fuselight_server.explain.benchmarks.history import BenchmarkRun
+    from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 
-LAST = "last"
-"""Names the newest run before this one."""
 STOPPED = "stopped: finished benchmarks are in the history, the others were discarded"
 
 
@@ -122,94 +101,6 @@ def exit_code(outcome: CheckOutcome) -> int:
         return 2
     found = [one for report in outcome.reports for one in outcome.of_measured(report)]
     return int(any(one.severity >= Severity.WARNING for one in found))
-
-
-async def measure(
-    options: CommandOptions,
-    show: Callable[[str], None],
-    *,
-    plan: MeasurePlan,
-    compare: tuple[str, ...] = (),
-    against: str | None = None,
-) -> tuple[CheckOutcome, list[TargetBenchmark]]:
-    """Measure every target, one after the other; a target whose run to compare with is missing is a failure.
-
-    `compare`: the configurations; none named: eager, and the target as the source compiles it, else `default`.
-    Raises CommandError if no target can be compared with what was named.
-    """
-    benchmarks: list[TargetBenchmark] = []
-    exported = _exported(against)
-
-    async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        asked = target_run.request.target
-        names = configurations(compare, compiled=asked.compiled)
-        try:
-            before = _before(against, exported, asked.path, asked.name)
-        except CommandError as error:  # other targets may have such a run
-            failure = Failure(Culprit.USER, "against", str(error), "Measure it without --against")
-            report = failure_report(target_run.request, failure, None)
-            benchmarks.append(TargetBenchmark(report, None))
-            return report
-        asked_for = dataclasses.replace(plan, configurations=names)
-        report = await target_run.report(measure_request(target_run.request, asked_for))
-        benchmarks.append(_kept(report, before, outcome, asked.path, asked.name))
-        return report
-
-    # Sampling a process stops it, which would falsify its times.
-    outcome = await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
-    return outcome, benchmarks
-
-
-def _kept(
-    report: Report, before: BenchmarkRun | None, outcome: CheckOutcome, path: str, target: str
-) -> TargetBenchmark:
-    """Keep a finished benchmark in the history, or say on stderr why it cannot be kept."""
-    history = history_of(path, target)
-    report = with_earlier_readings(report, history)
-    run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
-    if run is not None:
-        try:
-            run = history.keep(run) or run
-        except NotKeptError as error:
-            print_error(str(error))
-    return TargetBenchmark(report, run, before)
-
-
-def _exported(against: str | None) -> str | None:
-    """The text of the export that is named; None for anything else. Raises CommandError if it is not an export."""
-    if against is None or not against.endswith(".json"):
-        return None
-    try:
-        return text_of(against)
-    except NotReadError as error:
-        raise CommandError(str(error)) from None
-
-
-def _before(against: str | None, exported: str | None, path: str, target: str) -> BenchmarkRun | None:
-    """The run to compare with. Raises CommandError."""
-    if against is None:
-        return None
-    if exported is not None:
-        try:
-            return from_json(exported, target, path)
-        except OtherTargetError as error:
-            raise CommandError(f"{against}: {error}") from None
-    other = Path(against)
-    name = target or "__main__"
-    if other.suffix == ".py":
-        run = history_of(str(other.absolute()), target).newest()
-        if run is None:
-            raise CommandError(
-                f"{against} has no benchmark of `{name}`. Make one with `fuselight bench {against}`"
-            )
-        return run
-    history = history_of(path, target)
-    run = history.newest() if against == LAST else history.read(against)
-    if run is None:
-        known = ", ".join(one.id for one in history.runs())
-        offer = f"Its runs are {known}" if known else "It has no runs yet"
-        raise CommandError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
-    return run
 
 
 def _print(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.commands.options import add_python_option
+from fuselight_server.cli.options import add_python_option
 from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 from fuselight.shared.configurations import ConfigurationError, names_in
 from fuselight.shared.devices import UnknownDevice, find
 from fuselight.shared.report import Work
-from fuselight_server.commands.options import at_least
+from fuselight_server.cli.options import at_least
 from fuselight_server.explain.benchmarks.planning import configurations
 from fuselight_server.explain.searches.planning import budget_seconds
 

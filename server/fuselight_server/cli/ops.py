@@ -5,28 +5,19 @@ Invariant: no kernel is generated and nothing is launched. The exit code says wh
 
 from __future__ import annotations
 
-import difflib
-import re
 from typing import TYPE_CHECKING
 
-from fuselight.shared.foreign_files import read_regular
-from fuselight.shared.protocol import DecomposeRequest
 from fuselight_server.base.terminal import standard_output
-from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.commands.outcome import report_problems
-from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.ops import NAMED, read_operator_set, read_operators
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
 
-    from fuselight.shared.report import Report
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.targets import TargetRun
 
-NAMED = ("core-aten", "prims", "inductor")
-"""The sets that need no file."""
-_OPERATOR = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,2}")
 _UNANALYZED = frozenset({"operators"})
 """Stages of a report's problems that leave out a whole graph."""
 
@@ -65,46 +56,3 @@ def exit_code(outcome: CheckOutcome) -> int:
     if outcome.problems or unread or not outcome.reports:
         return 2
     return int(any(path.lacking for report in outcome.reports for path in report.operators))
-
-
-def read_operator_set(name: str) -> tuple[str, ...]:
-    """The operators of a file, or the name of a set that needs no file. Raises CommandError."""
-    if name in NAMED:
-        return (name,)
-    try:
-        text = read_regular(name).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        near = difflib.get_close_matches(name, NAMED, 1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise CommandError(
-            f"`{name}` is neither a set ({', '.join(NAMED)}) nor a readable file of operators: {reason}.{hint}"
-        ) from None
-    found: dict[str, None] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        operator = line.partition("#")[0].strip().removeprefix("torch.ops.").replace("::", ".")
-        if not operator:
-            continue
-        if operator not in NAMED and not _OPERATOR.fullmatch(operator):
-            raise CommandError(
-                f"{name}, line {number}: `{operator}` is not an operator. "
-                "Write one per line, such as aten.add.Tensor or aten.add."
-            )
-        found.setdefault(operator)
-    if not found:
-        raise CommandError(
-            f"{name} has no operators. Write one per line, such as aten.add.Tensor or aten.add."
-        )
-    return tuple(found)
-
-
-async def read_operators(
-    options: CommandOptions, show: Callable[[str], None], operator_set: tuple[str, ...]
-) -> CheckOutcome:
-    """The operators of every target, one after the other in one worker."""
-
-    async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        request = target_run.request.of_kind(DecomposeRequest, operator_set=operator_set)
-        return await target_run.report(request)
-
-    return await report_each(options, show, report_of)

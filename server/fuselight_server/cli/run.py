@@ -21,7 +21,8 @@ from fuselight.shared.worker_launch import program_command
 from fuselight_server.base.interrupts import INTERRUPTED
 from fuselight_server.base.store import Store, read_report
 from fuselight_server.base.terminal import print_error, print_untested, standard_error
-from fuselight_server.commands.options import CommandError, add_python_option
+from fuselight_server.cli.options import add_python_option
+from fuselight_server.commands.options import CommandError
 from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ def _blocked_interrupts() -> Iterator[None]:
 def _show(report: Report) -> None:
     # Imported after the program ends, which should not wait for it.
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
+    from fuselight_server.cli.problems import report_problems  # noqa: PLC0415
     from fuselight_server.commands.findings import compose_findings  # noqa: PLC0415
-    from fuselight_server.commands.outcome import CheckOutcome, report_problems  # noqa: PLC0415
+    from fuselight_server.commands.outcome import CheckOutcome  # noqa: PLC0415
     from fuselight_server.commands.sources import read_text  # noqa: PLC0415
     from fuselight_server.explain.findings import findings  # noqa: PLC0415
     from fuselight_server.source.document import read_source  # noqa: PLC0415

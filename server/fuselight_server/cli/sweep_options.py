@@ -15,12 +15,8 @@ from fuselight_server.cli.measure_options import (
     search_budget,
     work_of,
 )
-from fuselight_server.commands.options import (
-    add_color_option,
-    add_python_option,
-    at_least,
-    suggestion,
-)
+from fuselight_server.cli.options import add_color_option, add_python_option, at_least
+from fuselight_server.commands.options import suggestion
 from fuselight_server.sweep.rows import SweepJob
 from fuselight_server.sweep.tasks import CPU, CUDA, SweepOptions
 

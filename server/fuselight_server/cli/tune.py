@@ -10,62 +10,36 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import dataclasses
 import signal
-import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import MODES, ConfigurationError, names_in
-from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import Numerics
 from fuselight_server.base.terminal import print_error, standard_output
-from fuselight_server.cli.fix import FixedFiles
 from fuselight_server.cli.measure_options import (
     add_timed_device_option,
     add_work_options,
     search_budget,
     work_of,
 )
-from fuselight_server.commands.options import CommandError, CommandOptions, add_command_options
-from fuselight_server.commands.outcome import CheckOutcome, report_problems
-from fuselight_server.commands.targets import complete, report_each
+from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.tune import Searches, StoppedEarlyError, check_output
 from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
-from fuselight_server.explain.searches.decisions import (
-    WrittenDecision,
-    tuned_path,
-    unwritable,
-    write_decision,
-)
-from fuselight_server.explain.searches.measurements import is_tentative
-from fuselight_server.explain.searches.planning import (
-    FIX_SHARE,
-    candidates,
-    tune_request,
-    with_preparation,
-)
-from fuselight_server.explain.searches.words import progress_best, with_best
-from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
+from fuselight_server.explain.searches.planning import candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Sequence
 
-    from fuselight.shared.report import Report, Tuned
-    from fuselight_server.commands.targets import TargetRun
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.tune import TargetSearch
 
 STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
 STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothing was written"
-
-
-@dataclass
-class TargetSearch:
-    """One target: its search, and what became of the result."""
-
-    report: Report
-    written: WrittenDecision | None = None
-    """None without a result."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,8 +117,14 @@ def execute(options: argparse.Namespace) -> int:
         modes=MODES if options.modes else (),
         limit_seconds=options.time_limit,
     )
-    _check_output(options)
-    searches = Searches(plan, output=options.output, has_fixes=options.fixes, has_artifacts=options.artifacts)
+    check_output(options.paths, options.output)
+    searches = Searches(
+        plan,
+        output=options.output,
+        has_fixes=options.fixes,
+        has_artifacts=options.artifacts,
+        until_stopped=until_interrupted,
+    )
     try:
         if options.format == "html":
             page_parts("tune")
@@ -152,18 +132,12 @@ def execute(options: argparse.Namespace) -> int:
         _print(outcome, searches, options)
     except NotBuiltError as error:
         raise CommandError(str(error)) from None
+    except StoppedEarlyError:
+        raise KeyboardInterrupt(STOPPED_EARLY) from None
     if searches.is_stopped:
         is_kept = any(one.report.tuned is not None and one.report.tuned.result for one in searches.found)
         raise KeyboardInterrupt(STOPPED if is_kept else STOPPED_EARLY)
     return exit_code(outcome, searches.found)
-
-
-def _check_output(options: argparse.Namespace) -> None:
-    """Raise CommandError where a search would find out at its end that its result cannot be written."""
-    for path in dict.fromkeys(tuned_path(str(one), options.output) for one in options.paths if one.exists()):
-        problem = unwritable(path)
-        if problem:
-            raise CommandError(problem)
 
 
 def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
@@ -173,109 +147,6 @@ def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
         return 2
     written = [one.written for one in searches if one.written is not None]
     return 1 if any(one.problem and not one.keeps_earlier for one in written) else 0
-
-
-class Searches:
-    """The searches of the command, one after the other."""
-
-    def __init__(
-        self,
-        plan: TunePlan,
-        *,
-        output: str | None = None,
-        has_fixes: bool = True,
-        has_artifacts: bool = False,
-    ) -> None:
-        """`output` names the tuned file; `has_fixes`: whether fixes are verified and tried."""
-        self.found: list[TargetSearch] = []
-        self.is_stopped = False
-        """Whether Ctrl-C ended a search."""
-        self._plan = plan
-        self._output = output
-        self._has_fixes = has_fixes
-        self._has_artifacts = has_artifacts
-
-    async def make(self, options: CommandOptions, show: Callable[[str], None]) -> CheckOutcome:
-        """Search for each target of the paths."""
-        outcome = CheckOutcome()
-
-        async def report_of(target_run: TargetRun, checked: CheckOutcome) -> Report:
-            outcome.sources = checked.sources
-            report = await self._search(target_run, checked)
-            outcome.reports.append(report)
-            if self.is_stopped:
-                raise _StoppedError
-            return report
-
-        with contextlib.suppress(_StoppedError):
-            # Sampling a process stops it, which would falsify its times.
-            return await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
-        return outcome
-
-    async def _search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        start = time.monotonic()
-        path = target_run.request.target.path
-        fixed, titles = await self._fixes(target_run, outcome) if self._has_fixes else ({}, ())
-        spent = time.monotonic() - start
-        plan = dataclasses.replace(
-            self._plan,
-            budget_seconds=max(self._plan.budget_seconds - spent, 1.0),
-            fixed=fixed,
-            fixes=titles,
-            artifacts=str(tuned_path(path, self._output).parent) if self._has_artifacts else "",
-        )
-        report = await self._measured(target_run, plan)
-        report = with_preparation(report, spent)
-        self.found.append(TargetSearch(report, self._written(report.tuned, path)))
-        return report
-
-    def _written(self, tuned: Tuned | None, path: str) -> WrittenDecision | None:
-        if tuned is None or tuned.result is None:
-            return None
-        return write_decision(tuned.result, path, self._output, is_tentative=is_tentative(tuned))
-
-    async def _measured(self, target_run: TargetRun, plan: TunePlan) -> Report:
-        """The report of the search; one that Ctrl-C ends has what was known by then."""
-        known: list[Report] = []
-
-        def partly(report: Report) -> None:
-            known[:] = [report]
-
-        def show(text: str) -> None:
-            best = progress_best(known[0].tuned) if known and known[0].tuned is not None else ""
-            target_run.show(with_best(text, best))
-
-        run = dataclasses.replace(target_run, show=show)
-        request = tune_request(target_run.request, plan)
-        report, self.is_stopped = await until_interrupted(run.report(request, partly))
-        if report is not None:
-            return report
-        if known:
-            return known[0]
-        raise KeyboardInterrupt(STOPPED_EARLY)
-
-    async def _fixes(
-        self, target_run: TargetRun, outcome: CheckOutcome
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Texts with the fixes that pass in a part of the budget, and the titles of these fixes."""
-        with owned_folder("tune") as folder:
-            files = FixedFiles(FixOptions(), folder, writes=False)
-
-            async def fix() -> None:
-                first = await files.report_of(target_run, outcome)
-                if first.breaks or first.recompiles:
-                    await files.fixer.fix(target_run, first, FixOptions())
-
-            target_run.show("looking for graph breaks and recompilations that a verified fix removes")
-            with contextlib.suppress(asyncio.TimeoutError, TimeoutError):  # those that passed by then count
-                await asyncio.wait_for(fix(), FIX_SHARE * self._plan.budget_seconds)
-        passed = [one for one in files.attempts if one.status is FixStatus.PASSED]
-        titles = tuple(dict.fromkeys(one.remedy.title for one in passed))
-        return dict(files.fixer.texts), titles
-
-
-class _StoppedError(Exception):
-    """Ctrl-C ended a search: the targets after it are left out."""
 
 
 async def until_interrupted(work: Awaitable[Report]) -> tuple[Report | None, bool]:

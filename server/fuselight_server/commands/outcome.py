@@ -1,20 +1,16 @@
-"""What a command found: the data that every format prints.
+"""What a use case found: the data that every face shows.
 
 Invariant: the exit code is a function of this data alone.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from fuselight_server.base.finding import Finding, Severity
-from fuselight_server.base.terminal import print_error
 from fuselight_server.commands.findings import without_ignored
-from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings_of_kernels, findings_of_measured
 
 if TYPE_CHECKING:
@@ -28,12 +24,6 @@ if TYPE_CHECKING:
 
 _UNANALYZED = frozenset({"FL403", "FL409", "FL504"})
 """Failures outside the user's code: nothing is known about that code."""
-
-
-NO_TARGET = (
-    "no target. Name a class or function with --target, or write example inputs above it: "
-    "`# fuselight: Net()(f32[8, 16])` (docs/inputs.md)"
-)
 
 
 @dataclass
@@ -96,47 +86,3 @@ class TargetBenchmark:
     report: Report
     run: BenchmarkRun | None
     before: BenchmarkRun | None = None
-
-
-@dataclass(frozen=True)
-class Details:
-    """Texts of kernels and graphs that are printed with them."""
-
-    source: bool = False
-    """Of each kernel."""
-    graphs: bool = False
-    """AOTAutograd's: joint, forward and backward."""
-    asm: str | None = None
-    """What each Triton kernel is compiled to: the name of a listing."""
-    pairs: tuple[tuple[int, int], ...] = ()
-    """Lines of which is shown whether they are fused, and why not."""
-
-
-NO_DETAILS = Details()
-
-
-def report_problems(outcome: CheckOutcome, verb: str, *, is_empty: bool = False) -> None:
-    """Say on stderr what could not be done; `is_empty`: there was no target at all."""
-    for problem in outcome.problems:
-        print_error(f"cannot {verb} {problem.what}: {problem.why}")
-    if is_empty and not outcome.problems:
-        for why in outcome.uncalled or [NO_TARGET]:
-            print_error(why)
-
-
-def shown_link(link: str) -> str:
-    """A page as briefly as it can be found: a file under the working folder by its path, all else by its URI."""
-    parts = urlsplit(link)
-    if parts.scheme != "file":
-        return link
-    short = shown_path(_path_of(parts.path))
-    return link if Path(short).is_absolute() else short
-
-
-def _path_of(part: str) -> str:
-    """The path that a URI of a file names, as `url2pathname` gives it."""
-    if os.name != "nt":
-        return unquote(part)
-    from urllib.request import url2pathname  # noqa: PLC0415 - with all of `http` and `email`: 20 ms
-
-    return url2pathname(part)

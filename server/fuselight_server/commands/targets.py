@@ -14,15 +14,14 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit, Failure, Problem
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.base.store import Store, recorded_calls
-from fuselight_server.base.terminal import print_untested, progress_line, standard_error
-from fuselight_server.commands.options import command_options, suggestion
+from fuselight_server.commands.options import suggestion
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import python_files, read_text, shown_path
 from fuselight_server.execution.interpreters import NoInterpreterError, choose
@@ -40,8 +39,7 @@ from fuselight_server.explain.benchmarks.timing_stats import has_times
 from fuselight_server.explain.findings.failures import failure_report
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from fuselight.shared.protocol import Refused, RunRequest
     from fuselight.shared.report import Report
@@ -53,10 +51,6 @@ if TYPE_CHECKING:
     from fuselight_server.source.reading import Reading
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
 class StartedWorker:
     """The worker of one command, which starts when this is made."""
 
@@ -65,19 +59,18 @@ class StartedWorker:
         from fuselight_server.execution.worker_client.client import Worker  # noqa: PLC0415 - not for --help
 
         self.choice = chosen_interpreter(options)
-        self._worker = Worker(
-            self.choice, cwd=str(Path.cwd()), log=log_of(options), sample_after=sample_after
-        )
+        self._options = options
+        self._worker = Worker(self.choice, cwd=str(Path.cwd()), log=options.log, sample_after=sample_after)
         self._start = asyncio.create_task(self._worker.start())
 
     async def ready(self) -> Worker:
         """The worker, once it has started: one that cannot start refuses its runs with the reason.
 
-        Prints a notice if its torch is untested.
+        A torch that is not tested is a notice.
         """
         await asyncio.wait({self._start})
         if self._worker.hello is not None:
-            print_untested(self._worker.hello.versions.torch)
+            _note_untested(self._options, self._worker.hello.versions.torch)
         return self._worker
 
     async def close(self) -> None:
@@ -90,11 +83,6 @@ class StartedWorker:
 def chosen_interpreter(options: CommandOptions) -> Interpreter:
     """The interpreter of the command. Raises NoInterpreterError."""
     return choose(options.python, project_root(options.paths[0]), os.environ)
-
-
-def log_of(options: CommandOptions) -> Callable[[str], None]:
-    """Where the command's log goes."""
-    return standard_error().print if options.is_verbose else lambda _line: None
 
 
 Job = tuple[PlannedRun, RunOptions]
@@ -155,17 +143,6 @@ class TargetRun:
             message=f"{failure.message}{named}; this interpreter comes from {self.choice.why}",
             next_step=failure.next_step or "Name an interpreter that has torch with --python PATH",
         )
-
-
-def complete(
-    options: Namespace,
-    work: Callable[Concatenate[CommandOptions, Callable[[str], None], P], Coroutine[Any, Any, T]],
-    *given: P.args,
-    **named: P.kwargs,
-) -> T:
-    """Do a command's work, which gets its options and what shows its progress before what is given here."""
-    with progress_line(is_quiet=options.verbose) as show:
-        return asyncio.run(work(command_options(options), show, *given, **named))
 
 
 async def report_each(
@@ -262,7 +239,7 @@ class CommandRuns:
                 if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
                     return  # no other run can do better in this interpreter
         if outcome.reports and self._worker is None:
-            print_untested(outcome.reports[0].versions.torch)
+            _note_untested(self._options, outcome.reports[0].versions.torch)
 
     async def _target_run(self, request: RunRequest, words: str, show: Callable[[str], None]) -> TargetRun:
         started = self.start()
@@ -279,6 +256,14 @@ class CommandRuns:
         if self._kept is not None and hello is not None:
             key = self._kept.keep(request, report, hello.packages)
             outcome.capture_keys[report.target.path, report.target.name] = key
+
+
+def _note_untested(options: CommandOptions, torch: str | None) -> None:
+    from fuselight.shared.version import untested_torch  # noqa: PLC0415 - not for --help
+
+    text = untested_torch(torch or "")
+    if text is not None:
+        options.notify(text)
 
 
 def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:
@@ -307,7 +292,7 @@ def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
     from fuselight_server.commands.kept_captures import KeptCaptures  # noqa: PLC0415 - for `check` alone
 
     try:
-        return KeptCaptures(chosen_interpreter(options), log_of(options))
+        return KeptCaptures(chosen_interpreter(options), options.log)
     except NoInterpreterError:
         return None
 

@@ -20,8 +20,10 @@ from fuselight_server.base.settings import Interpreter
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli import bench
 from fuselight_server.cli.formats.bench import as_csv, as_json, print_benchmarks
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.commands import bench as benchmarks
 from fuselight_server.commands.options import CommandOptions
-from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark, report_problems
+from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.targets import TargetRun, planned_jobs, readings_of, texts_of
 from fuselight_server.explain.benchmarks.exports import from_json
 from fuselight_server.explain.benchmarks.history import run_of
@@ -275,9 +277,9 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
         return outcome
 
     monkeypatch.setattr(TargetRun, "report", run)
-    monkeypatch.setattr(bench, "report_each", report_each)
+    monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
-    outcome, found = await bench.measure(CommandOptions((path,)), print, plan=plan, against=against)
+    outcome, found = await benchmarks.measure(CommandOptions((path,)), print, plan=plan, against=against)
     return next(iter(asked), None), outcome, found[0]
 
 

@@ -22,6 +22,7 @@ from fuselight.shared.protocol import (
 from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli import bench
+from fuselight_server.commands import bench as benchmarks
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.commands.sources import shown_path
@@ -158,13 +159,13 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
         return outcome
 
     monkeypatch.setattr(TargetRun, "report", run)
-    monkeypatch.setattr(bench, "report_each", report_each)
+    monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
     names = ["Net"]
-    await bench.measure(CommandOptions((tmp_path,)), print, plan=plan)
+    await benchmarks.measure(CommandOptions((tmp_path,)), print, plan=plan)
     names = ["New", "Net"]
     options = CommandOptions((tmp_path,))
-    outcome, (new, net) = await bench.measure(options, print, plan=plan, against="last")
+    outcome, (new, net) = await benchmarks.measure(options, print, plan=plan, against="last")
     assert (
         new.report.failures[0].message == f"{shown_path(path)}: `New` has no run `last`. It has no runs yet"
     )

@@ -12,11 +12,12 @@ import pytest
 from fuselight.shared.report import TargetRef
 from fuselight.shared.version import untested_torch
 from fuselight.shared.worker_launch import launch_path
-from fuselight_server.cli.check import _reports_of, analyze, fix_command
+from fuselight_server.commands.check import _reports_of, analyze, fix_command
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.execution.interpreters import NoInterpreterError
 from fuselight_server.explain.findings import findings
+from tests.support.command import run_cli
 from tests.support.reports import at, broken, report
 
 HELLO = """\
@@ -72,13 +73,13 @@ def test_a_worker_that_cannot_start_is_reported_with_the_reason_of_its_choice(tm
 
 
 @pytest.mark.slow
-def test_an_untested_torch_is_reported_once_on_stderr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_untested_torch_is_reported_once_on_stderr(tmp_path: Path) -> None:
     script = tmp_path / "hello.py"
     script.write_text(HELLO.format(compiler=str(Path(launch_path()).parents[2])))
-    checked(tmp_path, WITH_INPUTS * 2, interpreter(tmp_path, f"exec {sys.executable} {script}"))
-    assert capsys.readouterr().err == f"fuselight: {untested_torch('2.16.0')}\n"
+    (tmp_path / "model.py").write_text(WITH_INPUTS * 2)
+    python = interpreter(tmp_path, f"exec {sys.executable} {script}")
+    result = run_cli("check", str(tmp_path / "model.py"), "--python", python)
+    assert result.stderr == f"fuselight: {untested_torch('2.16.0')}\n"
 
 
 BROKEN = """\

@@ -19,7 +19,8 @@ from fuselight.shared.report import (
     Report,
 )
 from fuselight_server.base.terminal import Terminal
-from fuselight_server.cli.formats.forecast import Trials, as_json, print_forecasts
+from fuselight_server.cli.formats.forecast import as_json, print_forecasts
+from fuselight_server.commands.forecast import Trials
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import expected_changes

@@ -28,7 +28,8 @@ from fuselight_server.base.terminal import Color, Terminal
 from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.json import as_json
-from fuselight_server.commands.outcome import CheckOutcome, report_problems
+from fuselight_server.cli.problems import report_problems
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
 from tests.support.golden import expect

@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Path:
         ("fuselight_server.source.document", "os.kill(os.getpid(), signal.SIGINT)"),
         # Python reports an interrupt within a class statement as a RuntimeError that it caused.
         (
-            "fuselight_server.cli.fix",
+            "fuselight_server.commands.fix",
             "raise RuntimeError('Error calling __set_name__') from KeyboardInterrupt()",
         ),
         ("fuselight_server.fixes.verification.fixer", "raise ImportError from KeyboardInterrupt()"),
@@ -67,7 +67,7 @@ def test_ctrl_c_during_an_import(project: Path, name: str, act: str) -> None:
 
 
 def test_an_error_that_is_no_interrupt_is_shown(project: Path) -> None:
-    code = SIGNAL_IN_IMPORT.format(name="fuselight_server.cli.fix", act="raise RuntimeError('a defect')")
+    code = SIGNAL_IN_IMPORT.format(name="fuselight_server.commands.fix", act="raise RuntimeError('a defect')")
     done = run_python(code, "tune", "model.py", folder=project)
     assert done.returncode == 1
     assert "RuntimeError: a defect" in done.stderr

@@ -18,8 +18,8 @@ from fuselight.shared.report import (
     Stack,
 )
 from fuselight_server.base.terminal import Terminal
-from fuselight_server.cli.formats.kernels import as_json, print_kernels
-from fuselight_server.commands.outcome import CheckOutcome, Details
+from fuselight_server.cli.formats.kernels import Details, as_json, print_kernels
+from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.source.document import read_source
 from tests.support.reports import report
 

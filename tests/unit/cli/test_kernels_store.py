@@ -16,7 +16,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.targets import TargetRun
 from tests.support.reports import report
 
-kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
+kernels: Any = importlib.import_module("fuselight_server.commands.kernels")
 """The module: the package has the verb under the same name."""
 
 

@@ -35,7 +35,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.tune import print_searches
-from fuselight_server.cli.tune import TargetSearch
+from fuselight_server.commands.tune import TargetSearch
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.searches.decisions import WrittenDecision
 from fuselight_server.fixes.rewrites.families import FixClass

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuselight_server.base.finding import Severity
-from fuselight_server.commands.outcome import shown_link
+from fuselight_server.cli.formats.links import shown_link
 from fuselight_server.explain.findings.common import catalogue
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "findings"

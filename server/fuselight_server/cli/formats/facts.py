@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.finding import Span
 from fuselight_server.base.formatting import format_count, format_lines
-from fuselight_server.cli.formats.json import position_as_json
+from fuselight_server.cli.formats.finding_parts import position_as_json
 from fuselight_server.cli.formats.text_parts import target_name
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.fact_words import FactWords

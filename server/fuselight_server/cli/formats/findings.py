@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.terminal import cell_width, printable
-from fuselight_server.cli.formats.json import severity_word
-from fuselight_server.commands.outcome import shown_link
+from fuselight_server.cli.formats.finding_parts import severity_word
+from fuselight_server.cli.formats.links import shown_link
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.failures import code_of

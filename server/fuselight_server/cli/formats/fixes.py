@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
+from fuselight_server.commands.fix import FixStatus
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.priority import advice, of_reports
-from fuselight_server.fixes.verification.fixer import FixStatus
 
 if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.cli.fix import FindingRefusal, FixOutcome
-    from fuselight_server.fixes.verification.fixer import Attempt
+    from fuselight_server.commands.fix import Attempt, FindingRefusal, FixOutcome
 
 _HEADER = ("place", "code", "fix", "result", "why")
 

@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 
     from fuselight.shared.report import Location, Report
     from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.forecast import ChangeTrial, RemedyTrial, Trials
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.fixes.verification.forecast_trials import ChangeTrial, RemedyTrial
 
 
 Tried: TypeAlias = "Mapping[ExpectedChange, ChangeTrial]"
-Trials: TypeAlias = "dict[tuple[str, str], dict[ExpectedChange, ChangeTrial]]"
-"""What was tried, by path and name of the target."""
 _MOST_REMEDIES = 8
 """Remedies that are printed of one target."""
 _MOST_LINES = 12

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Outcome as CompileOutcome
+from fuselight_server.cli.formats.finding_parts import position_as_json, severity_word
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.priority import of_reports
 
@@ -85,11 +86,6 @@ def problems_as_json(outcome: CheckOutcome) -> list[dict[str, Any]]:
     return problems
 
 
-def severity_word(finding: Finding) -> str:
-    """`hint`, `information`, `warning` or `error`."""
-    return finding.severity.name.lower()
-
-
 def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
     """One finding, by the keys that docs/report.md names."""
     return {
@@ -114,17 +110,6 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
 
 def _place(span: Span, sources: SourceFiles) -> dict[str, Any]:
     return {"path": span.path, **position_as_json(span, sources)}
-
-
-def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
-    """The lines and columns of a span."""
-    place = sources.place(span)
-    return {
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
-    }
 
 
 def _target(report: Report, unchanged_since: datetime | None) -> dict[str, Any]:

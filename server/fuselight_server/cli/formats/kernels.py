@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.codec import encode
@@ -23,7 +24,6 @@ from fuselight_server.base.formatting import (
 )
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
-from fuselight_server.commands.outcome import NO_DETAILS
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.kernels.fusion import sentence, why
 from fuselight_server.explain.kernels.shares import costs_by_line, fold, place_of
@@ -37,8 +37,25 @@ from fuselight_server.explain.kernels.summary import (
 if TYPE_CHECKING:
     from fuselight.shared.report import GeneratedGraph, Report
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.commands.outcome import CheckOutcome, Details
+    from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.kernels.shares import Folded
+
+
+@dataclass(frozen=True)
+class Details:
+    """Texts of kernels and graphs that are printed with them."""
+
+    source: bool = False
+    """Of each kernel."""
+    graphs: bool = False
+    """AOTAutograd's: joint, forward and backward."""
+    asm: str | None = None
+    """What each Triton kernel is compiled to: the name of a listing."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Lines of which is shown whether they are fused, and why not."""
+
+
+NO_DETAILS = Details()
 
 _MOST_KEPT = 8
 """Lines that are printed of what is saved for backward, and of what is recomputed."""

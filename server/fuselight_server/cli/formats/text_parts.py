@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.formats.json import severity_word
+from fuselight_server.cli.formats.finding_parts import severity_word
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks import words
 from fuselight_server.explain.kernels.shares import place_of

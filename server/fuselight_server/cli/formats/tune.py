@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight_server.base.terminal import Terminal
-    from fuselight_server.cli.tune import TargetSearch
     from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.tune import TargetSearch
     from fuselight_server.explain.searches.page_types import CandidateRow, KnobRow, TunedPage
 
 SCHEMA = 1

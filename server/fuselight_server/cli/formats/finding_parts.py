@@ -1,0 +1,28 @@
+"""The place and the severity of a finding, as several formats have them.
+
+Invariant: lines and columns are 1-based characters, the end column exclusive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.commands.sources import SourceFiles
+
+
+def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
+    """The lines and columns of a span."""
+    place = sources.place(span)
+    return {
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+    }
+
+
+def severity_word(finding: Finding) -> str:
+    """`hint`, `information`, `warning` or `error`."""
+    return finding.severity.name.lower()

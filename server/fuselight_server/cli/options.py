@@ -1,0 +1,103 @@
+"""Options that several commands share, declared once, and what they say to a use case."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.terminal import Color, print_error, standard_error
+from fuselight_server.commands.options import CommandOptions
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
+
+
+def add_command_options(
+    parser: ArgumentParser,
+    *,
+    formats: tuple[str, ...],
+    seconds: float,
+    memory_mb: int,
+    limited: str = "target",
+) -> None:
+    """Declare the options of `CommandOptions`, and how to print. `limited`: what the limits apply to."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="NAME",
+        help="run only this class or function (or __main__), compiled in the source or not; repeatable",
+    )
+    parser.add_argument(
+        "--format", choices=formats, default=formats[0], help="output format (default: %(default)s)"
+    )
+    add_color_option(parser)
+    add_python_option(parser, "Python interpreter with torch")
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=at_least(0.0),
+        default=seconds,
+        help=f"time limit for each {limited}, 0 for none (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        metavar="MB",
+        type=at_least(0),
+        default=memory_mb,
+        help=f"memory limit for each {limited}, 0 for none (default: %(default)s)",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the worker's log on stderr")
+
+
+def add_color_option(parser: ArgumentParser) -> None:
+    """Declare `--color`."""
+    parser.add_argument(
+        "--color",
+        type=Color,
+        choices=[color.value for color in Color],
+        default=Color.AUTO,
+        help="when to color text (default: auto)",
+    )
+
+
+def add_python_option(parser: ArgumentParser, what: str) -> None:
+    """Declare `--python`."""
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help=f"{what} (default: the active environment, then .venv, then python3)",
+    )
+
+
+def command_options(options: Namespace) -> CommandOptions:
+    """The options that `add_command_options` declared, as given."""
+    from fuselight.shared.protocol import Limits  # noqa: PLC0415 - not for --help
+
+    given = CommandOptions(
+        paths=tuple(options.paths),
+        targets=tuple(options.target or ()),
+        python=options.python,
+        limits=Limits(seconds=options.time_limit, memory_mb=options.memory_limit),
+        notify=print_error,
+    )
+    return dataclasses.replace(given, log=standard_error().print) if options.verbose else given
+
+
+def at_least(least: float) -> Callable[[str], float]:
+    """A type of argument: a number, whole if `least` is, that is not smaller."""
+    kind = type(least)
+    what = f"a {'whole number' if kind is int else 'number'} of at least {least:g}"
+
+    def number(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            value = kind(text)
+            if value >= least:
+                return value
+        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
+
+    return number

@@ -1,0 +1,134 @@
+"""Eager against compiled, timed on this machine: each finished benchmark is kept, and compared with an earlier one.
+
+Invariant: what is returned was measured in this run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Culprit, Failure
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.outcome import TargetBenchmark
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import report_each
+from fuselight_server.explain.benchmarks.exports import (
+    NotReadError,
+    OtherTargetError,
+    from_json,
+    text_of,
+)
+from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
+from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
+from fuselight_server.explain.benchmarks.planning import (
+    configurations,
+    history_of,
+    measure_request,
+)
+from fuselight_server.explain.findings.failures import failure_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.shared.protocol import MeasurePlan
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun, History
+
+LAST = "last"
+"""Names the newest run before this one."""
+
+
+async def measure(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    plan: MeasurePlan,
+    compare: tuple[str, ...] = (),
+    against: str | None = None,
+) -> tuple[CheckOutcome, list[TargetBenchmark]]:
+    """Measure every target, one after the other; a target whose run to compare with is missing is a failure.
+
+    `compare`: the configurations; none named: eager, and the target as the source compiles it, else `default`.
+    Raises CommandError if no target can be compared with what was named.
+    """
+    benchmarks: list[TargetBenchmark] = []
+    exported = _exported(against)
+
+    async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        asked = target_run.request.target
+        names = configurations(compare, compiled=asked.compiled)
+        try:
+            before = _before(against, exported, asked.path, asked.name)
+        except CommandError as error:  # other targets may have such a run
+            failure = Failure(Culprit.USER, "against", str(error), "Measure it without --against")
+            report = failure_report(target_run.request, failure, None)
+            benchmarks.append(TargetBenchmark(report, None))
+            return report
+        asked_for = dataclasses.replace(plan, configurations=names)
+        report = await target_run.report(measure_request(target_run.request, asked_for))
+        benchmarks.append(_kept(report, before, outcome, history_of(asked.path, asked.name), options.notify))
+        return report
+
+    # Sampling a process stops it, which would falsify its times.
+    outcome = await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
+    return outcome, benchmarks
+
+
+def _kept(
+    report: Report,
+    before: BenchmarkRun | None,
+    outcome: CheckOutcome,
+    history: History,
+    notify: Callable[[str], None],
+) -> TargetBenchmark:
+    """Keep a finished benchmark in the history, or notify why it cannot be kept."""
+    report = with_earlier_readings(report, history)
+    run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
+    if run is not None:
+        try:
+            run = history.keep(run) or run
+        except NotKeptError as error:
+            notify(str(error))
+    return TargetBenchmark(report, run, before)
+
+
+def _exported(against: str | None) -> str | None:
+    """The text of the export that is named; None for anything else. Raises CommandError if it is not an export."""
+    if against is None or not against.endswith(".json"):
+        return None
+    try:
+        return text_of(against)
+    except NotReadError as error:
+        raise CommandError(str(error)) from None
+
+
+def _before(against: str | None, exported: str | None, path: str, target: str) -> BenchmarkRun | None:
+    """The run to compare with. Raises CommandError."""
+    if against is None:
+        return None
+    if exported is not None:
+        try:
+            return from_json(exported, target, path)
+        except OtherTargetError as error:
+            raise CommandError(f"{against}: {error}") from None
+    other = Path(against)
+    name = target or "__main__"
+    if other.suffix == ".py":
+        run = history_of(str(other.absolute()), target).newest()
+        if run is None:
+            raise CommandError(
+                f"{against} has no benchmark of `{name}`. Make one with `fuselight bench {against}`"
+            )
+        return run
+    history = history_of(path, target)
+    run = history.newest() if against == LAST else history.read(against)
+    if run is None:
+        known = ", ".join(one.id for one in history.runs())
+        offer = f"Its runs are {known}" if known else "It has no runs yet"
+        raise CommandError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
+    return run

@@ -1,0 +1,245 @@
+"""Changes that remove findings, each run and compared with the text before it.
+
+Invariant: a fix that has passed was compiled and compared on top of those before it. Files change only where they are
+to be written, each as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.report import Problem
+from fuselight_server.base.files import split_text
+from fuselight_server.commands.check import shared_findings
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.targets import readings_of, report_each
+from fuselight_server.fixes.rewrites.families import FixClass
+from fuselight_server.fixes.verification.file_texts import FileText
+from fuselight_server.fixes.verification.fixer import Attempt, Fixer, FixOptions, FixStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.findings.priority import Priority
+    from fuselight_server.fixes.rewrites.families import RefusedRewrite, Remedy
+    from fuselight_server.source.reading import Reading
+
+__all__ = ["Attempt", "FindingRefusal", "FixOutcome", "FixStatus", "FixedFiles", "fix"]
+
+
+@dataclass(frozen=True)
+class FindingRefusal:
+    """A finding that is left, and a rewrite that is not offered for it."""
+
+    finding: Finding
+    refusal: RefusedRewrite
+
+
+@dataclass
+class FixOutcome:
+    """All attempts of the command."""
+
+    checked: CheckOutcome
+    """Findings of the files as they are at the end."""
+    attempts: list[Attempt] = field(default_factory=list)
+    unsolved: int = 0
+    """Findings for which no remedy is known."""
+    diff: str = ""
+    refusals: tuple[FindingRefusal, ...] = ()
+    """Rewrites that are not offered, with the reasons."""
+
+    def verified_fix(self, first: Priority) -> str:
+        """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
+        passed = (one for one in self.attempts if one.status is FixStatus.PASSED)
+        here = (
+            one.promise
+            for one in passed
+            if first.is_gained_by(one.finding.code, one.finding.span.path, one.line)
+        )
+        return next(here, "")
+
+
+async def fix(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    codes: tuple[str, ...] = (),
+    changes_behavior: bool = False,
+    writes: bool = False,
+    inductor: bool = False,
+) -> FixOutcome:
+    """Run all targets, and then try the remedies of the findings of each.
+
+    All run first, so that each fix is also verified for the targets after its own. `codes`: how the codes of the
+    findings start that are fixed, none for all; `changes_behavior`: whether fixes count that change random numbers,
+    output or exceptions; `inductor`: as in `Fixer`.
+    """
+    classes = FixOptions().classes | ({FixClass.CHANGES} if changes_behavior else set())
+    asked = FixOptions(codes, classes)
+    with owned_folder("fix") as folder:
+        files = FixedFiles(asked, folder, writes=writes, inductor=inductor, notify=options.notify)
+        checked = await report_each(options, show, files.report_of, after_all=files.fix_all)
+    outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals))
+    if writes:
+        files.write(checked)
+    shared_findings(checked)
+    return outcome
+
+
+class FixedFiles:
+    """The files of the command, with the fixes that have passed so far."""
+
+    def __init__(
+        self,
+        asked: FixOptions,
+        folder: str,
+        *,
+        writes: bool,
+        inductor: bool = False,
+        notify: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """`folder`: an empty one for the results of runs. `inductor`: as in `Fixer`."""
+        self._notify = notify
+        self.unsolved = 0
+        self.refusals: list[FindingRefusal] = []
+        self._asked = asked
+        self._writes = writes
+        self._files: dict[str, FileText | None] = {}
+        self._readings: dict[str, Reading] = {}
+        self._targets: list[tuple[TargetRun, list[tuple[TargetRun, Report]]]] = []
+        """Each target, with the runs of its calls: of itself, or of what its program compiles."""
+        self.fixer = Fixer(
+            read=self._text,
+            obstacle=self._obstacle,
+            readings=self._readings,
+            folder=folder,
+            inductor=inductor,
+        )
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All attempts so far."""
+        return self.fixer.attempts
+
+    def read(self, outcome: CheckOutcome) -> None:
+        """Let the ignore comments of the command's files count."""
+        self._readings.update(outcome.readings)
+
+    async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        """Report one target as it is, without the fixes so far."""
+        self.read(outcome)
+        first = await target_run.report()
+        calls = target_run.calls(first)
+        parts = [(one, await one.report()) for one in calls] or [(target_run, first)]
+        for one, report in parts:
+            self.fixer.add(one, report)
+            if calls and report.failures and report.inputs is None:
+                self._notify(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
+        self._targets.append((target_run, parts))
+        return first
+
+    async def fix_all(self, outcome: CheckOutcome) -> None:
+        """Fix the findings of all targets; if files are written, the outcome gets the reports after that."""
+        for number, (target_run, parts) in enumerate(self._targets):
+            last = [await self._fixed(part, first) for part, first in parts][-1]
+            is_part = parts[0][0] is not target_run
+            if self._writes and is_part:
+                last = await target_run.report(self.fixer.request(target_run))
+            if self._writes:
+                outcome.reports[number] = last
+
+    async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
+        """Fix the findings of one target; returns its report of the last text."""
+        fixer = self.fixer
+        is_changed = bool(fixer.texts.keys() & first.files.keys())
+        now = await target_run.report(fixer.request(target_run)) if is_changed else first
+        last = await fixer.fix(target_run, now, self._asked)
+        left = [one for one in fixer.findings(last) if self._asked.takes(one)]
+        for one in left:
+            rewrites = fixer.rewrites(one, last)
+            self.unsolved += not rewrites.remedies
+            self.refusals += [FindingRefusal(one, refusal) for refusal in rewrites.refused]
+        return last
+
+    # Files
+
+    def _file(self, path: str) -> FileText | None:
+        if path not in self._files:
+            try:
+                self._files[path] = FileText.read(path)
+            except (OSError, SyntaxError, ValueError, LookupError):
+                self._files[path] = None
+        return self._files[path]
+
+    def _text(self, path: str) -> str | None:
+        file = self._file(path)
+        return file.text if file is not None else None
+
+    def _obstacle(self, remedy: Remedy) -> str:
+        """Why the files of a remedy cannot be changed; empty if they can."""
+        for path, text in remedy.texts.items():
+            file = self._file(path)
+            why = "it cannot be read" if file is None else file.obstacle(text)
+            if why:
+                return f"{shown_path(path)}: {why}"
+        return ""
+
+    def diff(self) -> str:
+        """The unified diff of all fixes that passed."""
+        return "".join(line for path in sorted(self.fixer.texts) for line in self._diff_of(path))
+
+    def _diff_of(self, path: str) -> Iterator[str]:
+        file, name = self._file(path), shown_path(path)
+        old = file.text if file is not None else ""
+        # Not by `splitlines`, which also splits at form feeds.
+        lines = [list(io.StringIO(text, newline="")) for text in (old, self.fixer.texts[path])]
+        for line in difflib.unified_diff(lines[0], lines[1], f"a/{name}", f"b/{name}"):
+            yield line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+
+    def write(self, outcome: CheckOutcome) -> None:
+        """Write the texts. Fixes that share a file with one that cannot be written are not written either."""
+        passed = [one for one in self.attempts if one.status is FixStatus.PASSED]
+        blocked = {path: why for path in self.fixer.texts if (why := self._blocked(path))}
+        while True:
+            linked = {
+                path: blocked[first]
+                for one in passed
+                if (first := next((path for path in one.remedy.texts if path in blocked), None))
+                for path in one.remedy.texts
+                if path not in blocked
+            }
+            if not linked:
+                break
+            blocked.update(linked)
+        for path in sorted(self.fixer.texts.keys() - blocked.keys()):
+            try:
+                self._written(path, outcome)
+            except OSError as error:
+                blocked[path] = f"{type(error).__name__}: {error}"
+        for path, why in blocked.items():
+            outcome.problems.append(Problem("fix", shown_path(path), f"{why}, so nothing was written"))
+        for one in passed:
+            why = next((blocked[path] for path in one.remedy.texts if path in blocked), "")
+            one.status, one.why = (FixStatus.NOT_WRITTEN, why) if why else (FixStatus.WRITTEN, one.why)
+
+    def _blocked(self, path: str) -> str:
+        file = self._file(path)
+        return "the file cannot be read" if file is None else file.obstacle(self.fixer.texts[path])
+
+    def _written(self, path: str, outcome: CheckOutcome) -> None:
+        """Write a file. Raises OSError."""
+        file, text = self._file(path), self.fixer.texts[path]
+        if file is None:
+            raise FileNotFoundError(path)
+        file.write(text)
+        outcome.sources.texts[path] = split_text(text)
+        outcome.readings.update(readings_of({path: text}))

@@ -1,0 +1,85 @@
+"""Which changes of a later call compile each target again, and what came of trying them.
+
+Invariant: a forecast is made from the report of a run that was made in this command.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fuselight_server.commands.sources import read_text
+from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
+    from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
+    from fuselight_server.fixes.verification.forecast_trials import (  # noqa: TC004 - for type checkers alone
+        ChangeTrial,
+        RemedyTrial,
+    )
+
+__all__ = ["ChangeTrial", "Forecasts", "RemedyTrial", "Trials", "try_changes"]
+
+Trials: TypeAlias = "dict[tuple[str, str], dict[ExpectedChange, ChangeTrial]]"
+"""What came of the likely changes of each target, by its path and name."""
+
+
+class Forecasts:
+    """The forecasts of a command's targets: of each target, or of each thing that its program compiles."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        """`folder`: an empty one for the results of runs; None: changes are not tried."""
+        self.reports: list[Report] = []
+        """Those that have a forecast."""
+        self.trials: Trials = {}
+        self._folder = folder
+
+    async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        """Report one target."""
+        report = await self._forecast(target_run, outcome)
+        parts = [await self._forecast(one, outcome) for one in target_run.calls(report)]
+        self.reports += parts or [report]
+        return report
+
+    async def _forecast(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        """Report one target, and try remedies for the likely changes of its forecast."""
+        report = await target_run.report()
+        if self._folder is None:
+            return report
+        from fuselight_server.fixes.verification.fixer import Fixer  # noqa: PLC0415 - only where changes are tried
+
+        fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=self._folder)
+        tried = self.trials.setdefault((report.target.path, report.target.name), {})
+        expected = expected_changes(Context.of(report, read_line=outcome.sources.line))
+        await try_changes(fixer, target_run, report, expected, tried.__setitem__)
+        fixer.forget_results()
+        return report
+
+
+async def try_changes(
+    fixer: Fixer,
+    target: FixTarget,
+    report: Report,
+    expected: Iterable[ExpectedChange],
+    keep: Callable[[ExpectedChange, ChangeTrial], None],
+) -> None:
+    """Make each likely change of a target's call, and try the remedies that change its code; `keep` gets each trial."""
+    from fuselight_server.fixes.verification.forecast_trials import (  # noqa: PLC0415 - only where changes are tried
+        tried_changes,
+        try_remedies,
+    )
+
+    for change in tried_changes(expected):
+        keep(change, await try_remedies(fixer, target, report, change))
+
+
+def _text(path: str) -> str | None:
+    text = read_text(Path(path))
+    return text if isinstance(text, str) else None

@@ -1,0 +1,85 @@
+"""The kernels of files, generated for a device that may be absent.
+
+Invariant: nothing is launched; what a project's cache answers was generated from the same sources.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.protocol import AssembleRequest, GenerateRequest
+from fuselight.shared.report import KernelKind, Problem
+from fuselight_server.base.store import Store
+from fuselight_server.commands.targets import report_each
+from fuselight_server.execution.runs.kernel_cache import KernelCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.shared.report import Device, Report
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+
+
+async def generate(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    device: Device | None,
+    resources: bool = False,
+    disassemble: bool = False,
+) -> CheckOutcome:
+    """Generate the kernels of every target, one after the other in one worker.
+
+    `device`: None for this machine's GPU, else the catalogue's FALLBACK. `resources`: whether to compile the Triton
+    kernels; `disassemble`: whether to make their SASS.
+    """
+
+    async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        request = target_run.request.of_kind(GenerateRequest, device=device)
+        generating = dataclasses.replace(target_run, request=request)
+        report = await _cached_or_run(generating, outcome)
+        if not resources:
+            return report
+        return await _with_resources(report, generating, disassemble=disassemble)
+
+    return await report_each(options, show, report_of)
+
+
+async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+    """The report of the cache if nothing has changed, else that of a run, which the cache then keeps."""
+    request = target_run.request
+    cache = KernelCache(Store.of(Path(request.target.path)))
+    if target_run.worker.hello is not None:
+        found = cache.find(request, target_run.worker.hello.versions)
+        if found.report is not None:
+            return found.report
+    report = await target_run.report()
+    problem = cache.keep(request, report)
+    if problem is not None:
+        outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
+    return report
+
+
+async def _with_resources(report: Report, target_run: TargetRun, *, disassemble: bool) -> Report:
+    """The report with each of its Triton kernels compiled for the device."""
+    wanted = {
+        kernel.text_key: report.texts[kernel.text_key]
+        for graph in report.generated
+        for kernel in graph.kernels
+        if kernel.text_key and kernel.kind in {KernelKind.TRITON, KernelKind.TEMPLATE}
+    }
+    if not wanted:
+        return report
+    asked = target_run.request.of_kind(
+        AssembleRequest,
+        device=report.target_device,
+        sources=tuple(wanted.values()),
+        disassemble=disassemble,
+    )
+    compiled = await target_run.report(asked)
+    failures = (*report.failures, *compiled.failures)
+    return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)

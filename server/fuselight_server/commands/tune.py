@@ -1,0 +1,179 @@
+"""The fastest configuration of each target on this machine, verified, and written for replay.
+
+Invariant: what is written was measured and compared in this search. A search that is ended early keeps the best so
+far, unconfirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.commands.fix import FixedFiles
+from fuselight_server.commands.options import CommandError
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.targets import report_each
+from fuselight_server.explain.searches.decisions import (
+    WrittenDecision,
+    tuned_path,
+    unwritable,
+    write_decision,
+)
+from fuselight_server.explain.searches.measurements import is_tentative
+from fuselight_server.explain.searches.planning import FIX_SHARE, tune_request, with_preparation
+from fuselight_server.explain.searches.words import progress_best, with_best
+from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
+
+    from fuselight.shared.protocol import TunePlan
+    from fuselight.shared.report import Report, Tuned
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.targets import TargetRun
+
+
+UntilStopped: TypeAlias = "Callable[[Awaitable[Report]], Awaitable[tuple[Report | None, bool]]]"
+"""Returns what a search returns, None where it was ended early; and whether it was."""
+
+
+async def never_stopped(work: Awaitable[Report]) -> tuple[Report | None, bool]:
+    """Wait for a search to its end."""
+    return await work, False
+
+
+class StoppedEarlyError(Exception):
+    """A search was ended before it knew anything."""
+
+
+@dataclass
+class TargetSearch:
+    """One target: its search, and what became of the result."""
+
+    report: Report
+    written: WrittenDecision | None = None
+    """None without a result."""
+
+
+def check_output(paths: Iterable[Path], output: str | None) -> None:
+    """Raise CommandError where a search would find out at its end that its result cannot be written."""
+    for path in dict.fromkeys(tuned_path(str(one), output) for one in paths if one.exists()):
+        problem = unwritable(path)
+        if problem:
+            raise CommandError(problem)
+
+
+class Searches:
+    """The searches of the command, one after the other."""
+
+    def __init__(
+        self,
+        plan: TunePlan,
+        *,
+        output: str | None = None,
+        has_fixes: bool = True,
+        has_artifacts: bool = False,
+        until_stopped: UntilStopped = never_stopped,
+    ) -> None:
+        """`output` names the tuned file; `has_fixes`: whether fixes are verified and tried.
+
+        `until_stopped` waits for a search, and may end it early.
+        """
+        self._until_stopped = until_stopped
+        self.found: list[TargetSearch] = []
+        self.is_stopped = False
+        """Whether a search was ended early."""
+        self._plan = plan
+        self._output = output
+        self._has_fixes = has_fixes
+        self._has_artifacts = has_artifacts
+        self._notify: Callable[[str], None] = lambda _text: None
+
+    async def make(self, options: CommandOptions, show: Callable[[str], None]) -> CheckOutcome:
+        """Search for each target of the paths."""
+        outcome = CheckOutcome()
+        self._notify = options.notify
+
+        async def report_of(target_run: TargetRun, checked: CheckOutcome) -> Report:
+            outcome.sources = checked.sources
+            report = await self._search(target_run, checked)
+            outcome.reports.append(report)
+            if self.is_stopped:
+                raise _StoppedError
+            return report
+
+        with contextlib.suppress(_StoppedError):
+            # Sampling a process stops it, which would falsify its times.
+            return await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
+        return outcome
+
+    async def _search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        start = time.monotonic()
+        path = target_run.request.target.path
+        fixed, titles = await self._fixes(target_run, outcome) if self._has_fixes else ({}, ())
+        spent = time.monotonic() - start
+        plan = dataclasses.replace(
+            self._plan,
+            budget_seconds=max(self._plan.budget_seconds - spent, 1.0),
+            fixed=fixed,
+            fixes=titles,
+            artifacts=str(tuned_path(path, self._output).parent) if self._has_artifacts else "",
+        )
+        report = await self._measured(target_run, plan)
+        report = with_preparation(report, spent)
+        self.found.append(TargetSearch(report, self._written(report.tuned, path)))
+        return report
+
+    def _written(self, tuned: Tuned | None, path: str) -> WrittenDecision | None:
+        if tuned is None or tuned.result is None:
+            return None
+        return write_decision(tuned.result, path, self._output, is_tentative=is_tentative(tuned))
+
+    async def _measured(self, target_run: TargetRun, plan: TunePlan) -> Report:
+        """The report of the search; one that is ended early has what was known by then."""
+        known: list[Report] = []
+
+        def partly(report: Report) -> None:
+            known[:] = [report]
+
+        def show(text: str) -> None:
+            best = progress_best(known[0].tuned) if known and known[0].tuned is not None else ""
+            target_run.show(with_best(text, best))
+
+        run = dataclasses.replace(target_run, show=show)
+        request = tune_request(target_run.request, plan)
+        report, self.is_stopped = await self._until_stopped(run.report(request, partly))
+        if report is not None:
+            return report
+        if known:
+            return known[0]
+        raise StoppedEarlyError
+
+    async def _fixes(
+        self, target_run: TargetRun, outcome: CheckOutcome
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Texts with the fixes that pass in a part of the budget, and the titles of these fixes."""
+        with owned_folder("tune") as folder:
+            files = FixedFiles(FixOptions(), folder, writes=False, notify=self._notify)
+
+            async def fix() -> None:
+                first = await files.report_of(target_run, outcome)
+                if first.breaks or first.recompiles:
+                    await files.fixer.fix(target_run, first, FixOptions())
+
+            target_run.show("looking for graph breaks and recompilations that a verified fix removes")
+            with contextlib.suppress(asyncio.TimeoutError, TimeoutError):  # those that passed by then count
+                await asyncio.wait_for(fix(), FIX_SHARE * self._plan.budget_seconds)
+        passed = [one for one in files.attempts if one.status is FixStatus.PASSED]
+        titles = tuple(dict.fromkeys(one.remedy.title for one in passed))
+        return dict(files.fixer.texts), titles
+
+
+class _StoppedError(Exception):
+    """A search was ended early: the targets after it are left out."""

@@ -17,7 +17,7 @@ import {
 import type { Consent } from "./consent";
 import { fieldsOf } from "./fields";
 import type { Candidate, Resolution } from "./interpreter/resolve";
-import { withPageLinks } from "./pages";
+import { withPageLinks } from "./page_links";
 import {
   clientCommands,
   type InitializationOptions,

@@ -6,8 +6,7 @@
 
 import * as vscode from "vscode";
 import { scopeOf } from "./kernels/device_choice";
-import { targets } from "./kernels/device_picker";
-import { section } from "./settings";
+import { section, settingTargets } from "./settings";
 
 const name = "inlayHints";
 const first = "assignments";
@@ -27,7 +26,7 @@ export function inlayHints(): string {
 export async function switchInlayHints(): Promise<void> {
   const { value, words } = next[inlayHints()] ?? { value: first, words: "after assignments" };
   const settings = configuration();
-  await settings.update(name, value, targets[scopeOf(settings.inspect(name) ?? {}, false)]);
+  await settings.update(name, value, settingTargets[scopeOf(settings.inspect(name) ?? {}, false)]);
   vscode.window.setStatusBarMessage(`Fuselight: inlay hints ${words}`, 6000);
 }
 

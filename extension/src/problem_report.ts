@@ -5,12 +5,19 @@
  */
 
 import * as vscode from "vscode";
-import type { Parts } from "./commands";
 import type { Lifecycle } from "./lifecycle";
 import { serverCommand } from "./protocol";
 import { textOf } from "./say";
+import type { StatusBoard } from "./status";
 
-export async function reportProblem(parts: Parts): Promise<void> {
+/** What a report describes. */
+interface Described {
+  readonly context: vscode.ExtensionContext;
+  readonly lifecycle: Lifecycle;
+  readonly board: StatusBoard;
+}
+
+export async function reportProblem(parts: Described): Promise<void> {
   const document = await vscode.workspace.openTextDocument({
     language: "markdown",
     content: await compose(parts),
@@ -18,7 +25,7 @@ export async function reportProblem(parts: Parts): Promise<void> {
   await vscode.window.showTextDocument(document, { preview: false });
 }
 
-async function compose({ context, lifecycle, board }: Parts): Promise<string> {
+async function compose({ context, lifecycle, board }: Described): Promise<string> {
   const resolution = lifecycle.resolution();
   const version = String(context.extension.packageJSON.version);
   const server = resolution?.server;

@@ -1,5 +1,5 @@
 /**
- * Reads the two interpreters from the `fuselight` section. The server parses the other settings.
+ * Reads the two interpreters from the `fuselight` section, and where settings are written. The server parses the rest.
  *
  * Invariant: a value of the wrong type counts as unset, so that a mistake in settings.json never stops the extension.
  */
@@ -10,6 +10,13 @@ import * as vscode from "vscode";
 import type { Settings } from "./interpreter/resolve";
 
 export const section = "fuselight";
+
+/** Where a changed value is written, by the scope that has it. */
+export const settingTargets = {
+  workspaceFolder: vscode.ConfigurationTarget.WorkspaceFolder,
+  workspace: vscode.ConfigurationTarget.Workspace,
+  global: vscode.ConfigurationTarget.Global,
+} as const;
 
 /** The settings that choose interpreters, for the window and for each of its folders. */
 export function readSettings(): Settings {

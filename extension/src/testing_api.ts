@@ -6,7 +6,7 @@
 
 import type * as vscode from "vscode";
 import type { Parts } from "./commands";
-import { withPageLinks } from "./pages";
+import { withPageLinks } from "./page_links";
 import type { Status } from "./protocol";
 
 export type TestingApi = ReturnType<typeof createTestingApi>;

@@ -7,16 +7,11 @@
 import * as vscode from "vscode";
 import { type OfferedDevice, serverCommand } from "../protocol";
 import { askInList, warn } from "../say";
-import { section } from "../settings";
+import { section, settingTargets } from "../settings";
 import type { StatusBoard } from "../status";
-import { changeFor, type DeviceEntry, entriesOf, type SettingScope } from "./device_choice";
+import { changeFor, type DeviceEntry, entriesOf } from "./device_choice";
 
 const command = "fuselight.chooseDevice";
-export const targets: Record<SettingScope, vscode.ConfigurationTarget> = {
-  workspaceFolder: vscode.ConfigurationTarget.WorkspaceFolder,
-  workspace: vscode.ConfigurationTarget.Workspace,
-  global: vscode.ConfigurationTarget.Global,
-};
 
 /** Lets the user choose the device of `folder` from the list of the server. */
 export async function chooseDevice(
@@ -34,7 +29,7 @@ export async function chooseDevice(
   const scope = folder === null ? undefined : vscode.Uri.parse(folder);
   const configuration = vscode.workspace.getConfiguration(section, scope);
   const change = changeFor(chosen.key, configuration.inspect("device") ?? {}, scope !== undefined);
-  await configuration.update("device", change.value, targets[change.scope]);
+  await configuration.update("device", change.value, settingTargets[change.scope]);
 }
 
 /** Opens with the current device selected, which `showQuickPick` cannot do. */

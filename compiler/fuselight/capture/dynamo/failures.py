@@ -313,6 +313,8 @@ def _stack(exc: BaseException) -> Stack:
         traced = stacks.from_text(safe_text(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
+    while traced and stacks.is_polyfill(traced[-1].path):  # Dynamo's stand-in for a call that the line above makes
+        traced = traced[:-1]
     return above + traced
 
 

@@ -28,6 +28,7 @@ from fuselight.adapters.torch_api.dynamo import frames
 from fuselight.shared.report import Location, Stack, is_user_file
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_POLYFILLS = os.path.join(_TORCH, "_dynamo", "polyfills", "")
 _FUSELIGHT = f"{PACKAGE}{os.sep}"
 _STDLIB = tuple(
     f"{Path(path)}{os.sep}"
@@ -99,6 +100,11 @@ def location(  # noqa: PLR0917 - the arguments are the cache's key
     if (end_line or line, end_column or 0) <= (line, column or 0):
         end_line = end_column = None  # the end is on a later line, which is not known
     return Location(absolute(path), line, column, end_line, end_column, user_function(name))
+
+
+def is_polyfill(path: str) -> bool:
+    """Whether a file is of the Python functions that Dynamo traces in the place of builtins."""
+    return path.startswith(_POLYFILLS)
 
 
 def from_summaries(summaries: Sequence[Any], error: BaseException | None = None, *translators: Any) -> Stack:

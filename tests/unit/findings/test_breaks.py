@@ -467,7 +467,8 @@ def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None
     hint = "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`."
     (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0036", hints=(hint,)),)))
     assert one.hints[-1].endswith(
-        "Not tried: torch raises GuardOnDataDependentSymNode if the code branches on the captured value"
+        "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
+        "GuardOnDataDependentSymNode"
     )
 
 

@@ -52,7 +52,10 @@ def advice_on(statement: str) -> str:
 @pytest.mark.parametrize(
     ("statement", "advised"),
     [
-        ("return x + self.bias", "`self.bias` has size 6 there: slice or expand it to `x.size(0)`"),
+        (
+            "return x + self.bias",
+            "`self.bias` has size 6 there: slice it to `x.size(0)` if no input is larger",
+        ),
         ("return torch.cat([x, self.bias], dim=1)", "`self.bias` has size 6 there"),
         ("return x * y", "`y` has size 6 there: mark its size dynamic as well"),
         ("return x.view(6, -1)", "Write `x.size(0)` in the place of the number 6"),

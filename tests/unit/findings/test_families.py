@@ -356,7 +356,7 @@ def test_a_break_in_another_file_that_left_a_function_to_eager_is_named_with_its
         NotCompiledKind.SKIPPED, "f", at(20), "loop", stack=(at(10, path="/project/layers.py"),)
     )
     (one,) = findings(report(not_compiled=(left,)))
-    assert one.hints[0].startswith("Remove the break at layers.py:10")
+    assert one.hints[0].startswith("Remove the graph break at layers.py:10")
 
 
 def test_the_lens_and_the_terminal_count_a_graph_once_and_no_recompilation_that_the_limit_stopped() -> None:

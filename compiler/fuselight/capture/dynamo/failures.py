@@ -131,8 +131,8 @@ _CUDA_GRAPHS = _Verdict(
 _ONLY_COMPILED = _Verdict(
     Culprit.USER,
     "exception",
-    "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Leave "
-    "this call out of torch.compile, or move the operation around it into the compiled function.",
+    "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Do "
+    "not compile the code whose backward this is, or compile a function that computes it with torch.func.",
 )
 _OVERWRITTEN = _Verdict(
     Culprit.USER,
@@ -313,7 +313,9 @@ def _stack(exc: BaseException) -> Stack:
         traced = stacks.from_text(safe_text(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
-    while traced and stacks.is_polyfill(traced[-1].path):  # Dynamo's stand-in for a call that the line above makes
+    while traced and stacks.is_polyfill(
+        traced[-1].path
+    ):  # Dynamo's stand-in for a call that the line above makes
         traced = traced[:-1]
     return above + traced
 

@@ -60,7 +60,10 @@ _AVOIDED = (
 """How hints of torch begin that say no more than our own step, or that the user cannot follow."""
 _CAPTURES = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings that have a graph hold values that are known only at run time."""
-_NOT_TRIED = "Not tried: torch raises GuardOnDataDependentSymNode if the code branches on the captured value"
+_NOT_TRIED = (
+    "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
+    "GuardOnDataDependentSymNode"
+)
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
     "Draw the number outside the compiled code and pass it in as a tensor, or draw it with torch.rand or "

@@ -66,10 +66,10 @@ _KNOWN = (
             "others before the forward pass.",
             (
                 (
-                    "Create it with DistributedDataParallel(..., broadcast_buffers=False) if no buffer has to be the "
-                    "same in all processes"
+                    "Create it with DistributedDataParallel(..., forward_sync_buffers=False), in an older torch "
+                    "broadcast_buffers=False, if no buffer has to be the same in all processes"
                 ),
-                "Or call model.module, without DistributedDataParallel, in an evaluation",
+                "Or compile model.module, without DistributedDataParallel, for an evaluation",
             ),
         ),
     ),

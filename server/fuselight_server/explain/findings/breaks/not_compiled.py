@@ -193,5 +193,7 @@ def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tup
     if one.kind is Kind.SKIPPED and one.stack:
         at = one.stack[-1]
         where = f"on line {at.line}" if at.path == one.location.path else f"at {place(at)}"
-        return (f"Remove the break {where}, or move the parts that can be compiled to a separate function",)
+        return (
+            f"Remove the graph break {where}, or move the parts that can be compiled to a separate function",
+        )
     return (_HINTS[one.kind],)

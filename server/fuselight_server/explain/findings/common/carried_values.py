@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CARRIED_VALUE = re.compile(r"\b___stack(\d+)\b")
 _WITH_PROPERTY = re.compile(
     r"\b___stack(?P<number>\d+)(?P<items>(?:\[(?:-?\d+|'[^'\[\]]*')\])*)"
-    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout))?"
+    r"(?:\.(?P<property>(?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout|__self__))?"
 )
 _ITEM = re.compile(r"\[([^\[\]]+)\]")
 _LONGEST_EXPRESSION = 60
@@ -117,6 +117,8 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
             made = _expression(context, at, items)
         else:
             waiting = _waiting(context, after, number, at)
+            if waiting is not None and waiting.is_method and read == "__self__" and not items:
+                return waiting.text.rpartition(".")[0]
             name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
             if name:
                 return f"{name}.{read}" if read else name

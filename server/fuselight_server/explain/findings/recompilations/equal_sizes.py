@@ -43,7 +43,7 @@ def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
 
 def _advice(name: str, source: str, size: str) -> str:
     if "." in name:
-        return f"`{name}` has size {size} there: slice or expand it to `{source}`"
+        return f"`{name}` has size {size} there: slice it to `{source}` if no input is larger, or create it with size 1"
     return f"`{name}` has size {size} there: mark its size dynamic as well, or make it of size `{source}`"
 
 

@@ -44,8 +44,8 @@ _ONE_FOR_EACH_OBJECT = (
         "has other sizes or parts"
     ),
     (
-        "Call torch._dynamo.reset() between objects that are not used together, as two models: earlier versions then "
-        "do not count against the recompile limit"
+        "Compile each object with isolate_recompiles=True (torch 2.13 or newer), or call torch._dynamo.reset() "
+        "between objects that are not used together: their versions then do not count against the same limit"
     ),
 )
 _KEEP_GRADIENTS = (
@@ -75,7 +75,7 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
             "Call torch._dynamo.reset() before each new object, so that compiled versions of earlier classes do not "
             "count against the recompile limit"
         ),
-        "Or define the class once, outside the function: objects with the same sizes then share compiled code",
+        "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
     GuardCause.LENGTH: (
         "Stack the elements into one tensor, or pad to a fixed length: each length needs its own compile"
@@ -292,7 +292,7 @@ def _dimension_advice(
             f"Keep the tensors in `{container}` at their longest length and write into them: their sizes then stay",
             (
                 f"Or mark dimension {sizes[0][1]} of each of them with torch._dynamo.mark_dynamic before they are "
-                "first passed in"
+                "first passed in, and keep their strides the same, as with .contiguous()"
             ),
         )
     return (
@@ -339,6 +339,9 @@ def accepts_tensor(uses: Collection[Use]) -> bool:
     return bool(uses) and set(uses) == {Use.ARITHMETIC}
 
 
+_OF_OPTIMIZERS = ("self.state[", "self.param_groups[")
+
+
 def _number_advice(failure: GuardFailure, uses: Collection[Use]) -> tuple[str, ...]:
     name = failure.source or "the number"
     whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
@@ -347,12 +350,20 @@ def _number_advice(failure: GuardFailure, uses: Collection[Use]) -> tuple[str, .
         return first.format(name=name), *_kept_symbolic(name, failure, is_whole=whole, uses=uses)
     condition = "" if accepts_tensor(uses) else " where the code only calculates with it"
     if name.startswith("self."):
-        make = f"Make `{name}` a tensor or a buffer (self.register_buffer){condition}: its value then has no guard"
+        kind = (
+            "a tensor" if name.startswith(_OF_OPTIMIZERS) else "a tensor or a buffer (self.register_buffer)"
+        )
+        make = f"Make `{name}` {kind}{condition}: its value then has no guard"
         return make, *_kept_symbolic(name, failure, is_whole=whole, uses=uses)
     if _is_closure_variable(failure):
         return ("Pass it as an argument, or as a tensor if it varies often: torch fixes closure variables",)
     if failure.code.startswith("G["):
-        what = "numbers that a class or a module holds" if "." in failure.source else "global numbers"
+        of_object = "." in failure.source
+        if of_object and not whole:
+            return (
+                "Pass it as an argument, or compile with dynamic=True, which keeps a float of an object symbolic",
+            )
+        what = "integers that a class or a module holds" if of_object else "global numbers"
         return (
             f"Pass it as an argument, or as a tensor if it varies often: torch fixes {what}, even with dynamic=True",
         )

@@ -92,7 +92,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
         at=home,
         severity=Severity.INFORMATION if rule else Severity.ERROR if is_error else None,
-        cost=() if is_error else (f"each {kind} needs its own compile",),
+        cost=() if is_error else (_cost(symbol, kind),),
         hints=_hints(context, symbol, name, home),
         call=compiled.call,
         related=(
@@ -146,6 +146,12 @@ _MOST_LINES = 20_000
 
 def _is_size(symbol: Symbol) -> bool:
     return ".size(" in symbol.source or ".shape[" in symbol.source
+
+
+def _cost(symbol: Symbol, kind: str) -> str:
+    if _is_torchs_rule(symbol) and _is_size(symbol):
+        return "sizes of 0 and 1 need a compile of their own"
+    return f"each {kind} needs its own compile"
 
 
 def _is_torchs_rule(symbol: Symbol) -> bool:

@@ -19,6 +19,7 @@ from fuselight.shared.report import (
     Report,
 )
 from fuselight_server.explain.findings.common.context import Context
+from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS, RANKS, ChangeScope
 from fuselight_server.explain.findings.forecasts.forecasts import (
     ExpectedChange,
     expected_changes,
@@ -389,3 +390,22 @@ def test_a_value_of_a_part_is_folded_under_the_break_before_it() -> None:
     listed, breaks = folded(changes(frame(*TOKENS), frame(count, resumes_at=24)))
     assert [one.noun for one in listed] == ["the batch", "the sequence length"]
     assert breaks == [(Location(at(24).path, 24), 1)]
+
+
+def test_each_kind_has_one_entry_and_modes_come_from_no_input() -> None:
+    assert set(KINDS) == set(ChangeKind)
+    assert len(set(RANKS.values())) == len(ChangeKind)
+    modes = {kind for kind, entry in KINDS.items() if entry.scope is ChangeScope.MODE}
+    assert modes == {ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST}
+    assert all(KINDS[kind].crosses_breaks and not KINDS[kind].is_of_data for kind in modes)
+
+
+@pytest.mark.parametrize("kind", ChangeKind)
+def test_each_kind_is_in_words_with_a_remedy(kind: ChangeKind) -> None:
+    subject = () if KINDS[kind].scope is ChangeScope.MODE else ("x.size(1)",)
+    change = Forecast(kind, subject, "6", "5", recompiles=True, source="x", guard="L['x'] == 6")
+    (one,) = changes(frame(change))
+    assert one.what
+    assert one.remedies
+    assert one.remedies[0][0].isupper()
+    assert "{" not in one.what + one.remedies[0]

@@ -13,8 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import ChangeKind, Location
+from fuselight.shared.report import Location
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
+from fuselight_server.explain.findings.forecasts.forecast_kinds import KINDS, ChangeScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Forecast, FrameForecast
     from fuselight_server.explain.findings.common.context import Context
 
-MODES = frozenset({ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST})
-"""Changes of the surroundings of a call. They compile nearly every function again."""
-_OF_ALL_TENSORS = frozenset({ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD})
-_SIZES = frozenset({ChangeKind.SIZE, ChangeKind.SIZE_ONE})
 _DIMENSION = re.compile(r"size\((\d+)\)")
 
 
@@ -55,11 +52,12 @@ def linked_changes(context: Context) -> Iterator[AskedChange]:
 
 def is_of_call(context: Context, asked: AskedChange) -> bool:
     """Whether the change is one of the target's call: of its inputs, of its `self`, of a global, or of a mode."""
-    if asked.change.kind in MODES:
+    kind = KINDS[asked.change.kind]
+    if kind.scope is ChangeScope.MODE:
         return True
     first = next((one.location for one in context.report.frames), None)
     is_targets = first in {None, asked.named.location}
-    return is_targets and (asked.named.resumes_at is None or asked.change.kind is ChangeKind.ATTRIBUTE)
+    return is_targets and (asked.named.resumes_at is None or kind.crosses_breaks)
 
 
 def first_break(context: Context, asked: AskedChange) -> Location | None:
@@ -103,13 +101,14 @@ def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast
 
 def _key(frame: FrameForecast, one: Forecast) -> tuple[object, ...]:
     """What changes with the same key have in common: one change of the call makes them all."""
-    if one.kind in MODES:
+    scope = KINDS[one.kind].scope
+    if scope is ChangeScope.MODE:
         return one.kind, one.was, one.now
     function = (frame.function, frame.location.path, frame.location.line)
-    if one.kind in _SIZES:
+    if scope is ChangeScope.DIMENSION:
         dimension = _DIMENSION.search(one.subject[0])
         return *function, one.kind, one.was, one.now, dimension and dimension[1]
-    if one.kind in _OF_ALL_TENSORS:
+    if scope is ChangeScope.TENSORS:
         return *function, one.kind, one.was, one.now
     return *function, one.kind, one.was, one.subject
 

@@ -11,17 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import CallChange, ChangeKind, Outcome
-from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.base.formatting import format_count
 from fuselight_server.explain.findings.common.carried_values import carried_in_words, resumption_on
 from fuselight_server.explain.findings.common.context import is_machinery
+from fuselight_server.explain.findings.forecasts.forecast_kinds import (
+    KINDS,
+    RANKS,
+    ChangeScope,
+    NamedChange,
+    names_text,
+)
 from fuselight_server.explain.findings.forecasts.forecast_parts import (
-    MODES,
     AskedChange,
     first_break,
     is_of_call,
     linked_changes,
 )
-from fuselight_server.explain.findings.forecasts.forecast_remedies import after_break, remedies
+from fuselight_server.explain.findings.forecasts.forecast_remedies import Advice, after_break, loop_remedies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,12 +35,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Forecast, FrameForecast, Location, Report
     from fuselight_server.explain.findings.common.context import Context
 
-_OF_DATA = frozenset({ChangeKind.SIZE, ChangeKind.NUMBER, ChangeKind.LENGTH, ChangeKind.ATTRIBUTE})
-"""Changes that a lens names: whether they compile again depends on the code."""
-_PYTHON_VALUES = frozenset({ChangeKind.NUMBER, ChangeKind.VALUE, ChangeKind.LENGTH})
 _IN_LENS = 2
-_NAMED = 3
-"""Names that one entry spells out."""
 _LONGEST_REASON = 200
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
 _VARIABLE = re.compile(r"[LG]\['(\w+)'\]")
@@ -105,7 +106,7 @@ def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
             not one.recompiles,
             one.first_break is not None,
             not one.is_likely,
-            _RANK[one.kind],
+            RANKS[one.kind],
         )
     )
     return tuple(found)
@@ -124,7 +125,9 @@ def lens_text(changes: Iterable[ExpectedChange]) -> str:
 
     A mode is not named: nearly every function is compiled again for each mode. Nor is what no caller can change.
     """
-    nouns = dict.fromkeys(one.noun for one in changes if one.made and one.is_likely and one.kind in _OF_DATA)
+    nouns = dict.fromkeys(
+        one.noun for one in changes if one.made and one.is_likely and KINDS[one.kind].is_of_data
+    )
     shown = list(nouns)[:_IN_LENS]
     return f"recompiles if {' or '.join(shown)} changes" if shown else ""
 
@@ -149,19 +152,16 @@ def folded_text(place: str, count: int) -> str:
     )
 
 
-_RANK = {kind: number for number, kind in enumerate(ChangeKind)}
-_RANK |= {ChangeKind.NUMBER: 1, ChangeKind.SIZE_ONE: 2, ChangeKind.DTYPE: len(_RANK)}
-
-
 def _reason_key(context: Context, asked: AskedChange) -> tuple[object, ...]:
     frame, one = asked.frame, asked.change
-    if one.kind in MODES:
+    kind = KINDS[one.kind]
+    if kind.scope is ChangeScope.MODE:
         return (one.kind, one.was, one.now, one.recompiles)
     place = _place(context, one)
     line = None if place is None else (place.path, place.line)
     function = (frame.function, frame.location.path, frame.location.line, frame.resumes_at, asked.parts)
-    subject = one.subject if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) else ()
-    values = (one.was, one.now) if one.kind in (ChangeKind.DTYPE, ChangeKind.STRIDES) else one.was in _BOOLS
+    subject = one.subject if kind.scope is ChangeScope.DIMENSION else ()
+    values = (one.was, one.now) if kind.differs_by_values else one.was in _BOOLS
     return (function, one.kind, one.recompiles, one.is_likely, one.repeats, line, subject, values)
 
 
@@ -174,9 +174,10 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
     frame, one = group[0].frame, group[0].change
     subject = tuple(dict.fromkeys(_words(name) for asked in group for name in asked.change.subject))
     noun = _noun(group[0], subject)
-    what, detail = _phrases(one, noun, subject, is_alone=len(group) == 1)
+    kind = KINDS[one.kind]
+    what, detail = kind.phrase(NamedChange(one, noun, subject, is_alone=len(group) == 1))
     line = group[0].named.resumes_at
-    if line is not None and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+    if line is not None and not kind.crosses_breaks:
         detail = ", ".join(filter(None, [detail, f"after the graph break on line {line}"]))
     left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
     reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
@@ -205,16 +206,15 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
 
 def _made(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
     """Calls with the change; two, with two values, where each new value compiles."""
-    one = asked.change
-    if one.kind in MODES or not is_of_call(context, asked):
+    one, kind = asked.change, KINDS[asked.change.kind]
+    if kind.scope is ChangeScope.MODE or not is_of_call(context, asked):
         return ()
     subject = tuple(map(_words, one.subject))
     first = CallChange(one.kind, subject, one.now)
-    if one.kind not in _OF_DATA or not _repeats(one) or not (_is_int(one.was) and _is_int(one.now)):
+    if not kind.has_second_value or not _repeats(one) or not (_is_int(one.was) and _is_int(one.now)):
         return (first,)
     further = 2 * int(one.now) - int(one.was)
-    is_size = one.kind is ChangeKind.SIZE
-    if one.kind is ChangeKind.LENGTH or (is_size and further < 2):  # noqa: PLR2004 - 0 and 1 are special
+    if kind.smallest is not None and further < kind.smallest:
         return (first,)
     return first, CallChange(one.kind, subject, str(further))
 
@@ -240,21 +240,18 @@ def _parts(parts: Sequence[FrameForecast]) -> str:
 
 
 def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) -> tuple[str, ...]:
-    frame, one = asked.frame, asked.change
+    frame, one, kind = asked.frame, asked.change, KINDS[asked.change.kind]
     if not one.recompiles:
         return ()
     # Without the break, an argument has the same guard; a tensor that was computed before the break has none.
     passed = _words(one.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}
-    is_argument = asked.named.resumes_at is None and (one.kind in _PYTHON_VALUES or passed)
-    if frame.resumes_at is not None and not is_argument and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+    is_argument = asked.named.resumes_at is None and (kind.is_python_value or passed)
+    if frame.resumes_at is not None and not is_argument and not kind.crosses_breaks:
         return after_break(frame.resumes_at)
-    return remedies(
-        one,
-        subject,
-        is_users=context.is_user_file(frame.location.path),
-        ranks=_ranks(frame),
-        torch=context.report.versions.torch or "",
-    )
+    if one.is_loop_count:
+        return loop_remedies(subject[0])
+    is_users = context.is_user_file(frame.location.path)
+    return kind.remedies(Advice(one, subject, is_users, _ranks(frame), context.report.versions.torch or ""))
 
 
 def _words(text: str) -> str:
@@ -277,18 +274,16 @@ def _ranks(frame: FrameForecast) -> dict[str, int]:
 
 def _noun(asked: AskedChange, subject: tuple[str, ...]) -> str:
     """What changes, in one or two words: the usual meaning of a size, else the names."""
-    one = asked.change
+    one, kind = asked.change, KINDS[asked.change.kind]
     # A tensor that the code made may have sizes that mean anything.
-    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) and asked.named.resumes_at is None:
+    if kind.scope is ChangeScope.DIMENSION and asked.named.resumes_at is None:
         ranks = _ranks(asked.named)
         sizes = [found for name in subject if (found := _SIZE.match(name)) is not None]
         meanings = {_MEANINGS.get((ranks.get(one["tensor"], 0), int(one["dimension"]))) for one in sizes}
         meaning = meanings.pop() if len(meanings) == 1 else None
         if meaning is not None and one.is_likely:
             return meaning
-    if one.kind is ChangeKind.LENGTH:
-        return f"the length of {_names(subject)}"
-    return _names(subject)
+    return kind.noun.format(names_text(subject))
 
 
 _MEANINGS = {
@@ -303,40 +298,6 @@ _MEANINGS = {
 """What programs usually use a dimension for, by the number of dimensions and its index."""
 
 
-def _names(subject: Sequence[str]) -> str:
-    """`x`, `x and y`, `x, y and 3 more`."""
-    more = len(subject) - _NAMED
-    return format_list(subject if more <= 0 else [*subject[: _NAMED - 1], f"{more + 1} more"])
-
-
-def _phrases(one: Forecast, noun: str, subject: tuple[str, ...], *, is_alone: bool) -> tuple[str, str]:
-    """What changes, and the names and values."""
-    values = f"{_values(one.was)} → {_values(one.now)}"
-    several = len(subject) > 1
-    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
-        verb = "is 1" if one.kind is ChangeKind.SIZE_ONE else "changes"
-        names = _names(subject)
-        return f"{noun} {verb}", values if noun == names else f"{names}: {values}"
-    if one.kind in _PROPERTIES:
-        return f"{_PROPERTIES[one.kind]} of {noun} changes", values
-    if one.kind in MODES:
-        mode = "grad mode" if one.kind is ChangeKind.GRAD_MODE else "autocast"
-        is_training = one.kind is ChangeKind.TRAINING
-        return f"{one.was} to {one.now}" if is_training else f"{mode} is turned {one.now}", ""
-    if one.kind is ChangeKind.REQUIRES_GRAD:
-        gradient = "a gradient" if one.now == "True" else "no gradient"
-        return f"{noun} {'require' if several else 'requires'} {gradient}", ""
-    verb = "change" if several and one.kind is not ChangeKind.LENGTH else "changes"
-    return f"{noun} {verb}", values if is_alone else ""
-
-
-_PROPERTIES = {ChangeKind.DTYPE: "the dtype", ChangeKind.STRIDES: "the memory layout"}
-
-
-def _values(text: str) -> str:
-    return text if len(text) <= 30 else f"{text[:29]}\N{HORIZONTAL ELLIPSIS}"  # noqa: PLR2004 - one line
-
-
 def _repeats(one: Forecast) -> bool:
     return one.repeats and one.was not in _BOOLS  # a bool has one other value only
 
@@ -344,42 +305,24 @@ def _repeats(one: Forecast) -> bool:
 def _cost(one: Forecast, limit: int, left: int) -> str:
     if left == 0:
         return f"eager mode: the limit of {limit} compiles is reached"
-    if (
-        one.kind is ChangeKind.SIZE
-        and one.repeats
-        and not one.is_loop_count
-        and "size mismatch" not in one.guard
-    ):
-        return f"other sizes may compile too: up to {left} more until the limit of {limit}, then eager mode"
+    kind = KINDS[one.kind]
+    if kind.others and one.repeats and not one.is_loop_count and "size mismatch" not in one.guard:
+        return f"other {kind.others} may compile too: up to {left} more until the limit of {limit}, then eager mode"
     if _repeats(one):
-        each = _EACH.get(one.kind, "value")
-        return f"each new {each} compiles: {left} more until the limit of {limit}, then eager mode"
-    then = _THEN.get(one.kind, "")
-    return f"one more compile{then}"
-
-
-_EACH = {
-    ChangeKind.SIZE: "size",
-    ChangeKind.DTYPE: "dtype",
-    ChangeKind.STRIDES: "layout",
-    ChangeKind.LENGTH: "length",
-}
-_THEN = {
-    ChangeKind.SIZE: ", then usually any size of 2 or more",
-    ChangeKind.NUMBER: ", then usually other numbers too",
-}
+        return f"each new {kind.each} compiles: {left} more until the limit of {limit}, then eager mode"
+    return f"one more compile{kind.then}"
 
 
 def _reason(context: Context, asked: AskedChange) -> str:
     """The guard as a condition: `x.size(0) == 6`, `mode == 'sum'`."""
-    one, line = asked.change, asked.frame.resumes_at
-    if one.kind in (ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST):
-        return f"{'grad mode' if one.kind is ChangeKind.GRAD_MODE else 'autocast'} is {one.was}"
+    one, line, kind = asked.change, asked.frame.resumes_at, KINDS[asked.change.kind]
+    if kind.state:
+        return f"{kind.state} is {one.was}"
     source = _words(one.source)
     found = _MISMATCH.search(one.guard)
     if found is not None and found["index"]:
         return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
-    if found is not None and one.kind in (ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD):
+    if found is not None and kind.has_tensor_guard:
         return f"{source}.{found['what']} == {one.was}"
     text = _words(one.condition or one.guard)
     if line is not None:

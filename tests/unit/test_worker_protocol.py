@@ -111,7 +111,7 @@ def test_a_worker_serves_if_its_hello_has_no_problem_and_our_protocol(
 
 
 def test_the_problem_of_a_hello_comes_before_its_protocol() -> None:
-    """An interpreter without torch is told first: another version of Fuselight would not change that."""
+    """An interpreter without torch is reported first: another version of Fuselight would not change that."""
     hello = Hello(
         PROTOCOL + 1, Versions("3.12", None, None, "1", "linux", "/py"), 7, forks=True, problem=NO_TORCH
     )

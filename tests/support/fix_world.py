@@ -35,7 +35,8 @@ from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
-from fuselight_server.editor.session.fix_session import FixSession, PreparedRun
+from fuselight_server.editor.session.fix_session import FixSession
+from fuselight_server.editor.session.fix_targets import PreparedRun
 from fuselight_server.editor.session.intake import ResultIntake
 from fuselight_server.editor.session.state import Document, Folder, State
 from fuselight_server.execution.runs.keys import Key
@@ -253,7 +254,9 @@ class FixWorld:
     async def verified(self) -> list[str]:
         """The titles when every verification has ended."""
         await self.actions()
-        await asyncio.gather(*(one.task for one in self.session.active.values()), return_exceptions=True)
+        await asyncio.gather(
+            *(one.task for one in self.session.tasks.active.values()), return_exceptions=True
+        )
         return await self.titles()
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:

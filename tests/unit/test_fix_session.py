@@ -32,9 +32,9 @@ from fuselight_server.editor.handlers.finding_hover import explanations, shown_f
 from fuselight_server.editor.handlers.protocol import ReportTreeParams
 from fuselight_server.editor.handlers.report_tree import report_tree
 from fuselight_server.editor.handlers.status import verifying
-from fuselight_server.editor.session import fix_session, verified_results
-from fuselight_server.editor.session.fix_session import InterruptedVerificationError
+from fuselight_server.editor.session import verified_results
 from fuselight_server.editor.session.state import Document, Folder
+from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import priority
 from fuselight_server.fixes.rewrites.families import FixClass, RefusedRewrite, Remedy
@@ -61,7 +61,7 @@ async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world
     assert await world.titles(automatic=True) == [UNVERIFIED]
     world.gate.set()
     assert await world.verified() == [VERIFIED]
-    assert world.session.active == {}
+    assert world.session.tasks.active == {}
     count = len(world.requests)
     (action,) = await world.actions()
     assert len(world.requests) == count == 4, "two runs of each text; the second menu needs none"
@@ -199,10 +199,10 @@ async def test_the_line_to_fix_first_names_the_fix_that_passed_while_its_text_is
     await world.verified()
     assert world.path in world.ui.shown, "lens and report are drawn again"
     result = world.state.captures[Key(world.path, "f")]
-    assert world.session.first_fix(result) == "Use where: verified"
+    assert world.session.attempts.first_fix(result) == "Use where: verified"
     assert (await report_of(world))[0] == f"{first} (Use where: verified)"
     world.edit(f"# new\n{TEXT}")
-    assert world.session.first_fix(result) == ""
+    assert world.session.attempts.first_fix(result) == ""
 
 
 @pytest.mark.asyncio
@@ -217,9 +217,9 @@ async def test_a_fix_of_another_kind_of_finding_or_with_limits_is_no_plain_advic
     await world.verified()
     result = world.state.captures[Key(world.path, "f")]
     limits = "except where int32 overflows, one side not tried"
-    assert world.session.first_fix(result) == f"Use where: verified, {limits}"
+    assert world.session.attempts.first_fix(result) == f"Use where: verified, {limits}"
     monkeypatch.setattr(priority, "RECOMPILED", frozenset({"GB0170", "GB0059"}))
-    assert world.session.first_fix(result) == "", "the line costs a break"
+    assert world.session.attempts.first_fix(result) == "", "the line costs a break"
 
 
 @pytest.mark.asyncio
@@ -330,7 +330,7 @@ async def test_a_title_names_the_cases_that_differ_and_such_a_fix_is_not_among_a
     (action,) = await world.actions()
     assert action.is_preferred is None
     assert await world.session.verify_all(world.path) is not None
-    assert world.session._all[world.path].attempts == ()
+    assert world.session._files._known[world.path].attempts == ()
 
 
 @pytest.mark.asyncio
@@ -338,7 +338,7 @@ async def test_an_edit_cancels_the_verification_and_an_old_fix_is_not_applied(wo
     world.gate.clear()
     (action,) = await world.actions(automatic=True)
     await asyncio.sleep(0)
-    (running,) = world.session.active.values()
+    (running,) = world.session.tasks.active.values()
     world.edit(f"# new\n{TEXT}")
     await asyncio.wait({running.task})
     assert running.task.cancelled()
@@ -379,11 +379,11 @@ async def test_settings_say_when_a_verification_starts(world: FixWorld) -> None:
         (FixSettings(verify="cursor"), "save", (4, 4)),
     ):
         world.settings(settings, run=run)
-        world.session._attempts.clear()
-        world.session._fixer = None
+        world.session.attempts._attempts.clear()
+        world.session._targets._fixer = None
         world.requests.clear()
         await world.titles(automatic=True)
-        await asyncio.gather(*(one.task for one in world.session.active.values()))
+        await asyncio.gather(*(one.task for one in world.session.tasks.active.values()))
         automatic = len(world.requests)
         await world.verified()
         assert (automatic, len(world.requests)) == counts, (settings, run)
@@ -568,7 +568,7 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     world.server.window_work_done_progress_create_async = create
     tasks: list[asyncio.Future[None]] = []
     shown = fix_actions.VerificationProgress(world.server)
-    world.session.on_change = shown.update
+    world.session.tasks.on_change = shown.update
     world.gate.clear()
     await world.titles(automatic=True)
     await asyncio.gather(*tasks)
@@ -581,7 +581,7 @@ async def test_progress_is_shown_while_a_fix_is_verified_and_its_cancel_ends_it(
     assert verifying(world.server, folder) == ["Use where"]
     assert verifying(world.server, Folder("/other", "file:///other", Settings())) == []
     assert not shown.cancel("another")
-    (running,) = world.session.active.values()
+    (running,) = world.session.tasks.active.values()
     assert shown.cancel(str(token))
     await asyncio.wait({running.task})
     await asyncio.sleep(0)
@@ -603,7 +603,7 @@ async def test_a_chosen_fix_waits_for_no_automatic_verification(world: FixWorld)
     world.offers(two)
     world.gate.clear()
     _, second = await world.actions(automatic=True)
-    first = next(iter(world.session.active.values())).task
+    first = next(iter(world.session.tasks.active.values())).task
     choosing = asyncio.create_task(world.apply(second))
     await asyncio.wait({first})
     assert first.cancelled()
@@ -613,22 +613,22 @@ async def test_a_chosen_fix_waits_for_no_automatic_verification(world: FixWorld)
 
 
 @pytest.mark.asyncio
-async def test_what_is_known_of_fixes_is_bounded(world: FixWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fix_session, "_MOST_OFFERS", 2)
-    monkeypatch.setattr(fix_session, "_MOST_ATTEMPTS", 2)
+async def test_what_is_known_of_fixes_is_bounded(world: FixWorld) -> None:
+    offers, attempts = world.session.offers, world.session.attempts
+    offers._offers._most = attempts._attempts._most = 2
     for number in range(6):
         text = f"{TEXT}# {number}\n"
         world.edit(text)
         world.ran(text)
         assert await world.verified() == [VERIFIED]
     session = world.session
-    assert (len(session._offers), len(session._attempts), len(session._findings)) == (2, 2, 1)
+    assert (len(offers._offers), len(attempts._attempts), len(offers._findings)) == (2, 2, 1)
     assert len(session._results) <= verified_results.MOST_RESULTS
-    assert session._folder is not None
-    kept = await asyncio.to_thread(os.listdir, session._folder)
+    assert session._targets._folder is not None
+    kept = await asyncio.to_thread(os.listdir, session._targets._folder)
     assert len(kept) == 1, "the results of older texts are deleted"
     await session.close()
-    assert not await asyncio.to_thread(os.path.exists, session._folder)
+    assert not await asyncio.to_thread(os.path.exists, session._targets._folder)
 
 
 @pytest.mark.asyncio
@@ -642,7 +642,7 @@ async def test_a_fix_that_was_canceled_can_be_chosen_before_its_run_has_ended(wo
     world.gate.clear()
     (action,) = await world.actions(automatic=True)
     await asyncio.sleep(0)
-    (running,) = world.session.active.values()
+    (running,) = world.session.tasks.active.values()
     world.session.verify_in_background(())
     assert not running.task.done()
     choosing = asyncio.create_task(world.apply(action))
@@ -705,9 +705,9 @@ async def test_a_canceled_verification_leaves_no_results_on_the_disk(world: FixW
     world.gate.clear()
     await world.actions(automatic=True)
     await asyncio.wait_for(world.asked_to_run.wait(), 10)
-    (running,) = world.session.active.values()
+    (running,) = world.session.tasks.active.values()
     world.session.cancel()
     await asyncio.wait({running.task})
-    folder = world.session._folder
+    folder = world.session._targets._folder
     assert folder is not None
     assert await asyncio.to_thread(os.listdir, folder) == []

@@ -118,7 +118,7 @@ def make_server(
         types.LogMessageParams(type=types.MessageType.Log, message=line)
     )
     server.verifications = fix_actions.VerificationProgress(server)
-    server.analysis.fixes.on_change = server.verifications.update
+    server.analysis.fixes.tasks.on_change = server.verifications.update
     _register(server)
     return server
 

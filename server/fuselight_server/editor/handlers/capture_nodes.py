@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Compile, Graph, Recompile, Report
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.editor.session.fix_session import RefusedFix
+    from fuselight_server.editor.session.fix_offers import RefusedFix
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
 
 

@@ -74,11 +74,11 @@ async def shown_findings(
 async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
     fixes, line = server.analysis.fixes, finding.span.line
     passed, untried, refused = [], [], []
-    found = await fixes.on_lines(finding.span.path, line, line)
+    found = await fixes.offers.on_lines(finding.span.path, line, line)
     for offer in found.offers:
         if (offer.finding.code, offer.finding.span.line) != (finding.code, line):
             continue
-        attempt = fixes.known(offer)
+        attempt = fixes.attempts.known(offer)
         if attempt is None or attempt.is_checking:
             untried.append(offer.remedy.title)
         elif attempt.has_passed:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.finding import Finding
     from fuselight_server.base.settings import FixSettings
     from fuselight_server.editor.handlers.server import Server
-    from fuselight_server.editor.session.fix_session import FixOffer, LineFixes
+    from fuselight_server.editor.session.fix_offers import FixOffer, LineFixes
     from fuselight_server.editor.session.state import Document
     from fuselight_server.fixes.verification.fixer import Attempt
 
@@ -53,7 +53,7 @@ async def fix_actions(
 ) -> list[types.CodeAction]:
     """Offer the fixes of the lines, those that passed with their results first. Starts the verification of the rest."""
     fixes, settings = server.analysis.fixes, server.state.folder_of(document.path).settings
-    found = await fixes.on_lines(document.path, params.range.start.line + 1, params.range.end.line + 1)
+    found = await fixes.offers.on_lines(document.path, params.range.start.line + 1, params.range.end.line + 1)
     offers, diagnostics = found.offers, list(shown)
     not_offered = _not_offered(server, found, diagnostics)
     if not offers:
@@ -66,7 +66,7 @@ async def fix_actions(
     resolves = server.state.client.resolves_actions
     passed, unknown, refused = [], [], []
     for offer in offers:
-        attempt = fixes.known(offer)
+        attempt = fixes.attempts.known(offer)
         if attempt is None:
             changes = " (changes behavior)" if offer.remedy.fix_class is FixClass.CHANGES else ""
             title = f"Verify and apply: {offer.remedy.title}{changes}"
@@ -104,7 +104,7 @@ def run_actions(
 
     A disabled action would say so, too, but a menu of quick fixes does not list it.
     """
-    stale = {key.name or MAIN: key for key in server.analysis.fixes.outdated(document.path)}
+    stale = {key.name or MAIN: key for key in server.analysis.fixes.offers.outdated(document.path)}
     actions = []
     for name in dict.fromkeys(
         one.target for one, _ in shown if has_remedies(one.code) and one.target in stale
@@ -178,16 +178,16 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
     ):  # an editor asks about each entry without an edit, also about one of a command
         return action
     fixes = server.analysis.fixes
-    offer = fixes.offer(str(data["fix"]))
+    offer = fixes.offers.current(str(data["fix"]))
     if offer is None:
         action.command = types.Command(title="Verify and apply", command=APPLY, arguments=[data])
         return action
-    attempt = fixes.known(offer)
+    attempt = fixes.attempts.known(offer)
     # An editor asks as soon as an entry has the focus, so that this is no choice of the user.
     if (attempt is None or attempt.is_checking) and fixes.may_verify(offer, automatic=True):
         attempt = await fixes.verify(offer, _RESOLVE_SECONDS, automatic=True)
     is_verified = attempt is not None and not attempt.is_checking and attempt.has_passed
-    is_offered = is_verified and fixes.offer(offer.id) is not None
+    is_offered = is_verified and fixes.offers.current(offer.id) is not None
     if attempt is not None and is_offered and not _asks_for_preview(server, offer, attempt):
         action.edit = _edit_of(server, offer, attempt)
     else:
@@ -198,11 +198,11 @@ async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
 async def apply_fix(server: Server, options: dict[str, Any]) -> None:
     """Verify a fix, for as long as that takes, and apply it if it passes. Says why it is not applied."""
     fixes = server.analysis.fixes
-    offer = fixes.offer(str(options.get("fix")))
+    offer = fixes.offers.current(str(options.get("fix")))
     if offer is None:
         server.ui.say(_CHANGED, error=False)
         return
-    attempt = fixes.known(offer)
+    attempt = fixes.attempts.known(offer)
     if attempt is None or attempt.is_checking:
         if not fixes.may_verify(offer, automatic=False):
             if server.analysis.verification_runs.agrees(offer.key, _again(server, apply_fix, options)):
@@ -213,7 +213,7 @@ async def apply_fix(server: Server, options: dict[str, Any]) -> None:
         server.ui.say(f"`{offer.remedy.title}` was not applied: its verification was canceled.", error=False)
     elif not attempt.has_passed:
         server.ui.say(f"`{offer.remedy.title}` was not applied: {attempt.why}.", error=False)
-    elif fixes.offer(offer.id) is None:
+    elif fixes.offers.current(offer.id) is None:
         server.ui.say(_CHANGED, error=False)
     elif _asks_for_preview(server, offer, attempt):
         await _preview(server, offer, attempt)
@@ -279,8 +279,8 @@ async def fix_all_action(
 ) -> list[types.CodeAction]:
     """Offer to apply all exact fixes of a file, where there may be one."""
     fixes = server.analysis.fixes
-    offers = await fixes.offers(document.path, 1, document.source.line_count)
-    known = [fixes.known(one) for one in offers if one.remedy.fix_class is FixClass.EXACT]
+    offers = (await fixes.offers.on_lines(document.path, 1, document.source.line_count)).offers
+    known = [fixes.attempts.known(one) for one in offers if one.remedy.fix_class is FixClass.EXACT]
     if all(one is not None and not (one.has_passed and one.fix_class is FixClass.EXACT) for one in known):
         return []
     action = types.CodeAction(title="Apply all exact fixes that pass verification", kind=FIX_ALL)
@@ -419,7 +419,7 @@ class VerificationProgress:
 
     def update(self) -> None:
         """Begin, move on and end what the client shows."""
-        server, active = self._server, self._server.analysis.fixes.active
+        server, active = self._server, self._server.analysis.fixes.tasks.active
         if self._active != tuple(active):  # not at each step: a status counts findings
             self._active = tuple(active)
             server.ui.status_changed()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.results.kernels import KernelResult
-    from fuselight_server.editor.session.fix_session import RefusedFix
+    from fuselight_server.editor.session.fix_offers import RefusedFix
     from fuselight_server.editor.session.state import State
 
 
@@ -58,7 +58,7 @@ async def report_tree(server: Server, params: ReportTreeParams) -> Node:
     shown = shown_results(server.state, path)
     nodes, session = [], server.analysis.fixes
     for result, kernels in shown:
-        fixes = ReportFixes(session.first_fix(result), await session.refused_fixes(result))
+        fixes = ReportFixes(session.attempts.first_fix(result), await session.attempts.refused_fixes(result))
         predictions = [one for one in server.state.predictions.values() if one.key == result.key]
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)

@@ -60,7 +60,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
 
 def verifying(server: Server, folder: Folder) -> list[str]:
     """Titles of the fixes of a folder whose verification is in progress or waits."""
-    active = server.analysis.fixes.active.values()
+    active = server.analysis.fixes.tasks.active.values()
     return [one.title for one in active if server.state.folder_of(one.path) is folder]
 
 

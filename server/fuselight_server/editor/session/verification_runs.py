@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit
 from fuselight_server.editor.session.consent import RUN
-from fuselight_server.editor.session.fix_session import InterruptedVerificationError, PreparedRun
+from fuselight_server.editor.session.fix_targets import PreparedRun
 from fuselight_server.editor.session.permissions import AskedRuns
 from fuselight_server.editor.session.run_requests import UNTRUSTED
 from fuselight_server.editor.session.triggers import Trigger
+from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
 from fuselight_server.editor.session.workers import worker_key
 
 if TYPE_CHECKING:

@@ -1,0 +1,79 @@
+"""What verifications found of the offers: the answers that a menu, a lens and the report show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.editor.session.fix_offers import RefusedFix
+from fuselight_server.editor.session.recent import Recent
+from fuselight_server.fixes.rewrites.families import FixClass
+
+if TYPE_CHECKING:
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
+    from fuselight_server.fixes.verification.fixer import Attempt
+
+_MOST_ATTEMPTS = 40
+"""Verified fixes that are remembered, each with the report of its text."""
+
+
+class FixAttempts:
+    """The attempts of offers."""
+
+    def __init__(self, offers: FixOffers) -> None:
+        """Start with none."""
+        self._offers = offers
+        self._attempts: Recent[str, Attempt] = Recent(_MOST_ATTEMPTS)
+
+    def keep(self, offer: FixOffer, attempt: Attempt) -> None:
+        """Keep what the verification of an offer found."""
+        self._attempts.keep(offer.id, attempt)
+
+    def known(self, offer: FixOffer) -> Attempt | None:
+        """Return what the verification of an offer found so far; None where it has no answer yet."""
+        return self._attempts.get(offer.id)
+
+    def has_ended(self, offer: FixOffer) -> bool:
+        """Whether the verification of an offer has ended."""
+        known = self.known(offer)
+        return known is not None and not known.is_checking
+
+    async def refused_fixes(self, result: CaptureResult) -> tuple[RefusedFix, ...]:
+        """Return the fixes of a target that are not offered, in the order of lines: also those that were tried."""
+        if all(current is not result for current in self._offers.current_results(result.key.path)):
+            return ()
+        untried = await self._offers.refused_before_a_run(result)
+        tried = (
+            RefusedFix(offer.finding, offer.remedy.kind, offer.remedy.title, attempt.refusal)
+            for offer, attempt in self._tried(result)
+            if not attempt.has_passed
+        )
+        return tuple(
+            sorted((*tried, *untried), key=lambda fix: (fix.finding.span.path, fix.finding.span.line))
+        )
+
+    def first_fix(self, result: CaptureResult) -> str:
+        """Say which fix of the line to fix first has passed: `Use torch.where: verified`; empty if none has."""
+        passed = [one for one in self._tried(result) if one[1].has_passed and not one[1].is_checking]
+        if not passed or not result.priorities:
+            return ""
+        is_gained_by = result.priorities[0].is_gained_by
+        here = [
+            attempt
+            for offer, attempt in passed
+            if is_gained_by(offer.finding.code, offer.finding.span.path, offer.finding.span.line)
+        ]
+        # Of fixes of the same line, one that keeps all results comes first.
+        here.sort(key=lambda one: (one.remedy.fix_class is FixClass.CHANGES, bool(one.exceptions)))
+        return here[0].promise if here else ""
+
+    def _tried(self, result: CaptureResult) -> list[tuple[FixOffer, Attempt]]:
+        """The fixes whose verification has an answer for just the texts of a result."""
+        return [
+            (offer, attempt)
+            for identity, attempt in self._attempts.items()
+            if (offer := self._offers.made(identity)) is not None
+            and offer.key == result.key
+            and offer.result.report.files == result.report.files
+            and not result.stale
+        ]

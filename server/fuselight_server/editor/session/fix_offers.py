@@ -1,0 +1,249 @@
+"""Fixes that the findings of the last runs have, for exact texts. Nothing is verified here, and nothing runs.
+
+Invariant: a fix is offered only while the files have the texts that it was made for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.codec import encode
+from fuselight_server.base.files import disk_text
+from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.recent import Recent
+from fuselight_server.editor.session.verified_results import current_text, has_its_texts
+from fuselight_server.fixes.rewrites.families import RefusedRewrite
+from fuselight_server.fixes.verification.fixer import Fixer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.session.state import State
+    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.fixes.rewrites.families import Remedy
+    from fuselight_server.source.reading import Reading
+
+_MOST_OFFERS = 100
+MOST_KNOWN = 16
+"""Targets whose findings, and files whose exact fixes, are remembered."""
+_MOST_SEARCHED = 40
+"""Findings of a target whose refused fixes are listed."""
+_CASE_SECONDS = 8.0
+"""Time for the further calls of one text: the menu is open meanwhile."""
+
+
+@dataclass(frozen=True)
+class TextSnapshot:
+    """The texts of files as they were when each was first asked for, whatever is typed and saved later."""
+
+    texts: dict[str, str | None]
+    readings: dict[str, Reading]
+    """What static reading knows of the open ones."""
+
+    @classmethod
+    def of(cls, state: State, results: Iterable[CaptureResult]) -> TextSnapshot:
+        """With the texts that the editor has of the files of some results."""
+        paths = {path for result in results for path in result.depends}
+        documents = [one for path in sorted(paths) if (one := state.at(path)) is not None]
+        return cls(
+            {one.path: one.source.text for one in documents}, {one.path: one.reading() for one in documents}
+        )
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, of a closed one as it is on the disk; None where it cannot be read."""
+        if path not in self.texts:
+            self.texts[path] = disk_text(path)
+        return self.texts[path]
+
+
+@dataclass(frozen=True, eq=False)
+class FixOffer:
+    """A remedy of a finding of a target, for exact texts. Nothing is verified yet."""
+
+    id: str
+    """Hash of everything that its verification depends on."""
+    key: Key
+    result: CaptureResult
+    """What the last run of the target found."""
+    finding: Finding
+    remedy: Remedy
+    before: dict[str, str]
+    """The texts of the files that it changes."""
+
+
+@dataclass(frozen=True)
+class RefusedFix:
+    """A fix of a finding that is not offered."""
+
+    finding: Finding
+    kind: str
+    """As `Remedy.kind`."""
+    title: str
+    reason: str
+    """`tried and refused: gradients differ`, or `not offered: ...` for one that was never run."""
+
+
+@dataclass(frozen=True)
+class LineFixes:
+    """The fixes of the findings on some lines."""
+
+    offers: tuple[FixOffer, ...] = ()
+    refused: tuple[RefusedFix, ...] = ()
+    """Those that are not offered before any run. None is of a kind that is offered for the same finding."""
+
+
+class FixOffers:
+    """Makes offers."""
+
+    def __init__(self, state: State) -> None:
+        """Start with none."""
+        self._state = state
+        self._offers: Recent[str, FixOffer] = Recent(_MOST_OFFERS)
+        self._findings: Recent[Key, tuple[Report, tuple[Finding, ...]]] = Recent(MOST_KNOWN)
+        """Those of the reports that were asked about last."""
+        self._refused: Recent[Key, tuple[Report, tuple[RefusedFix, ...]]] = Recent(MOST_KNOWN)
+        """Fixes of these that are not offered before any run."""
+
+    async def on_lines(self, path: str, first: int, last: int) -> LineFixes:
+        """Return the fixes of the findings on the lines `first` to `last` of a file, and those that are not offered.
+
+        The best fix of each finding comes first. Empty while a file differs from the text that ran: where its findings
+        are now is not known well enough.
+        """
+        offers: dict[tuple[object, ...], FixOffer] = {}
+        refused: dict[RefusedFix, None] = {}
+        for result in self.current_results(path):
+            for finding in await self._findings_of(result):
+                if not _is_on(finding, path, first, last):
+                    continue
+                fixes = await self._fixes_of(result, finding)
+                refused |= dict.fromkeys(fixes.refused)
+                for offer in fixes.offers:
+                    same = (finding.code, finding.span, *sorted(offer.remedy.texts.items()))
+                    offers.setdefault(same, offer)
+        for offer in offers.values():
+            self._offers.keep(offer.id, offer)
+        return LineFixes(tuple(offers.values()), tuple(refused))
+
+    def made(self, identity: str) -> FixOffer | None:
+        """Return an offer that was made, whatever the files have now."""
+        return self._offers.get(identity)
+
+    def current(self, identity: str) -> FixOffer | None:
+        """Return an offer that was made, if the files have its texts still."""
+        offer = self._offers.get(identity)
+        is_current = (
+            offer is not None and self.is_current(offer.before) and has_its_texts(self._state, offer.result)
+        )
+        return offer if is_current else None
+
+    def is_current(self, texts: dict[str, str]) -> bool:
+        """Whether each file has this text now."""
+        return all(current_text(self._state, path) == text for path, text in texts.items())
+
+    def current_results(self, path: str) -> list[CaptureResult]:
+        """The results whose findings have fixes: those of targets that run a file as it is now."""
+        return [
+            result
+            for result in self._results_of(path)
+            if result.has_data and not result.stale and not result.unfinished
+        ]
+
+    def outdated(self, path: str) -> list[Key]:
+        """Return the targets that run a file and have no fixes until the next run, as their text has changed."""
+        return [result.key for result in self._results_of(path) if result.stale]
+
+    def _results_of(self, path: str) -> list[CaptureResult]:
+        return [
+            result
+            for key, result in self._state.captures.items()
+            if path in result.depends and key.name != PROGRAM and (key.name or result.report.recorded)
+        ]
+
+    async def refused_before_a_run(self, result: CaptureResult) -> tuple[RefusedFix, ...]:
+        """Return the fixes of a target that are not offered before any run."""
+        report, refused = self._refused.get(result.key, (None, ()))
+        if report is not result.report:
+            findings = (await self._findings_of(result))[:_MOST_SEARCHED]
+            fixes = [await self._fixes_of(result, finding) for finding in findings]
+            refused = tuple(dict.fromkeys(one for line in fixes for one in line.refused))
+        self._refused.keep(result.key, (result.report, refused))
+        return refused
+
+    async def _fixes_of(self, result: CaptureResult, finding: Finding) -> LineFixes:
+        fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
+        return await asyncio.to_thread(_fixes_for, fixer, result, finding)
+
+    async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
+        """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""
+        report, findings = self._findings.get(result.key, (None, ()))
+        if report is not result.report:
+            fixer = new_fixer(TextSnapshot.of(self._state, (result,)))
+            findings = await asyncio.to_thread(fixer.findings, result.report)
+        self._findings.keep(result.key, (result.report, findings))
+        return findings
+
+
+def new_fixer(snapshot: TextSnapshot, folder: str = "") -> Fixer:
+    """A fixer of these texts, which another thread may use."""
+    return Fixer(
+        read=snapshot.read,
+        obstacle=_obstacle,
+        readings=snapshot.readings,
+        folder=folder,
+        case_seconds=_CASE_SECONDS,
+    )
+
+
+def _obstacle(remedy: Remedy) -> str:
+    """Why the files of a remedy cannot be edited."""
+    read_only = next((path for path in remedy.texts if not os.access(path, os.W_OK)), None)
+    return f"{read_only} is read-only" if read_only is not None else ""
+
+
+def _fixes_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> LineFixes:
+    """Make the offers for one finding: tens of milliseconds, off the event loop."""
+    offers, blocked = [], []
+    rewrites = fixer.rewrites(finding, result.report)
+    for remedy in rewrites.remedies:
+        before = {path: text for path in remedy.texts if (text := fixer.text(path)) is not None}
+        if before.keys() != remedy.texts.keys():
+            continue
+        if why := _obstacle(remedy):
+            blocked.append(RefusedRewrite(remedy.kind, remedy.title, why))
+        else:
+            identity = _identity(result, finding, remedy)
+            offers.append(FixOffer(identity, result.key, result, finding, remedy, before))
+    kinds = {one.remedy.kind for one in offers}
+    refused = (one for one in (*blocked, *rewrites.refused) if one.kind not in kinds)
+    return LineFixes(
+        tuple(offers), tuple(RefusedFix(finding, one.kind, one.title, one.words) for one in refused)
+    )
+
+
+def _is_on(finding: Finding, path: str, first: int, last: int) -> bool:
+    span = finding.span
+    return span.path == path and span.line <= last and first <= (span.end_line or span.line)
+
+
+def _identity(result: CaptureResult, finding: Finding, remedy: Remedy) -> str:
+    """Hash of the texts that ran, the inputs, the versions, the finding and the remedy."""
+    report = result.report
+    parts = (
+        encode(result.key),
+        sorted(report.files.items()),
+        encode(report.versions),
+        encode(report.inputs),
+        encode(finding.span),
+        finding.code,
+        remedy.kind,
+        sorted(remedy.texts.items()),
+    )
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()

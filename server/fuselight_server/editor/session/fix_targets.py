@@ -1,0 +1,186 @@
+"""What fixes are verified for: the runs of a target, of the parts of a program, and of further targets of a file.
+
+Invariant: a program is fixed by its parts, as in the terminal: the runs that repeat its calls of each thing that it
+compiles. Every run was prepared after the user agreed to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.owned_folders import new_folder
+from fuselight.shared.report import Rung
+from fuselight_server.editor.session.fix_offers import TextSnapshot, new_fixer
+from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
+from fuselight_server.execution.runs.planning import program_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight.shared.protocol import Progress, RunRequest
+    from fuselight.shared.report import Report
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.editor.results.captures import CaptureResult
+    from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
+    from fuselight_server.editor.session.state import State
+    from fuselight_server.editor.session.verification_tasks import VerificationTasks
+    from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.fixes.verification.fixer import Fixer
+
+_MOST_OTHERS = 4
+"""Further targets of a changed file that a fix is verified for."""
+
+
+Execute = Callable[["RunRequest", Callable[["Progress"], None]], Awaitable["Report"]]
+"""Runs a request outside the queue. Raises InterruptedVerificationError; canceling it cancels the run."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that the user has agreed to."""
+
+    request: RunRequest
+    execute: Execute
+    worker: str
+    """What identifies the worker: its interpreter and environment."""
+
+
+Prepare = Callable[["Key", bool], "PreparedRun | None"]
+"""Prepares the run of a target, automatic or because the user asked for it; None where it must not run."""
+
+
+@dataclass(frozen=True)
+class SessionTarget:
+    """A target that fixes are verified for (fixer.FixTarget)."""
+
+    request: RunRequest
+    execute: Execute
+    show: Callable[[str], None]
+
+    async def report(self, request: RunRequest) -> Report:
+        """The report of a run. Raises InterruptedVerificationError."""
+        return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
+
+
+Part = tuple[SessionTarget, "Report"]
+"""What a fix is verified for: a target with its report, or a program's calls of one thing that it compiles."""
+
+
+class FixTargets:
+    """Prepares targets, and keeps the fixer of the texts that were verified last."""
+
+    def __init__(
+        self, state: State, offers: FixOffers, tasks: VerificationTasks, *, prepare: Prepare
+    ) -> None:
+        """Start without a fixer; the folder of results is made with the first one."""
+        self._state, self._offers, self._tasks = state, offers, tasks
+        self.prepare = prepare
+        self._folder: str | None = None
+        self._fixer: tuple[object, Fixer] | None = None
+        """That of the texts of the last verification: other fixes of the same texts need no new run of these."""
+        self._parts: tuple[Fixer, list[Part]] | None = None
+        """The parts of the program that this fixer is for."""
+        self._shown = ""
+        """The offer that is verified for them now."""
+
+    def target(self, key: Key, identity: str) -> tuple[SessionTarget, PreparedRun]:
+        """The run of a target for a verification. Raises InterruptedVerificationError where it must not run."""
+        prepared = self.prepare(key, self._tasks.is_automatic(identity))
+        if prepared is None:
+            raise InterruptedVerificationError("runs of this folder are not allowed")
+        return SessionTarget(prepared.request, prepared.execute, self._tasks.show(identity)), prepared
+
+    def fixer_for(self, result: CaptureResult, prepared: PreparedRun) -> Fixer:
+        """The fixer of a target as it is: its runs of the text before serve all fixes of this text."""
+        request = dataclasses.replace(prepared.request, id=0, generation=0, automatic=False)
+        identity = (result.key, tuple(sorted(result.report.files.items())), prepared.worker, str(request))
+        if self._fixer is not None and self._fixer[0] == identity:
+            return self._fixer[1]
+        if self._fixer is not None:
+            self._fixer[1].forget_results()
+        if self._folder is None:
+            self._folder = new_folder("fix")
+        others = self.others((result,), (result.key.path, *result.report.files))
+        fixer = new_fixer(TextSnapshot.of(self._state, (result, *others)), self._folder)
+        self.add(others, fixer)
+        self._fixer = identity, fixer
+        return fixer
+
+    def others(self, results: Sequence[CaptureResult], paths: Iterable[str]) -> list[CaptureResult]:
+        """Further targets that run one of these files, their own or one that they import."""
+        known = {one.key: one for path in paths for one in self._offers.current_results(path)}
+        for result in results:
+            known.pop(result.key, None)
+        # The calls of a program are not those of a single target.
+        return [one for one in known.values() if not has_parts(one)][:_MOST_OTHERS]
+
+    def add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
+        """Let a fixer verify that fixes leave the calls of other targets as they are."""
+        for one in others:
+            run = self.prepare(one.key, True)  # noqa: FBT003 - as the type says
+            if run is not None:
+                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), one.report)
+
+    async def part_for(
+        self, offer: FixOffer, target: SessionTarget, fixer: Fixer
+    ) -> tuple[SessionTarget, Report, Finding] | None:
+        """The target with the finding of an offer, or the part of a program that has it; None if no part has it."""
+        if not has_parts(offer.result):
+            return target, offer.result.report, offer.finding
+        parts = await self._parts_for(offer, target, fixer)
+        return await asyncio.to_thread(_part_with, offer, fixer, parts)
+
+    def close(self) -> None:
+        """Delete the results of runs."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self._folder)
+
+    async def _parts_for(self, offer: FixOffer, target: SessionTarget, fixer: Fixer) -> list[Part]:
+        """The parts of a program, which a fixer verifies fixes for: run once for all fixes of the same text."""
+        self._shown = offer.id
+        if self._parts is None or self._parts[0] is not fixer:
+            parts = await parts_of(offer.result, dataclasses.replace(target, show=self._show_part))
+            for part in parts:
+                fixer.add(*part)
+            self._parts = fixer, parts
+        return self._parts[1]
+
+    def _show_part(self, words: str) -> None:
+        self._tasks.show(self._shown)(words)
+
+
+def has_parts(result: CaptureResult) -> bool:
+    """Whether a program gave the inputs, so that fixes are verified for its calls."""
+    inputs = result.report.inputs
+    return inputs is not None and inputs.rung in {Rung.MAIN, Rung.SCRIPT} and bool(result.report.recorded)
+
+
+async def parts_of(result: CaptureResult, target: SessionTarget) -> list[Part]:
+    """What fixes of a target are verified for: itself, or the calls that it makes if it is a program."""
+    requests = program_calls(target.request, result.report)
+    if not requests:
+        return [(target, result.report)]
+    parts = [dataclasses.replace(target, request=request) for request in requests]
+    return [(part, await part.report(part.request)) for part in parts]
+
+
+def _part_with(
+    offer: FixOffer, fixer: Fixer, parts: Iterable[Part]
+) -> tuple[SessionTarget, Report, Finding] | None:
+    """The part of a program that has the finding of an offer and its rewrite, with that finding."""
+    here = offer.finding.code, offer.finding.span.path, offer.finding.span.line
+    for part, report in parts:
+        for one in fixer.findings(report):
+            if (one.code, one.span.path, one.span.line) == here and any(
+                (same.kind, same.texts) == (offer.remedy.kind, offer.remedy.texts)
+                for same in fixer.candidates(one, report)
+            ):
+                return part, report, one
+    return None

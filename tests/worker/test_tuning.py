@@ -22,6 +22,7 @@ from fuselight.shared.protocol import (
     TuneRequest,
 )
 from fuselight.shared.report import Culprit, Failure, Report, Tier, TuneOutcome, Work
+from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import ChildJob, RunState
 from fuselight.worker.timed import tuning
 from fuselight.worker.timed.configuration import MeasureCalls
@@ -228,7 +229,7 @@ def test_what_is_found_by_timing_is_shared_by_all_candidates_but_torchs_own_mode
     target = Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False)
     request = TuneRequest(1, 1, target, InputsPlan(), (str(tmp_path),))
     state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
-    searching = tuning._Searching(state, request, TunePlan(device="cpu"), {})
+    searching = tuning._Searching(state, request, TunePlan(device="cpu"), {}, TimedResult())
     sharing = ("default+freezing=True", "default+freezing=True+max_autotune_gemm=True+longest=8")
     others = ("eager", "float64", *MODES)
     plans: dict[str, Any] = {name: searching._start(name) for name in (*sharing, *others)}

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.adapters.torch_api.dynamo import frame_text_cache
 from fuselight.capture import dynamo
@@ -34,7 +34,6 @@ from fuselight.shared.protocol import (
     RunRequest,
 )
 from fuselight.shared.report import (
-    Assembled,
     Call,
     Device,
     Environment,
@@ -42,24 +41,19 @@ from fuselight.shared.report import (
     FrameForecast,
     Inputs,
     Location,
-    Measured,
     Note,
     Problem,
     Recorded,
     Report,
     Rung,
     TargetRef,
-    Tuned,
     Verification,
     is_user_file,
 )
 from fuselight.worker.child.compiled_roots import CompiledRoots
 from fuselight.worker.child.reads import ReadRecorder, loaded_outside
+from fuselight.worker.child.request_results import RequestResult
 from fuselight.worker.processes.limits import SystemLimits
-
-if TYPE_CHECKING:
-    from fuselight.capture.inductor import Generation
-    from fuselight.capture.prims.paths import OperatorPaths
 
 Replaced = list[tuple[dict[str, Any], str, Any, str]]
 """Namespace, name, the replacement, and the dotted name for a message."""
@@ -255,11 +249,8 @@ class RunState:
     fake: bool = False
     device: Device | None = None
     """Tier kernels: what they are for, the one that was asked for or found."""
-    generation: Generation | None = None
-    """Tier kernels: what generates them."""
-    operators: OperatorPaths | None = None
-    """What writes down their operators' paths, where that is asked for."""
-    assembled: dict[str, Assembled] = field(default_factory=dict)
+    result: RequestResult = field(default_factory=RequestResult)
+    """What this kind of request adds to the report."""
     asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
     """What each torch.compile of the user's asked for."""
     failures: list[Failure] = field(default_factory=list)
@@ -272,10 +263,6 @@ class RunState:
     """Frames that Dynamo has begun with."""
     label: str = ""
     """Name of the configuration, where this run is one of several processes of a benchmark."""
-    merged: Report | None = None
-    """Tier measured: the report of one configuration's process."""
-    measured: Measured | None = None
-    tuned: Tuned | None = None
     verification: Verification | None = None
     parts: dynamo.Parts | None = None
     """What the recorder had when the recorded calls ended, if further calls follow; None: all that it has."""
@@ -292,8 +279,6 @@ class RunState:
     """Whether a limit was reached: every later exception is a consequence of that."""
     loaded: Loaded = field(default_factory=Loaded)
     """Modules that were loaded before it, and their originals."""
-    libraries: list[str] = field(default_factory=list)
-    """Installed modules that other processes of this run have imported."""
     environment: Environment | None = None
     """As of the first partial report: to read it takes as long as all else of one."""
     reads: ReadRecorder | None = None
@@ -409,8 +394,7 @@ class RunState:
     def report(self, environment: Environment | None = None) -> Report:
         """Return the report of what was recorded so far; `environment`, if it was read already."""
         request = self.job.request
-        parts, generated = self.parts or self.recorder.parts(), self.generation
-        lost = [problem for one in (generated, self.operators) if one is not None for problem in one.problems]
+        parts = self.parts or self.recorder.parts()
         inputs = None
         if self.rung is not None:
             inputs = Inputs(
@@ -430,9 +414,6 @@ class RunState:
             generation=request.generation,
             device=self.device.key if self.device else "cpu",
             target_device=self.device,
-            generated=() if generated is None else tuple(generated.graphs),
-            operators=() if self.operators is None else tuple(self.operators.paths),
-            assembled=dict(self.assembled),
             inputs=inputs,
             environment=environment or dynamo.environment(),
             frames=parts.frames,
@@ -443,33 +424,17 @@ class RunState:
             unseen=parts.unseen,
             failures=(*parts.failures, *self.failures),
             notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
-            problems=(*parts.problems, *lost, *self.problems),
+            problems=(*parts.problems, *self.result.problems, *self.problems),
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),
             fullgraph=self.asked.fullgraph,
             static_compiles=self.asked.static,
             recorded=tuple(self.recorded),
-            texts={**parts.texts, **(generated.texts if generated else {})},
-            measured=self.measured,
-            tuned=self.tuned,
+            texts={**parts.texts, **self.result.texts},
             verification=self.verification,
         )
-        return made if self.merged is None else _with_measurements(self.merged, made)
-
-
-def _with_measurements(captured: Report, made: Report) -> Report:
-    """Return the report of one configuration's process with the measurements of the whole benchmark or search."""
-    return replace(
-        captured,
-        tier=made.tier,
-        measured=made.measured,
-        tuned=made.tuned,
-        failures=(*captured.failures, *made.failures),
-        notes=tuple(dict.fromkeys((*captured.notes, *made.notes))),
-        problems=tuple(dict.fromkeys((*captured.problems, *made.problems))),
-        phases=made.phases,
-    )
+        return self.result.complete(made)
 
 
 def identity(descriptor: int) -> tuple[int, int] | None:
@@ -494,8 +459,8 @@ def finish(state: RunState) -> None:
 
 
 def put_ahead(state: RunState) -> None:
-    """Write what the host may preload: installed modules that were imported here and in `state.libraries`."""
-    modules = dict.fromkeys([*_libraries(state), *state.libraries])
+    """Write what the host may preload: installed modules that were imported here and in `state.result.libraries`."""
+    modules = dict.fromkeys([*_libraries(state), *state.result.libraries])
     ahead = {"modules": list(modules), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
 

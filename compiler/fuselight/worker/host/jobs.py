@@ -27,6 +27,7 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Device, text_key
 from fuselight.worker.child import child
+from fuselight.worker.child.request_results import AssembledKernels, DecomposedOperators, GeneratedKernels
 from fuselight.worker.child.state import ChildJob, RunState, keep
 from fuselight.worker.child.target_run import MakeCalls, guarded, run_target
 
@@ -44,8 +45,9 @@ def _generation(state: RunState) -> Callable[..., Any]:
         keep(state)  # first: the host sends it on when it hears of the graph
         state.tell("kernels", f"graph {count}", count=count)
 
-    state.generation = Generation(_target_device(state), on_graph)
-    return state.generation
+    generation = Generation(_target_device(state), on_graph)
+    state.result = GeneratedKernels(generation)
+    return generation
 
 
 def _operator_paths(state: RunState) -> Callable[..., Any]:
@@ -53,8 +55,9 @@ def _operator_paths(state: RunState) -> Callable[..., Any]:
     from fuselight.capture.prims.paths import OperatorPaths  # noqa: PLC0415 - the same
 
     request = state.job.request
-    state.operators = OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())
-    return state.operators
+    operators = OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())
+    state.result = DecomposedOperators(operators)
+    return operators
 
 
 def _target_device(state: RunState) -> Device:
@@ -73,10 +76,11 @@ def _compile_kernels(state: RunState) -> None:
     if not isinstance(request, AssembleRequest):
         raise TypeError(f"{type(request).__name__} has no kernels to compile")
     device = _target_device(state)
+    result = state.result = AssembledKernels()
     tempfile.tempdir = state.job.directory  # what a killed compile leaves goes with the run
     for number, source in enumerate(request.sources, 1):
         with state.step("assemble", f"kernel {number} of {len(request.sources)}"):
-            state.assembled[text_key(source)] = assemble(
+            result.assembled[text_key(source)] = assemble(
                 source,
                 device,
                 config=request.config,

@@ -29,6 +29,7 @@ from fuselight.shared.codec import DecodeError, decode
 from fuselight.shared.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.shared.report import Culprit, Failure, Measured, Report, innermost_user_frame
 from fuselight.worker.child import run_failures
+from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import ChildJob, RunState, keep, kept_folder
 from fuselight.worker.processes import children, process
 from fuselight.worker.timed import configuration
@@ -46,7 +47,7 @@ _EXAMINE = "fix the C++ compiler: `fuselight doctor` (Fuselight: Check the Envir
 
 
 def coordinate(state: RunState) -> None:
-    """Measure the target of a run; stores the result in `state.measured` and `state.merged`."""
+    """Measure the target of a run; its result is a `TimedResult`."""
     plan = state.job.plan
     try:
         asked = plan.configurations or ("written" if state.job.request.target.compiled else "default",)
@@ -62,14 +63,15 @@ def coordinate(state: RunState) -> None:
         )
         return
     started: dict[str, ConfigurationProcess] = {}
+    result = state.result = TimedResult()
 
     def start(name: str) -> ConfigurationProcess:
         started[name] = ConfigurationProcess(state.job, name)
         return started[name]
 
     def known(measured: Measured) -> None:
-        state.measured = measured
-        state.merged = merged_report(started, state.merged)
+        result.measured = measured
+        result.captured = merged_report(started, result.captured)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
         state.tell("measured", f"{len(measured.configurations)} of {len(measured.order)} configurations")
@@ -82,12 +84,12 @@ def coordinate(state: RunState) -> None:
     benchmark = Measuring(plan, names, start, functools.partial(state.tell, "measure"), known, load)
     try:
         with state.step("measure", "starting"):
-            state.measured = benchmark.run()
+            result.measured = benchmark.run()
     finally:
-        state.measured = state.measured or benchmark.measured()
-        state.merged = merged_report(started, state.merged)
-        state.libraries.extend(libraries(started))
-        _explain(state)
+        result.measured = result.measured or benchmark.measured()
+        result.captured = merged_report(started, result.captured)
+        result.imported.extend(libraries(started))
+        _explain(state, result.measured)
 
 
 def _configuration_name(text: str) -> str:
@@ -118,10 +120,9 @@ def libraries(started: Mapping[str, ConfigurationProcess]) -> Iterator[str]:
         yield from one.libraries()
 
 
-def _explain(state: RunState) -> None:
+def _explain(state: RunState, measured: Measured) -> None:
     """If nothing could be measured, use the failure of the first configuration for the run."""
-    measured = state.measured
-    if measured is None or any(row.wall is not None for row in measured.configurations):
+    if any(row.wall is not None for row in measured.configurations):
         return
     failures = [row.failure for row in measured.configurations if row.failure is not None]
     state.failures.extend(failures[:1])

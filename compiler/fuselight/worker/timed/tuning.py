@@ -41,6 +41,7 @@ from fuselight.tune.knobs import CPU, GPU
 from fuselight.tune.pool import DEFAULT
 from fuselight.tune.schedule import compiles_side_by_side
 from fuselight.tune.turns import Turns, shared_folder
+from fuselight.worker.child.request_results import TimedResult
 from fuselight.worker.child.state import RunState, keep
 from fuselight.worker.processes import children
 from fuselight.worker.timed.benchmark import ConfigurationProcess, libraries, merged_report
@@ -56,7 +57,7 @@ _READ_MORE = "see what can be tried in docs/tuning.md"
 
 
 def tune(state: RunState) -> None:
-    """Search the fastest configuration of a run's target; stores the result in `state.tuned` and `state.merged`."""
+    """Search the fastest configuration of a run's target; its result is a `TimedResult`."""
     request = state.job.request
     if not isinstance(request, TuneRequest):
         raise TypeError(f"{type(request).__name__} asks for no search")
@@ -67,21 +68,22 @@ def tune(state: RunState) -> None:
     except ConfigurationError as error:
         state.failures.append(Failure(Culprit.USER, "configuration", str(error), _READ_MORE))
         return
-    searching = _Searching(state, request, plan, options)
+    result = state.result = TimedResult()
+    searching = _Searching(state, request, plan, options, result)
     search = searching.search()
     try:
         with state.step("measure", "starting"):
-            state.tuned = search.run()
+            result.tuned = search.run()
     finally:
-        state.tuned = state.tuned or search.tuned()
-        state.libraries.extend(searching.libraries())
-        _explain(state)
-        _note_changes(state)
+        result.tuned = result.tuned or search.tuned()
+        result.imported.extend(searching.libraries())
+        _explain(state, result.tuned)
+        _note_changes(state, result)
 
 
-def _note_changes(state: RunState) -> None:
+def _note_changes(state: RunState, result: TimedResult) -> None:
     """Say which files were saved or removed during the search: it has run their texts as they were at its start."""
-    report, tuned = state.merged, state.tuned
+    report, tuned = result.captured, result.tuned
     if report is None or tuned is None:
         return
     own = [path for path in report.files if path not in state.job.request.overlays]
@@ -94,15 +96,21 @@ def _note_changes(state: RunState) -> None:
     if changed:
         names = ", ".join(f"`{name}`" for name in changed)
         note = f"{names} changed during the search, which measured the text from its start"
-        state.tuned = replace(tuned, notes=(*tuned.notes, note))
+        result.tuned = replace(tuned, notes=(*tuned.notes, note))
 
 
 class _Searching:
     """One search, and the processes that it started."""
 
     def __init__(
-        self, state: RunState, request: TuneRequest, plan: TunePlan, options: Mapping[str, Any]
+        self,
+        state: RunState,
+        request: TuneRequest,
+        plan: TunePlan,
+        options: Mapping[str, Any],
+        result: TimedResult,
     ) -> None:
+        self._result = result
         self._state, self._request, self._plan, self._options = state, request, plan, options
         self._began = time.monotonic()  # what this process imports is part of the budget
         self._started: dict[str, ConfigurationProcess] = {}
@@ -177,8 +185,8 @@ class _Searching:
 
     def _keep(self, tuned: Tuned) -> None:
         state = self._state
-        state.tuned = tuned
-        state.merged = merged_report(self._started, state.merged)
+        self._result.tuned = tuned
+        self._result.captured = merged_report(self._started, self._result.captured)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
         state.tell("measured", f"{len(tuned.candidates)} configurations, {tuned.winner} leads")
@@ -265,11 +273,9 @@ def _check_options(configuration: Configuration, options: Mapping[str, Any]) -> 
             )
 
 
-def _explain(state: RunState) -> None:
+def _explain(state: RunState, tuned: Tuned) -> None:
     """If `default` could not be measured, use its failure for the run."""
-    rows = (
-        {one.configuration.name: one.configuration for one in state.tuned.candidates} if state.tuned else {}
-    )
+    rows = {one.configuration.name: one.configuration for one in tuned.candidates}
     failures = [
         row.failure
         for row in (rows.get(DEFAULT), rows.get(EAGER))

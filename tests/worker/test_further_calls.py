@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from fuselight.capture.calls.calls import Prepared
+from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CaseFamily, Verification
+from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.verify import verification_cases
 from fuselight.worker.verify.further_calls import FurtherCalls, ModuleModes
 from fuselight.worker.verify.verification_cases import Case
@@ -297,6 +299,24 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     with pytest.raises(TimeoutError):
         calls.make()
     assert state.verification.not_reached == ("b", "c")
+
+
+def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(tmp_path: Path) -> None:
+    def record(*values: float) -> CallRecord:
+        tensor = torch.tensor(values)
+        return CallRecord(CallResults((Value("output", tensor, str(tensor.dtype), tuple(tensor.shape)),)))
+
+    state: Any = SimpleNamespace(verification=None)
+    request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0)
+    calls = FurtherCalls(state, request, lambda: None, {}, None, [])  # type: ignore[arg-type, return-value]
+    case = Case("a", CaseFamily.SIZE)
+    eager, compiled, new = record(1.0, 2.0), record(1.00001, 2.0), record(1.0, 2.00001)
+    calls._add(case, new, [eager, compiled], compiled=True)
+    calls._add(case, new, [eager, eager], compiled=True)
+    calls._add(case, new, [eager], compiled=True)  # the old text was not compiled
+    calls._add(case, new, [eager], compiled=False)
+    found = [one.rounding for comparison in state.verification.comparisons for one in comparison.differences]
+    assert found == [True, False, False, False]
 
 
 def test_autocast_is_that_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ class Difference:
     text: str
     """In words: `output: element [0, 3] was 0.5, is 0.7`."""
     rounding: bool = False
-    """Whether it lies within the tolerance of the dtype."""
+    """Whether rounding explains it: by the tolerance of the dtype, or by how far compiling moves the old text."""
 
 
 @dataclass(frozen=True)

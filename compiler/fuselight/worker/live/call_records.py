@@ -1,7 +1,7 @@
 """The effects of one call as data, and the comparison of two calls.
 
-Invariant: a record is bounded in size and can be read by another process. Values are compared bit by bit first, then
-within the tolerance of their dtype; NaN equals NaN, and equals nothing else.
+Invariant: a record is bounded in size and can be read by another process. Values are compared bit by bit first, then by
+what rounding does (rounding); NaN equals NaN, and equals nothing else.
 """
 
 from __future__ import annotations
@@ -39,21 +39,8 @@ from fuselight.worker.live.call_traits import (
 )
 from fuselight.worker.live.output_objects import OutputObjects
 from fuselight.worker.live.reachable import ReachableState
+from fuselight.worker.live.rounding import is_measured_rounding, is_within_tolerance
 
-_EPSILONS = {
-    "torch.float64": 2.0**-52,
-    "torch.complex128": 2.0**-52,
-    "torch.float16": 2.0**-10,
-    "torch.bfloat16": 2.0**-7,
-    "float": 2.0**-52,
-    "complex": 2.0**-52,
-}
-_EPSILON = 2.0**-23
-"""Of float32, and of any other dtype."""
-_UNITS, _UNITS_OF_HALF = 16, 2
-"""Units in the last place that are rounding: sums in another order. Half precision is computed in float32."""
-_UNITS_OF_LARGEST = 4
-"""The same, of the largest element of the tensor: an element may be the difference of such."""
 _ELEMENTS, _ALL_ELEMENTS = 1 << 19, 1 << 22
 """Most elements kept of one tensor, and of all tensors of one call."""
 _PRINTED = 1 << 16
@@ -224,13 +211,41 @@ def record_call(
     return record, error
 
 
-def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
-    """List the first difference of each aspect. `compiled`: `new` ran compiled, so that torch may print more."""
+@dataclass(frozen=True)
+class MeasuredRounding:
+    """The same call of the old text in both modes: how far compiling moves its values."""
+
+    eager: CallRecord
+    compiled: CallRecord
+
+    def explains(self, new: Value, old: Value) -> bool:
+        """Whether it explains the distance of two values that have one name, dtype and shape."""
+        eager, compiled = (_value_of(one, old) for one in (self.eager, self.compiled))
+        if eager is None or compiled is None:
+            return False
+        ours, theirs = _flat(new.tensor), _flat(old.tensor)
+        return is_measured_rounding(ours, theirs, _flat(eager.tensor), _flat(compiled.tensor), old.dtype)
+
+
+def _value_of(record: CallRecord, wanted: Value) -> Value | None:
+    """The value of the same name; None if it has another dtype or shape."""
+    kind = wanted.name, wanted.dtype, wanted.shape
+    return next((one for one in record.results.values if (one.name, one.dtype, one.shape) == kind), None)
+
+
+def compare_records(
+    new: CallRecord, old: CallRecord, *, compiled: bool, measured: MeasuredRounding | None = None
+) -> tuple[Difference, ...]:
+    """List the first difference of each aspect.
+
+    `compiled`: `new` ran compiled, so that torch may print more. `measured`: for such a call, the rounding of the old
+    text.
+    """
     if new.raised != old.raised:
         return (Difference(Aspect.EXCEPTION, _exceptions(new, old)),)
     found: list[Difference] = []
     if not new.raised:
-        found += _values(new, old)
+        found += _values(new, old, measured)
         found += _described_differences(new, old)
         found += _gradient_differences(new, old)
         found += _unused_differences(new, old)
@@ -267,7 +282,7 @@ def _exceptions(new: CallRecord, old: CallRecord) -> str:
     return f"{raised}, instead of {old.raised}" if old.raised else raised
 
 
-def _values(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None) -> Iterator[Difference]:
     ours = {one.name: one for one in new.results.values}
     theirs = {one.name: one for one in old.results.values}
     as_number = {f"buffer {name}{CHANGED}" for name in old.numbers}
@@ -275,7 +290,7 @@ def _values(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
         if name not in ours:
             yield Difference(Aspect.STRUCTURE, f"{name} is missing")
             continue
-        found = compare_values(ours[name], value)
+        found = _compare_values(ours[name], value, measured)
         if found is not None:
             yield found
     for name in ours:
@@ -286,7 +301,7 @@ def _values(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
         yield Difference(Aspect.STRUCTURE, "values of other types were {}, are {}".format(*lists))
 
 
-def compare_values(new: Value, old: Value) -> Difference | None:
+def _compare_values(new: Value, old: Value, measured: MeasuredRounding | None) -> Difference | None:
     """Compare one tensor or number; None if every bit is equal, except for the payload of a NaN."""
     aspect = _aspect(old.name)
     if (new.dtype, new.shape) != (old.dtype, old.shape):
@@ -301,19 +316,9 @@ def compare_values(new: Value, old: Value) -> Difference | None:
     equal = (ours == theirs) & (ours.signbit() == theirs.signbit()) | ours.isnan() & theirs.isnan()
     if bool(equal.all()):
         return None
-    close = (ours - theirs).abs() <= _bound(theirs, old.dtype)
-    close |= equal
-    rounding = bool(close.all())
+    close = is_within_tolerance(ours, theirs, old.dtype) | equal
+    rounding = bool(close.all()) or (measured is not None and measured.explains(new, old))
     return Difference(aspect, _first_element(old, ours, theirs, ~equal if rounding else ~close), rounding)
-
-
-def _bound(theirs: torch.Tensor, dtype: str) -> torch.Tensor:
-    """How far another order of the same operations may move each element."""
-    epsilon = _EPSILONS.get(dtype, _EPSILON)
-    units = _UNITS_OF_HALF if dtype in {"torch.float16", "torch.bfloat16"} else _UNITS
-    finite = torch.nan_to_num(theirs.abs(), nan=0.0, posinf=0.0)
-    largest = float(finite.max()) if finite.numel() else 0.0
-    return epsilon * (units * finite + min(units, _UNITS_OF_LARGEST) * largest)
 
 
 def _aspect(name: str) -> Aspect:

@@ -32,6 +32,7 @@ from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.live.call_records import (
     CallRecord,
+    MeasuredRounding,
     RecordingStream,
     compare_records,
     load_record,
@@ -196,7 +197,8 @@ class FurtherCalls:
             Difference(Aspect.EXCEPTION, "its inputs cannot be built any more"),
         )
         if record is not None:
-            found = [self._differences(record, known, compiled=compiled) for known in old]
+            measured = MeasuredRounding(*old) if len(old) > 1 else None
+            found = [self._differences(record, known, measured, compiled=compiled) for known in old]
             if case.differentiates_twice:
                 found = [_without_unused(one) for one in found]
             equal = (one for one in found if all(difference.rounding for difference in one))
@@ -208,10 +210,12 @@ class FurtherCalls:
         before = self.state.verification or Verification()
         self.state.verification = replace(before, comparisons=(*before.comparisons, comparison))
 
-    def _differences(self, new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
+    def _differences(
+        self, new: CallRecord, old: CallRecord, measured: MeasuredRounding | None, *, compiled: bool
+    ) -> tuple[Difference, ...]:
         if compiled or self._printed_varies:  # Dynamo prints and warns where it compiles
             new, old = without_printed(new), without_printed(old)
-        return compare_records(new, old, compiled=compiled)
+        return compare_records(new, old, compiled=compiled, measured=measured)
 
     def _slower(self, known: RecordedCase) -> Difference:
         seconds, before = max(self._least, _SLOWER * known.seconds), max(known.seconds, 0.1)

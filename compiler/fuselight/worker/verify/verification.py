@@ -38,6 +38,7 @@ from fuselight.worker.child.state import RunState, keep, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.live.call_records import (
     CallRecord,
+    MeasuredRounding,
     RecordingStream,
     compare_records,
     load_record,
@@ -235,10 +236,7 @@ class _Calls:
         else:
             differences = self._differences(record, old, compiled=compiled)
             if compiled and any(not one.rounding for one in differences):
-                as_compiled = self._old(draw, index, compiled=True)
-                found = self._differences(record, as_compiled, compiled=True)
-                if not as_compiled.raised and all(one.rounding for one in found):
-                    differences = found
+                differences = self._as_compiled(record, old, self._old(draw, index, compiled=True))
         if differences is not None and self.selections.mixed and not compiled:
             differences = (*differences, Difference(Aspect.STRUCTURE, self.selections.mixed))
         before = self.state.verification or Verification()
@@ -246,18 +244,38 @@ class _Calls:
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
         self.state.verification = Verification((*before.comparisons, *made), notes=notes)
 
+    def _as_compiled(
+        self, new: CallRecord, eager: CallRecord, compiled: CallRecord
+    ) -> tuple[Difference, ...]:
+        """Compare a compiled call that differs again: by the rounding of the old text, and with its compiled call."""
+        measured = MeasuredRounding(eager, compiled)
+        found = [
+            self._differences(new, old, measured, compiled=True)
+            for old in (eager, compiled)
+            if old is eager or not old.raised
+        ]
+        equal = (one for one in found if all(difference.rounding for difference in one))
+        return next(equal, found[0])
+
     def _old(self, draw: Draw, index: int, *, compiled: bool) -> CallRecord:
         try:
             return load_record(self._path(draw, index, compiled=compiled))
         except FileNotFoundError:
             raise NothingToCompareError(f"the old text has no call {index + 1} with {draw.name}") from None
 
-    def _differences(self, new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
+    def _differences(
+        self,
+        new: CallRecord,
+        old: CallRecord,
+        measured: MeasuredRounding | None = None,
+        *,
+        compiled: bool,
+    ) -> tuple[Difference, ...]:
         if self.printed_varies:
             new, old = without_printed(new), without_printed(old)
         if compiled:  # the old text has made more calls before
             new, old = without_reached(new), without_reached(old)
-        return compare_records(new, old, compiled=compiled)
+        return compare_records(new, old, compiled=compiled, measured=measured)
 
     def _path(self, draw: Draw, index: int, *, compiled: bool) -> str:
         mode = "compiled" if compiled else "eager"

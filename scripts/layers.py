@@ -265,7 +265,7 @@ ROOMS = (
     _room(
         f"{_S}.editor.session",
         "the mutable state: when to run, consent, live runs",
-        "fuselight.shared base source execution explain fixes editor.results editor.rules",
+        "fuselight.shared base source execution explain fixes commands editor.results editor.rules",
     ),
     _room(
         f"{_S}.editor.presenters",

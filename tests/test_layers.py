@@ -139,18 +139,18 @@ def _root(node: ast.expr) -> str | None:
 
 
 FACES = ("fuselight_server.cli", "fuselight_server.editor")
-COMPOSED = frozenset({"apply_ignores", "fold", "static_findings"})
-"""What `commands/findings.py` makes the findings of a file with."""
+MAKERS = ("fuselight_server.explain.findings", "fuselight_server.fixes.verification")
+COMPOSED = frozenset({"apply_ignores", "fold", "static_findings", "try_remedies"})
+"""What `commands/` makes the findings of a file and the trials of a forecast with."""
 
 
-def test_faces_get_the_findings_of_a_file_from_commands() -> None:
+def test_faces_get_findings_and_trials_from_commands() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} imports {alias.name}"
         for module, path in MODULES.items()
         if covers(FACES, module)
         for node in _nodes(path)
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("fuselight_server.explain.findings")
+        if isinstance(node, ast.ImportFrom) and covers(MAKERS, node.module or "")
         for alias in node.names
         if alias.name in COMPOSED
     ]

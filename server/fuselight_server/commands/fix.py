@@ -15,6 +15,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.files import split_text
 from fuselight_server.commands.check import shared_findings
+from fuselight_server.commands.fix_parts import fix_part, parts_of
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import readings_of, report_each
@@ -138,11 +139,10 @@ class FixedFiles:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
         first = await target_run.report()
-        calls = target_run.calls(first)
-        parts = [(one, await one.report()) for one in calls] or [(target_run, first)]
+        parts = await parts_of(target_run, first, target_run.of_call)
         for one, report in parts:
             self.fixer.add(one, report)
-            if calls and report.failures and report.inputs is None:
+            if one is not target_run and report.failures and report.inputs is None:
                 self._notify(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
         self._targets.append((target_run, parts))
         return first
@@ -160,9 +160,7 @@ class FixedFiles:
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""
         fixer = self.fixer
-        is_changed = bool(fixer.texts.keys() & first.files.keys())
-        now = await target_run.report(fixer.request(target_run)) if is_changed else first
-        last = await fixer.fix(target_run, now, self._asked)
+        last = await fix_part(fixer, target_run, first, self._asked)
         left = [one for one in fixer.findings(last) if self._asked.takes(one)]
         for one in left:
             rewrites = fixer.rewrites(one, last)

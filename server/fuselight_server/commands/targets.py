@@ -125,9 +125,10 @@ class TargetRun:
 
     def calls(self, report: Report) -> list[TargetRun]:
         """The runs that repeat the calls of the program which gave the inputs; as in `program_calls`."""
-        return [self._of_call(request) for request in program_calls(self.request, report)]
+        return [self.of_call(request) for request in program_calls(self.request, report)]
 
-    def _of_call(self, request: RunRequest) -> TargetRun:
+    def of_call(self, request: RunRequest) -> TargetRun:
+        """The run of another request by the same worker, whose progress names it."""
         name = request.target.name
         return dataclasses.replace(self, request=request, show=lambda text: self.show(f"{name}: {text}"))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.commands.fix_parts import fix_part
 from fuselight_server.editor.session.fix_offers import MOST_KNOWN, TextSnapshot, new_fixer
 from fuselight_server.editor.session.fix_targets import has_parts, parts_of
 from fuselight_server.editor.session.recent import Recent
@@ -104,7 +105,6 @@ class FileFixes:
             fixer.add(*part)
         self._targets.add(others, fixer)
         for result, (target, first) in parts:
-            report = first if not fixer.texts else await target.report(fixer.request(target))
-            last = await fixer.fix(target, report, _EXACT)
+            last = await fix_part(fixer, target, first, _EXACT)
             if fixer.texts and not has_parts(result):
                 await self._results.keep(result, last, fixer.texts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from fuselight_server.commands.forecast import try_changes
 from fuselight_server.editor.session.file_fixes import FileFixes
 from fuselight_server.editor.session.fix_attempts import FixAttempts
 from fuselight_server.editor.session.fix_offers import FixOffers
@@ -21,7 +22,6 @@ from fuselight_server.editor.session.verification_tasks import (
 )
 from fuselight_server.editor.session.verified_results import VerifiedResults, has_its_texts
 from fuselight_server.fixes.verification.fixer import Attempt, FixStatus
-from fuselight_server.fixes.verification.forecast_trials import tried_changes, try_remedies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.intake import ResultIntake
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
+    from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.fixes.verification.fixer import Fixer
+    from fuselight_server.fixes.verification.forecast_trials import ChangeTrial
 
 _NO_PART = "the program's calls of what it compiles do not have this finding if they are repeated alone"
 
@@ -170,8 +172,10 @@ class FixSession:
             if not has_its_texts(self._state, result):
                 raise InterruptedVerificationError("the files have changed")
             fixer = self._targets.fixer_for(result, prepared)
-            for change in tried_changes(result.expected_changes):
-                trial = await try_remedies(fixer, target, result.report, change)
+
+            def keep(change: ExpectedChange, trial: ChangeTrial) -> None:
                 result.tried[change] = trial.words
                 self._state.log(f"forecast of {result.key.words}, {change.what}: {'; '.join(trial.words)}")
+
+            await try_changes(fixer, target, result.report, result.expected_changes, keep)
         return True

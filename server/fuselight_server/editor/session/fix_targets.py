@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import new_folder
 from fuselight.shared.report import Rung
+from fuselight_server.commands import fix_parts
 from fuselight_server.editor.session.fix_offers import TextSnapshot, new_fixer
 from fuselight_server.editor.session.verification_tasks import InterruptedVerificationError
-from fuselight_server.execution.runs.planning import program_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -164,11 +164,9 @@ def has_parts(result: CaptureResult) -> bool:
 
 async def parts_of(result: CaptureResult, target: SessionTarget) -> list[Part]:
     """What fixes of a target are verified for: itself, or the calls that it makes if it is a program."""
-    requests = program_calls(target.request, result.report)
-    if not requests:
-        return [(target, result.report)]
-    parts = [dataclasses.replace(target, request=request) for request in requests]
-    return [(part, await part.report(part.request)) for part in parts]
+    return await fix_parts.parts_of(
+        target, result.report, lambda request: dataclasses.replace(target, request=request)
+    )
 
 
 def _part_with(

@@ -54,3 +54,10 @@ def selected(request: pytest.FixtureRequest, workspace: Path, files: Iterable[st
     items = [item for item in request.session.items if item.path == request.path]
     wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
     return tuple(workspace / name for name in files if None in wanted or name in wanted)
+
+
+def selected_names(request: pytest.FixtureRequest, parameter: str) -> list[str]:
+    """The values of a parameter in the selected tests of a module, in order: what a fixture has to prepare."""
+    items = [item for item in request.session.items if item.path == request.path]
+    parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    return list(dict.fromkeys(values[parameter] for values in parameters if parameter in values))

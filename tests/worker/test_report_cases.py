@@ -17,7 +17,7 @@ from fuselight_server.commands.check import analyze
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand
-from tests.support.case_files import MAIN_RELEASE, torch_release
+from tests.support.case_files import MAIN_RELEASE, selected_names, torch_release
 from tests.support.cases import disagreements, rewritten
 
 REPORTS = Path(__file__).parents[1] / "cases" / "reports"
@@ -44,9 +44,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """The findings of the programs of the selected tests, by one command and one worker."""
-    items = [item for item in request.session.items if item.path == request.path]
-    wanted = {item.callspec.params["name"] for item in items if hasattr(item, "callspec")}
-    paths = tuple(workspace / name / "main.py" for name in NAMES if name in wanted)
+    paths = tuple(workspace / name / "main.py" for name in selected_names(request, "name"))
     return asyncio.run(analyze(CommandOptions(paths, python=sys.executable), lambda _text: None))
 
 

@@ -348,7 +348,7 @@ def longest_first(ring: str, files: Sequence[Path]) -> list[Path]:
 
 
 def _name(case: ET.Element) -> str:
-    """How a test is called: `tests/unit/test_wire.py::test_frames[3]` of pytest, `file > test` of others."""
+    """How a test is called: `tests/unit/shared/test_wire.py::test_frames[3]` of pytest, `file > test` of others."""
     file, name = case.get("classname", ""), case.get("name", "")
     return (
         f"{file.replace('.', '/')}.py::{name}"

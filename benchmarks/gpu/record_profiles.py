@@ -4,7 +4,7 @@
 
 on a machine with a GPU, with torch, Triton and the models' libraries; a case is MODEL/CONFIGURATION/WORK, as
 `gpt2/reduce-overhead/inference`. Each runs in a process of its own with empty caches, and is written to
-tests/recordings/profiles/, where tests/unit/test_measure_recordings.py finds it. On a machine without a GPU,
+tests/recordings/profiles/, where tests/unit/measure/test_measure_recordings.py finds it. On a machine without a GPU,
 `--device cpu` records what the CPU's profiler tells. Invariant: nothing is kept but what was recorded, with versions,
 device and command.
 """

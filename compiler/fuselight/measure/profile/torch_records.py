@@ -1,6 +1,6 @@
 """Names of the records that torch writes into a profile.
 
-Invariant: names and patterns only; tests/worker/test_profiling.py checks them against the installed torch.
+Invariant: names and patterns only; tests/worker/measure/test_profiling.py checks them against the installed torch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What decides whether code breaks, apart from the code: torch's version, its settings and the compile call.
 
-Invariant: only versions whose breaks were compared with the rules are known (tests/worker/test_predictions.py).
+Invariant: only versions whose breaks were compared with the rules are known (tests/worker/editor/test_predictions.py).
 """
 
 from __future__ import annotations

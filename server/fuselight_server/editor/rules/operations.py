@@ -1,7 +1,7 @@
 """What breaks the graph by itself: the operations, each with the id that torch gives the break.
 
 Invariant: each entry breaks in every torch of `conditions`, in the default settings, wherever it is traced; the id is
-that of the version. tests/worker/test_predictions.py compares each with a real trace.
+that of the version. tests/worker/editor/test_predictions.py compares each with a real trace.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariant: the kind comes from the report, never from the user's source; for a guard of an unknown kind the advice is to
 look at the values shown. To make a number a tensor is advised only where every use of it accepts one, else with that
-condition. tests/worker/test_advice.py holds what each advice changes.
+condition. tests/worker/explain/test_advice.py holds what each advice changes.
 """
 
 from __future__ import annotations

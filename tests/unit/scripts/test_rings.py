@@ -1,0 +1,139 @@
+"""What `make test` says of tests that failed, and what it runs again."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+JUNIT = """<testsuites><testsuite>
+<testcase classname="{owner}" name="works" time="1"/>
+<testcase classname="{owner}" name="waits" time="2"><skipped/></testcase>
+<testcase classname="{owner}" name="fails" time="3">{failure}</testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture(name="load")
+def load_fixture(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A script as a module; what it imports of its folder is forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    before = set(sys.modules)
+
+    def load(path: str) -> Any:
+        name = f"loaded_{Path(path).stem}"
+        spec = importlib.util.spec_from_file_location(name, ROOT / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("owner", "failure", "failed"),
+    [
+        (
+            "tests.unit.shared.test_wire",
+            '<failure message="AssertionError: 1 is not 2&#10;more">def test(): ...</failure>',
+            ("tests/unit/shared/test_wire.py::fails", "AssertionError: 1 is not 2"),
+        ),
+        (
+            "devices.spec.mjs",
+            '<failure message="devices.spec.mjs:8:1 fails">the test\n\n    Error: no list\n</failure>',
+            ("devices.spec.mjs > fails", "Error: no list"),
+        ),
+        ("Runs", "<failure>Too late\n  at a line</failure>", ("Runs > fails", "Too late")),
+        ("Runs", "<error/>", ("Runs > fails", "no message")),
+    ],
+)
+def test_a_failed_test_is_named_with_its_error(
+    load: Any, tmp_path: Path, owner: str, failure: str, failed: tuple[str, str]
+) -> None:
+    file = tmp_path / "ring.xml"
+    file.write_text(JUNIT.format(owner=owner, failure=failure))
+    rings = load("scripts/rings.py")
+    outcome = rings.read_junit("ring", file, ended=rings.Ended(1, 2.5), seconds=5.0)
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
+    assert outcome.failures == (failed,)
+    assert str(outcome) == "ring: 1 passed, 1 failed, 1 skipped in 5 s, 2 s of CPU"
+
+
+def test_a_run_that_names_no_failed_test_is_a_failure(load: Any, tmp_path: Path) -> None:
+    file = tmp_path / "ring.xml"
+    file.write_text(JUNIT.format(owner="Runs", failure=""))
+    rings = load("scripts/rings.py")
+    outcome = rings.read_junit("ring", file, ended=rings.Ended(1, 2.5), seconds=5.0)
+    assert (outcome.passed, outcome.failed, outcome.failures) == (2, 1, ())
+
+
+def test_only_the_failed_files_run_again(load: Any, tmp_path: Path) -> None:
+    run = load("tests/editor/run.py")
+    (tmp_path / "editor-visual.xml").write_text(JUNIT.format(owner="devices.spec.mjs", failure="<failure/>"))
+    (tmp_path / "editor-trusted.xml").write_text(JUNIT.format(owner="Runs", failure="<failure/>"))
+    (tmp_path / "editor-untrusted.xml").write_text(JUNIT.format(owner="Runs", failure=""))
+    assert run.failed_parts("visual", tmp_path) == ["visual:devices.spec.mjs"]
+    assert run.failed_parts("host", tmp_path) == ["host:trusted"]
+    assert run.failed_parts("package", tmp_path) == ["package"]
+    (tmp_path / "editor-visual.xml").unlink()
+    assert run.failed_parts("visual", tmp_path) == ["visual"]  # it ended before a test
+    assert run.part("visual:devices.spec.mjs") == ("visual", "devices.spec.mjs")
+    with pytest.raises(run.argparse.ArgumentTypeError, match="no kind `visuals`"):
+        run.part("visuals")
+
+
+def test_files_start_in_the_order_of_the_last_run(
+    load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rings = load("scripts/rings.py")
+    monkeypatch.setattr(rings, "ROOT", tmp_path)
+    monkeypatch.setattr(rings, "ARTIFACTS", tmp_path / "artifacts")
+    folder = tmp_path / "tests" / "worker"
+    texts = {
+        "short": "",
+        "medium": "# " * 9,
+        "large": "# " * 99,
+        "patient": "pytestmark = pytest.mark.timeout(600)",
+    }
+    folder.mkdir(parents=True)
+    files = [folder / f"test_{name}.py" for name in texts]
+    for file, text in zip(files, texts.values(), strict=True):
+        file.write_text(text)
+
+    def order() -> list[str]:
+        return [file.stem.removeprefix("test_") for file in rings.longest_first("worker", files)]
+
+    assert order() == ["patient", "large", "medium", "short"]
+    results = tmp_path / "artifacts" / "junit" / "worker.xml"
+    results.parent.mkdir(parents=True)
+    cases = (("medium", 2), ("short", 2), ("short", 1), ("patient", 1), ("deleted", 9))
+    texts_of_cases = (
+        f'<testcase classname="tests.worker.test_{name}" time="{time}"/>' for name, time in cases
+    )
+    results.write_text(f"<testsuite>{''.join(texts_of_cases)}</testsuite>")
+    assert order() == ["large", "short", "medium", "patient"]  # `large` has not run
+    results.write_text("<testsuite>")
+    assert order() == ["patient", "large", "medium", "short"]
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="this system does not count it")
+def test_the_processor_time_of_a_ring_includes_its_grandchildren(load: Any) -> None:
+    spin = "import time\nwhile time.process_time() < 0.3: pass"
+    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {spin!r}])\nsys.exit(4)"
+    ended = load("scripts/rings.py")._run([sys.executable, "-c", nested], dict(os.environ))
+    assert ended.code == 4
+    assert ended.cpu_seconds >= 0.3
+
+
+def test_no_unit_test_imports_torch() -> None:
+    """The ring starts before torch is installed, and importing torch takes 5 seconds in each of its processes."""
+    assert "torch" not in sys.modules

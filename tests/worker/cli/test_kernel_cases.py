@@ -1,0 +1,139 @@
+"""Every annotated case of provenance end to end, for an absent H100.
+
+One worker serves all files, as for `fuselight kernels`. Invariant: what is generated from each line, kept of it, left
+to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.
+The files say per release of torch what comes: names of kernels and what is fused are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.devices import find
+from fuselight.shared.report import Report
+from fuselight_server.commands.kernels import generate
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from tests.support.case_files import RELEASES, copied, selected, torch_release
+from tests.support.kernel_cases import KINDS, disagreements, expectations, facts, rewritten
+
+CASES = Path(__file__).parents[2] / "cases" / "kernels"
+FILES = sorted(path.name for path in CASES.glob("*.py"))
+OWN_TRITON = "own_triton.py"
+"""A program that imports Triton itself."""
+
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        torch_release() not in RELEASES, reason=f"the cases are written for torch {', '.join(RELEASES)}"
+    ),
+]
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+WITHOUT_TRITON = ("copies.py", "layer_norm.py", "scans.py", "templates.py", "training.py")
+"""Files that are generated with Triton hidden as well."""
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
+
+
+@pytest.fixture(scope="module")
+def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
+    """What was generated of the files of the tests that were selected; of all for a test that counts."""
+    paths = selected(request, workspace, FILES)
+    options = CommandOptions(paths, python=sys.executable)
+    return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_case_and_its_generated_kernels_agree(
+    name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
+) -> None:
+    if name == OWN_TRITON and not HAS_TRITON:
+        pytest.skip("this environment has no Triton")
+    path = workspace / name
+    text = path.read_text(encoding="utf-8")
+    reports = [report for report in outcome.reports if report.target.path == str(path)]
+    found = facts(reports, str(path), text)
+    if pytestconfig.getoption("--update-cases"):
+        (CASES / name).write_text(rewritten(text, found, torch_release()), encoding="utf-8")
+        return
+    said = disagreements(text, found, torch_release())
+    assert not said, "\n" + "\n".join(said)
+
+
+def test_everything_was_generated(outcome: CheckOutcome) -> None:
+    assert outcome.problems == []
+    assert [report.target.name for report in outcome.reports if report.failures] == []
+    unknown = {
+        (report.target.name, problem.what) for report in outcome.reports for problem in report.problems
+    }
+    # Only a GPU can time candidates: what max-autotune would choose is listed as unknown.
+    tuned = ("coordinate_descent_tuning", "max_autotune")
+    assert unknown == {("multiply", f"{name} times kernels against each other") for name in tuned}
+    failed = [graph.failure for report in outcome.reports for graph in report.generated]
+    assert failed == [None] * len(failed)
+
+
+def test_there_are_enough_cases_of_each_kind() -> None:
+    expected = [one for name in FILES for one in expectations((CASES / name).read_text(encoding="utf-8"))]
+    assert len(FILES) >= 12
+    assert {kind: sum(one.kind == kind for one in expected) >= 2 for kind in KINDS} == dict.fromkeys(
+        KINDS, True
+    )
+
+
+@pytest.fixture(scope="module")
+def hidden(workspace: Path) -> CheckOutcome:
+    """What is generated of some of the files where `import triton` fails."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support" / "without_triton"))
+        paths = tuple(workspace / name for name in WITHOUT_TRITON)
+        options = CommandOptions(paths, python=sys.executable)
+        return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
+
+
+@pytest.mark.parametrize("name", WITHOUT_TRITON)
+def test_without_triton_the_same_kernels_come_from_the_same_lines(
+    name: str, hidden: CheckOutcome, workspace: Path
+) -> None:
+    path = workspace / name
+    text = path.read_text(encoding="utf-8")
+    reports = [report for report in hidden.reports if report.target.path == str(path)]
+    said = disagreements(text, facts(reports, str(path), text), torch_release())
+    assert not said, "\n" + "\n".join(said)
+
+
+@pytest.mark.skipif(not HAS_TRITON, reason="this environment has no Triton to compare with")
+def test_without_triton_kernels_have_the_same_text(outcome: CheckOutcome, hidden: CheckOutcome) -> None:
+    ours = {(report.target.path, report.target.name): _texts(report) for report in hidden.reports}
+    theirs = {(report.target.path, report.target.name): _texts(report) for report in outcome.reports}
+    assert ours
+    assert all(ours.values())
+    assert ours == {key: theirs[key] for key in ours}
+
+
+def _texts(report: Report) -> list[str]:
+    texts = [
+        report.texts[kernel.text_key]
+        for graph in report.generated
+        for kernel in graph.kernels
+        if kernel.text_key in report.texts
+    ]
+    return [re.sub(r"'backend_hash': '[^']*'", "", text) for text in texts]
+
+
+def test_without_triton_nothing_fails(hidden: CheckOutcome) -> None:
+    assert hidden.problems == []
+    assert [report.failures for report in hidden.reports if report.failures] == []
+    failed = [graph.failure for report in hidden.reports for graph in report.generated]
+    assert failed == [None] * len(failed)

@@ -1,0 +1,130 @@
+"""Every annotated case end to end: static reading, plan, worker, torch.compile, findings.
+
+One worker serves all files, as it does for `fuselight check`. The files are copied first, so that the workspace is
+theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
+The files say per release of torch what comes on Python 3.11: ids and texts are torch's own, and other bytecode breaks
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.commands.check import analyze
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.explain.findings import expand
+from fuselight_server.source.positions import Places, tracked
+from fuselight_server.source.text_changes import Change
+from tests.support.case_files import RELEASES, copied, selected, torch_release
+from tests.support.cases import disagreements, expectations, rewritten
+
+CASES = Path(__file__).parents[2] / "cases"
+FILES = sorted(path.name for path in CASES.glob("*.py"))
+
+WRITTEN_FOR = [(release, "3.11") for release in RELEASES]
+
+
+def _here() -> tuple[str, str]:
+    return torch_release(), ".".join(map(str, sys.version_info[:2]))
+
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        _here() not in WRITTEN_FOR,
+        reason=f"the cases are written for torch {', '.join(RELEASES)} on Python 3.11",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
+
+
+@pytest.fixture(scope="module")
+def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
+    """What was found in the files of the tests that were selected; in all for a test that counts."""
+    paths = selected(request, workspace, FILES)
+    return asyncio.run(analyze(CommandOptions(paths, python=sys.executable), lambda _text: None))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_case_and_its_findings_agree(
+    name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
+) -> None:
+    path = workspace / name
+    text = path.read_text(encoding="utf-8")
+    found = [one for full in outcome.findings for one in expand(full) if one.span.path == str(path)]
+    if pytestconfig.getoption("--update-cases"):
+        (CASES / name).write_text(rewritten(str(path), text, found, torch_release()), encoding="utf-8")
+        return
+    said = disagreements(str(path), text, found, torch_release())
+    assert not said, "\n" + "\n".join(said)
+
+
+def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace: Path) -> None:
+    inside = {str(workspace / name) for name in FILES}
+    assert [one for one in outcome.findings if one.span.path not in inside] == []
+
+
+def test_every_report_is_readable(outcome: CheckOutcome) -> None:
+    assert outcome.problems == []
+    assert [problem for report in outcome.reports for problem in report.problems] == []
+
+
+def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOutcome) -> None:
+    """Whatever the text: the program's own words aside, each number of a line is one more after a line was added."""
+    places = Places()
+    files = "|".join(map(re.escape, FILES))
+    named = re.compile(rf"(?:\b(?:{files}):|\bline )(\d+)\b")
+    found = [one for one in outcome.findings if not one.code.startswith("FL4")]
+    lives = tracked(found, places)
+    paths = {one.span.path for one in found}
+    for path in paths:
+        places.change(path, Change((1, 0), (1, 0), (2, 0), start_at_line_end=False, adds_line_first=False))
+    compared = 0
+    for live in lives:
+        now = live.now()
+        for before, after in ((live.finding.title, now.title), (live.finding.message, now.message)):
+            texts = [re.sub(r"`[^`]*`", "", text) for text in (before, after)]
+            numbers = [[int(number) for number in named.findall(text)] for text in texts]
+            assert numbers[1] == [number + 1 for number in numbers[0]], before
+            compared += len(numbers[0])
+    assert compared >= 20
+
+
+def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: CheckOutcome) -> None:
+    """The numbers are those of the findings that came, each of which a case expects."""
+    cases = sum(_cases(CASES / name) for name in FILES)
+    breaks = {one.code for one in outcome.findings if one.code.startswith("GB")}
+    kinds = {
+        (entry.failures[0].cause, entry.failures[0].kind)
+        for report in outcome.reports
+        for one in report.recompiles
+        for entry in one.entries[:1]
+        if entry.failures
+    }
+    causes = {cause for cause, _kind in kinds}
+    assert cases >= 200
+    assert len(breaks) >= 70
+    assert len(kinds) >= 25
+    assert len(causes) >= 15, sorted(cause.value for cause in causes)
+
+
+def _cases(path: Path) -> int:
+    """How many top-level definitions of a file expect a finding in them."""
+    text = path.read_text(encoding="utf-8")
+    starts = [
+        text.count("\n", 0, match.start()) + 1
+        for match in re.finditer(r"(?m)^(?:def|class|async|# fuselight|\w+ = )", text)
+    ]
+    owners = {max((start for start in starts if start <= one.line), default=0) for one in expectations(text)}
+    return len(owners)

@@ -1,0 +1,58 @@
+"""Every annotated fix end to end: the finding of a run, its remedies, and their verification.
+
+Invariant: what is offered and what the files say are the same, to the letter of the new text. The files say what comes
+with the main release of torch on Python 3.11.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.commands.options import CommandOptions
+from fuselight_server.fixes.verification.fixer import Attempt
+from tests.support.case_files import MAIN_RELEASE, selected, torch_release
+from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
+
+CASES = Path(__file__).parents[2] / "cases" / "fixes"
+FILES = sorted(path.name for path in CASES.glob("*.py"))
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        (torch_release(), sys.version_info[:2]) != (MAIN_RELEASE, (3, 11)),
+        reason=f"the fixes are annotated for torch {MAIN_RELEASE} on Python 3.11",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def attempts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Attempt]]:
+    """What was tried in the files of the tests that were selected, by name; one worker serves all, as for a command."""
+    folder = tmp_path_factory.mktemp("cases") / "fixes"  # operators are named by the folder of their file
+    folder.mkdir()
+    (folder / "pyproject.toml").touch()
+    paths = selected(request, folder, FILES)
+    cases = {str(path): parse((CASES / path.name).read_text(encoding="utf-8")) for path in paths}
+    for path in paths:
+        path.write_text(cases[str(path)].program, encoding="utf-8")
+    tried = asyncio.run(attempts_of(CommandOptions(paths, python=sys.executable), cases))
+    return {Path(path).name: found for path, found in tried.items()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_fix_case_and_its_remedies_agree(
+    name: str, attempts: dict[str, list[Attempt]], pytestconfig: pytest.Config
+) -> None:
+    case = parse((CASES / name).read_text(encoding="utf-8"))
+    if pytestconfig.getoption("--update-cases"):
+        (CASES / name).write_text(rewritten(case, attempts[name]), encoding="utf-8")
+        return
+    said = disagreements(case, attempts[name])
+    assert not said, "\n" + "\n".join(said)

@@ -33,7 +33,7 @@ from fuselight.shared.report import (
 )
 from fuselight_server.base.settings import Settings
 from fuselight_server.editor.handlers.diagnostics import findings_of
-from fuselight_server.editor.session import live
+from fuselight_server.editor.session import live_rules
 from tests.support.reports import VERSIONS, broken, with_a_fixed_size
 from tests.support.simulation import Program, SimulatedWorker, Workspace
 
@@ -213,7 +213,7 @@ class LiveWorkspace(Workspace):
         super().__init__(folder, settings)
         self.worker: LiveSimulatedWorker = LiveSimulatedWorker()
         self.clock = ManualClock()
-        live._REST = 0.0  # real time does not pass here
+        live_rules._REST = 0.0  # real time does not pass here
         loop: Any = asyncio.get_running_loop()
         loop.call_later = self.clock.call_later
 
@@ -231,7 +231,7 @@ class LiveWorkspace(Workspace):
             for _ in range(20):
                 await asyncio.sleep(0)
             predictions = self.analysis.live
-            if not predictions._ruling and not (predictions._traces and self.worker.hold is None):
+            if predictions._rules.is_idle and not (predictions._traces and self.worker.hold is None):
                 return
         raise AssertionError("predictions did not end")
 

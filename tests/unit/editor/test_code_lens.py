@@ -45,7 +45,7 @@ from fuselight_server.editor.results.captures import CaptureResult, capture_resu
 from fuselight_server.editor.results.kernels import kernel_result_of
 from fuselight_server.editor.results.predictions import Prediction
 from fuselight_server.editor.results.target_result import STILL_RUNNING, TargetResult
-from fuselight_server.editor.session.live import STARTING, TOO_LARGE
+from fuselight_server.editor.session.live_edits import STARTING, TOO_LARGE
 from fuselight_server.editor.session.state import Document, State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import findings

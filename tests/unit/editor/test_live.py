@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fuselight.shared.protocol import Refused
+from fuselight_server.editor.session import live_traces
 from fuselight_server.source.document import LARGE
 from tests.support.live_simulation import (
     BROKEN,
@@ -297,7 +298,7 @@ async def test_an_early_break_that_cannot_be_shown_comes_with_the_answer(
         raise ValueError("no findings")
 
     with monkeypatch.context() as patch:
-        patch.setattr(workspace.analysis.live, "_findings", fail)
+        patch.setattr(live_traces, "trace_findings", fail)
         workspace.edit("model.py", CURED)
         workspace.edit("model.py", TWICE)
         await workspace.pause()

@@ -47,7 +47,7 @@ from fuselight_server.editor.presenters.lens import (
 )
 from fuselight_server.editor.results.changes import first_of
 from fuselight_server.editor.results.target_result import STILL_RUNNING
-from fuselight_server.editor.session.live import STARTING
+from fuselight_server.editor.session.live_edits import STARTING
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.failures import lacks_inputs

@@ -140,7 +140,7 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
             print_facts(outcome, terminal)
         print_findings(outcome, terminal)
         if command := fix_command(outcome, tuple(options.target or ())):
-            terminal.print(f"A fix is known: `{command}` compiles and compares it before you apply it.")
+            terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
         report_problems(outcome, "analyze")
         return
     from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - one format is printed

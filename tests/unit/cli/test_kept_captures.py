@@ -471,7 +471,7 @@ def test_a_check_that_runs_nothing_loads_what_it_needs(
     modules, printed = loaded("check", "model.py", *named)
     assert printed.count("unchanged since") == len(WITH_UNCALLED)
     assert printed.splitlines()[-1] == first.stdout.splitlines()[-1]
-    assert printed.splitlines()[-1].startswith("A fix is known: `fuselight fix model.py")
+    assert printed.splitlines()[-1].startswith("Try `fuselight fix model.py")
     assert "such as `# fuselight: third(f32[2, 8])`" in printed
     assert "fuselight_server.execution.runs.kept_answers" in modules
     assert modules & NEVER_LOADED == set()
@@ -516,7 +516,7 @@ class Answers:
         """What one check computes; what it prints is always the same."""
         self.computed.clear()
         lines = self.project.check(*options)[1].stdout.splitlines()
-        assert lines[-1].startswith("A fix is known: ")
+        assert lines[-1].startswith("Try `fuselight fix ")
         assert any("such as `# fuselight: third(f32[2, 8])`" in one for one in lines)
         return set(self.computed)
 

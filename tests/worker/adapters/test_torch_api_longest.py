@@ -184,7 +184,6 @@ def test_convolutions_without_templates_take_no_place() -> None:
     assert longest_multiplications._shorter(nodes, 1) == frozenset()
 
 
-@pytest.mark.contract
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch was built without MKL")  # type: ignore[no-untyped-call]
 def test_frozen_linear_layers_of_a_cpu_have_an_estimate(timed: list[str]) -> None:
     class Net(torch.nn.Module):
@@ -220,7 +219,6 @@ def test_a_graph_without_multiplications_compiles() -> None:
     torch.testing.assert_close(found, torch.ones(4).sin())
 
 
-@pytest.mark.contract
 def test_timings_in_a_shared_folder_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timings = tmp_path / "timings"
     timings.mkdir()

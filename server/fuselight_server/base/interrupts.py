@@ -80,6 +80,8 @@ def _exit(number: int, _frame: FrameType | None) -> None:
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     global _termination  # noqa: PLW0603 - of the process
     _termination = number
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job inherits that
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
 
 

@@ -22,6 +22,7 @@ MODEL = "import torch\n\n# fuselight: run(f32[2])\n@torch.compile\ndef run(x):\n
 STOPPED = "fuselight: stopped\n"
 SIGNAL_IN_IMPORT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in a shell's background ignores it
 class Interrupts:
     def find_spec(self, name, path, target=None):
         if name == {name!r}:
@@ -104,8 +105,9 @@ def test_a_signal_while_the_worker_starts_leaves_nothing(
 ) -> None:
     # A test run that ignores a signal, as under nohup, hands that on to its children.
     code = (
-        f"import signal, sys\nsignal.signal({number:d}, signal.default_int_handler if {number:d} == signal.SIGINT "
-        "else signal.SIG_DFL)\nfrom fuselight_server import main\nsys.exit(main())"
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"{number:d} == signal.SIGINT or signal.signal({number:d}, signal.SIG_DFL)\n"
+        "from fuselight_server import main\nsys.exit(main())"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, command, "model.py", "--python", str(hanging_interpreter(project))],
@@ -125,6 +127,25 @@ def test_a_signal_while_the_worker_starts_leaves_nothing(
     assert (process.returncode, out, error) == (130 if number == signal.SIGINT else -number, "", STOPPED)
     assert not [*(project / "temporary").iterdir()]
     wait_gone(int((project / "began").read_text()))
+
+
+def test_a_command_that_ignores_ctrl_c_ends_by_sigterm() -> None:
+    """A shell has a command in its background ignore Ctrl-C."""
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "from fuselight_server.base import interrupts\ninterrupts.raise_at_interrupts()\n"
+        "def work():\n    print('began', flush=True)\n    time.sleep(60)\n    return 0\n"
+        "sys.exit(interrupts.end_of(work))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "began\n"
+        process.terminate()
+        _out, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (-signal.SIGTERM, STOPPED)
 
 
 ONLY_IN_LAUNCH = (

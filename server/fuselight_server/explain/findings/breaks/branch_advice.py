@@ -264,7 +264,7 @@ _BY_EFFECT = {
             "Combine the conditions with `&` and `|` (torch.logical_and, torch.logical_or): `and` and `or` need the "
             "value of a tensor"
         ),
-        "Or change all elements without a condition, as torch.clamp and torch.where do, and return the tensor",
+        "Or change all elements without a condition, as torch.clamp does, and return the tensor",
     ),
 }
 

@@ -5,7 +5,7 @@
 A program is a file `programs/SET/NAME.py`, or a folder `NAME/` with `main.py` and the files that it imports. Beside its
 `# fuselight:` directives it has functions `probe_*()`, which build what they need, call the target on other inputs and
 return everything observable. The first word of a probe's docstring names its family of cases: size, gradients, mode,
-dtype, extreme, nonfinite, empty, state, hooks, output, strides or other.
+dtype, extreme, half, nonfinite, empty, state, hooks, output, strides or other.
 
 Each offer is judged by its class (docs/verification.md), in eager mode and compiled: `exact` bit for bit, with types,
 flags and strides (compiled: rounding); `equal` with rounding; `changes` may differ as it says. A difference in a family
@@ -197,6 +197,8 @@ _FAMILIES = {
 
 def _is_excepted(family: str, offer: Offer) -> bool:
     if family == "strides" and family in offer.changes:
+        return True
+    if family == "half" and "half-precision" in offer.changes:
         return True
     return any(family in _FAMILIES.get(one, (one,)) for one in offer.excepted)
 

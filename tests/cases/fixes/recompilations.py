@@ -56,7 +56,7 @@ def fraction(x, scale):
     # = 1 -> 1 graphs, same results
     #  |# fuselight: fraction(f32[4], 0.25)
     # +|def fraction(x, scale):
-    # +|    return _compiled_fraction(x, torch.as_tensor(scale, dtype=torch.float64))
+    # +|    return _compiled_fraction(x, torch.as_tensor(scale, dtype=torch.float64) if type(scale) is float else scale)
     # +|
     # +|
     # -|def fraction(x, scale):
@@ -72,7 +72,7 @@ def global_number(x):
     # = 1 -> 1 graphs, same results
     #  |# fuselight: global_number(scaled(2.5))
     # +|def global_number(x):
-    # +|    return _compiled_global_number(x, torch.as_tensor(SCALE, dtype=torch.float64))
+    # +|    return _compiled_global_number(x, torch.as_tensor(SCALE, dtype=torch.float64) if type(SCALE) is float else SCALE)
     # +|
     # +|
     # -|def global_number(x):
@@ -168,7 +168,7 @@ def length(x, xs):
     # -|def length(x, xs):
     # -|    return x + sum(xs)
     # +|def _compiled_length(x, xs):
-    # +|    return x + xs.sum(0, dtype=xs.dtype)
+    # +|    return x + xs.sum(0, dtype=xs.dtype if xs.dtype != torch.bool else None)
 
 
 # fuselight: dtype(f32[4])
@@ -278,7 +278,7 @@ class Core(nn.Module):
         # fix: [FL201] tensor_argument_at_call "Pass `scale` as a tensor in the call on line 162"
         # = 1 -> 1 graphs, same results
         # -|    return core(x, scale) + 1
-        # +|    return core(x, torch.as_tensor(scale, dtype=torch.float64)) + 1
+        # +|    return core(x, torch.as_tensor(scale, dtype=torch.float64) if type(scale) is float else scale) + 1
 
 
 core = torch.compile(Core())

@@ -153,7 +153,8 @@ def test_a_number_is_converted_before_the_compiled_function() -> None:
         f"{HEAD}class Net(nn.Module):\n"
         "    def forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
         '        """Scale.\n\n        By n.\n        """\n'
-        "        return self._compiled_forward(x, torch.as_tensor(n, dtype=torch.float64), *rest, k=k, **more)\n\n"
+        "        return self._compiled_forward(x, torch.as_tensor(n, dtype=torch.float64) if type(n) is float else n, "
+        "*rest, k=k, **more)\n\n"
         "    @torch.compile(fullgraph=True)  # all of it\n"
         "    def _compiled_forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
         "        return x * n\n"
@@ -187,7 +188,7 @@ def test_the_name_of_the_compiled_function_is_free() -> None:
 def test_a_global_number_becomes_a_parameter() -> None:
     text = f"{HEAD}N = 1.5\n\n\n@torch.compile\ndef f(x):\n    return x * N\n"
     found = offered(text, number("N", "1.5", "2", "G['N'] == 1.5"), "f")
-    argument = "torch.as_tensor(N, dtype=torch.float64)"
+    argument = "torch.as_tensor(N, dtype=torch.float64) if type(N) is float else N"
     assert found["tensor_argument"].texts["m.py"] == (
         f"{HEAD}N = 1.5\n\n\ndef f(x):\n    return _compiled_f(x, {argument})\n\n\n"
         "@torch.compile\ndef _compiled_f(x, N):\n    return x * N\n"
@@ -422,7 +423,7 @@ def length() -> GuardFailure:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("sum(xs)", "xs.sum(0, dtype=xs.dtype)"),
+        ("sum(xs)", "xs.sum(0, dtype=xs.dtype if xs.dtype != torch.bool else None)"),
         ("torch.stack(xs)", "xs"),
         ("torch.stack(xs, dim=-1)", "xs.movedim(0, -1)"),
         ("torch.cat(xs) / len(xs)", "xs.flatten(0, 1) / xs.size(0)"),
@@ -449,7 +450,7 @@ CORE = f"{HEAD}class Core(nn.Module):\n    def forward(self, x, n):\n        ret
 AT_CALL = {
     "by position": (
         "    return core(y + 1, z) * 2\n",
-        "    return core(y + 1, torch.as_tensor(z, dtype=torch.float64)) * 2\n",
+        "    return core(y + 1, torch.as_tensor(z, dtype=torch.float64) if type(z) is float else z) * 2\n",
     ),
     "by name": (
         "    return self.core(y, n=z / 2)\n",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.fixes.syntax.site import Replacement, Site
 
 _CHANGES = "raises an exception for an empty list, and for tensors of different shapes, dtypes or devices"
+_ROUNDING = "; half-precision sums round and overflow less often"
 
 
 def stack_remedies(
@@ -47,7 +48,9 @@ def stack_remedies(
     )
     if text is not None:
         title = f"Pass `{name}` as one tensor"
-        yield Remedy("stack", title, FixClass.CHANGES, {site.finding.span.path: text}, _CHANGES)
+        adds = any(".sum(0, dtype=" in new for _, _, new in changes)
+        differs = _CHANGES + (_ROUNDING if adds else "")
+        yield Remedy("stack", title, FixClass.CHANGES, {site.finding.span.path: text}, differs)
 
 
 def _rewritten_uses(site: Site, function: cst.FunctionDef, name: str) -> list[Replacement]:
@@ -83,7 +86,8 @@ def _use(  # noqa: PLR0911 - one return a kind of expression
     if function in {"sum", "len"} and site.is_bound(function):
         return None
     if function == "sum" and not further:
-        return f"{name}.sum(0, dtype={name}.dtype)"  # integers keep their dtype
+        # Integers keep their dtype; Python's sum starts at 0, so that bools are counted.
+        return f"{name}.sum(0, dtype={name}.dtype if {name}.dtype != {site.torch}.bool else None)"
     if function == "len" and not further:
         return f"{name}.size(0)"
     is_plain = not further or (

@@ -350,21 +350,26 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
         )
 
 
+_ONLY = " if type("
+"""How the condition of a conversion begins."""
+
+
 def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
     """A number as a tensor, whose value has no guard; empty for anything else.
 
-    A float becomes float64, which keeps all its digits and, without dimensions, does not widen what it meets.
+    A float becomes float64, which keeps all its digits and, without dimensions, does not widen what it meets. Whatever
+    else a caller passes, as a complex number or a tensor, stays as it is.
     """
     if failure.cause not in {GuardCause.NUMBER, GuardCause.VALUE}:
         return ""
     if _is_integer_change(failure):
-        return f"{torch}.as_tensor({name})"
+        return f"{torch}.as_tensor({name}){_ONLY}{name}) is int else {name}"
     try:
         for one in (failure.was, failure.now):
             float(one or "")
     except ValueError:
         return ""
-    return f"{torch}.as_tensor({name}, dtype={torch}.float64)"
+    return f"{torch}.as_tensor({name}, dtype={torch}.float64){_ONLY}{name}) is float else {name}"
 
 
 def _marked(
@@ -426,7 +431,9 @@ def _at_the_call(
         except RewriteRefusedError as error:
             yield RefusedRewrite(kind, title, str(error))
             continue
-        text = place.converted(conversion.argument, conversion.result)
+        # An expression is written once: it may be long, or have effects.
+        argument = conversion.argument if place.is_name else conversion.argument.partition(_ONLY)[0]
+        text = place.converted(argument, conversion.result)
         if text is not None:
             yield conversion.remedy(kind, title, {path: text})
     if any(size.name != name for size in failure.sizes):

@@ -158,7 +158,7 @@ def test_state_that_changes_later_is_a_warning() -> None:
     ("source", "was", "now", "what"),
     [
         ("Layer.scale", "1", "3", "torch fixes integers that a class or a module holds"),
-        ("Layer.scale", "1.0", "3.0", "compile with dynamic=True, which keeps a float of an object symbolic"),
+        ("Layer.scale", "1.0", "3.0", "Compile with dynamic=True, which keeps a float of an object symbolic"),
         ("SCALE", "1.0", "3.0", "torch fixes global numbers"),
     ],
 )

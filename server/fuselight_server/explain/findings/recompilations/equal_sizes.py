@@ -43,7 +43,10 @@ def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
 
 def _advice(name: str, source: str, size: str) -> str:
     if "." in name:
-        return f"`{name}` has size {size} there: slice it to `{source}` if no input is larger, or create it with size 1"
+        size_of = f"`{name}` has size {size} there"
+        return (
+            f"{size_of}: slice it to `{source}` if no input is larger, or create it with size 1 and expand it"
+        )
     return f"`{name}` has size {size} there: mark its size dynamic as well, or make it of size `{source}`"
 
 

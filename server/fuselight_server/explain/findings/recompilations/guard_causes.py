@@ -75,6 +75,7 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
             "Call torch._dynamo.reset() before each new object, so that compiled versions of earlier classes do not "
             "count against the recompile limit"
         ),
+        "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its own",
         "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
     GuardCause.LENGTH: (
@@ -361,7 +362,7 @@ def _number_advice(failure: GuardFailure, uses: Collection[Use]) -> tuple[str, .
         of_object = "." in failure.source
         if of_object and not whole:
             return (
-                "Pass it as an argument, or compile with dynamic=True, which keeps a float of an object symbolic",
+                "Compile with dynamic=True, which keeps a float of an object symbolic, or make it a tensor",
             )
         what = "integers that a class or a module holds" if of_object else "global numbers"
         return (

@@ -98,7 +98,7 @@ def default_argument(x, scale=[1]):  # noqa: B006 - that it is shared is the poi
     return x * scale[0]  # warning: [FL201] "scale[0] was 1, now 2"
 
 
-def grad_mode(x):  # warning: [FL201] "grad"
+def grad_mode(x):  # info: [FL201] "recompiled: grad mode was on, now off"
     return x + 1
 
 

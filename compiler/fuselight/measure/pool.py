@@ -6,6 +6,7 @@ reference is a process of the pool, and no configuration.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -100,7 +101,7 @@ Member = TypeVar("Member", bound=PooledConfiguration[Any])
 
 
 @dataclass(kw_only=True)
-class ConfigurationPool(Generic[Process, Member]):
+class ConfigurationPool(abc.ABC, Generic[Process, Member]):
     """Every configuration that a coordinator has started, and the process of the reference."""
 
     start_process: Callable[[str], Process]
@@ -153,9 +154,9 @@ class ConfigurationPool(Generic[Process, Member]):
                 self.compared["why"] = ended.failure.message
             self.changed()
 
+    @abc.abstractmethod
     def reads_machine(self, member: Member) -> bool:
         """Whether the machine's state is taken from the answers of this process."""
-        raise NotImplementedError
 
     def take(self, member: Member, what: Order, answer: Mapping[str, Any]) -> None:
         """Store what an answer says of the target, the machine or the reference."""

@@ -7,6 +7,7 @@ import dataclasses
 import importlib.util
 import inspect
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -201,3 +202,55 @@ def test_make_targets_that_the_pages_name_exist() -> None:
     assert named <= targets
     scripts = set(re.findall(r"scripts/\w+\.py", (ROOT / "Makefile").read_text(encoding="utf-8")))
     assert not [script for script in scripts if not (ROOT / script).is_file()]
+
+
+_DEVELOPERS = ("CONTRIBUTING.md", "architecture.md", "internals.md")
+"""Pages whose bare names of modules are ours; other pages name files of a user, too."""
+_OF_OTHERS = re.compile(r"\.|dist/|benchmarks/dynamo/|\d+/\d+$")
+"""What a run or a build writes, files of torch's repository, and fractions."""
+_PLACEHOLDER = re.compile(r"NAME|nnn|\*")
+
+
+def _tracked_endings() -> set[str]:
+    """Every file and folder of the repository, by each ending of its path: `verify/verification.py`."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    endings: set[str] = set()
+    for line in listed.stdout.splitlines():
+        if not (ROOT / line).exists():
+            continue
+        parts = line.split("/")
+        for stop in range(1, len(parts) + 1):
+            endings.update("/".join(parts[start:stop]) for start in range(stop))
+    return endings
+
+
+def _named_paths(page: Path) -> list[str]:
+    words = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    paths = [
+        word for word in words if re.fullmatch(r"[\w.*-]+(/[\w.*-]*)+", word) and not _OF_OTHERS.match(word)
+    ]
+    if page.name in _DEVELOPERS:
+        paths += [word for word in words if re.fullmatch(r"\w+\.(py|ts)", word)]
+    return paths
+
+
+def test_files_and_folders_that_the_pages_name_exist() -> None:
+    """A folder that was renamed or moved is found here, wherever a page names it."""
+    endings = _tracked_endings()
+    named = [(page, word) for page in PAGES for word in _named_paths(page)]
+    assert len(named) > 150
+    missing = [
+        f"{page.relative_to(ROOT)}: `{word}`"
+        for page, word in named
+        if not _PLACEHOLDER.search(word) and word.rstrip("/") not in endings
+    ]
+    assert not missing, "\n".join(missing)
+    patterns = [(page, word) for page, word in named if "*" in word]
+    unmatched = [f"{page.relative_to(ROOT)}: `{word}`" for page, word in patterns if not [*ROOT.glob(word)]]
+    assert not unmatched, "\n".join(unmatched)

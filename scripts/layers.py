@@ -1,4 +1,4 @@
-"""The rooms of the Python code, what each contains, and which rooms it may import.
+"""The rooms of the Python code and of the extension, what each contains, and which rooms it may import.
 
 `python scripts/layers.py` writes the table of docs/architecture.md; `tests/test_layers.py` checks code and table.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 START, END = "<!-- rooms: written by scripts/layers.py -->\n", "<!-- end of rooms -->\n"
 PACKAGES = ("fuselight", "fuselight_server")
+PARTS = ("src", "webview")
+"""Folders of the extension: one bundle for VS Code, one for each page in a browser."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Room:
 
     @property
     def package(self) -> str:
-        """`fuselight` or `fuselight_server`."""
+        """`fuselight` or `fuselight_server`; of the extension `src` or `webview`."""
         return self.name.partition(".")[0]
 
     @property
@@ -37,12 +40,15 @@ class Room:
 
 
 _C, _S = "fuselight", "fuselight_server"
+_X, _W = PARTS
 
 
 def _room(name: str, contents: str, imports: str = "", libraries: str = "") -> Room:
-    """`imports`: names in the same package, or with `fuselight.` in front of them."""
+    """`imports`: names in the same package, or with `fuselight.` or `src.` in front of them."""
     package = name.partition(".")[0]
-    whole = tuple(one if one.startswith(f"{_C}.") else f"{package}.{one}" for one in imports.split())
+    whole = tuple(
+        other if other.startswith((f"{_C}.", f"{_X}.")) else f"{package}.{other}" for other in imports.split()
+    )
     return Room(name, contents, whole, tuple(libraries.split()))
 
 
@@ -287,10 +293,104 @@ ROOMS = (
     ),
 )
 
+EXTENSION_ROOMS = (
+    _room(
+        f"{_X}.messages",
+        "the data that processes exchange: `protocol.ts` the requests of LSP, `page_types.ts` the pages, written by "
+        "`scripts/message_types.py`; what the extension and each page send each other",
+        libraries="vscode-languageclient",
+    ),
+    _room(
+        f"{_X}.workbench",
+        "VS Code behind names of ours: messages to the user, settings, the log of LSP messages",
+        libraries="node vscode vscode-languageclient",
+    ),
+    _room(
+        f"{_X}.webviews",
+        "a panel next to the source for each subject of a page, its HTML and its policy",
+        "messages workbench",
+        "node vscode",
+    ),
+    _room(
+        f"{_X}.interpreter",
+        "the Pythons of the machine, and which of them runs the server and the models",
+        "workbench",
+        "node vscode",
+    ),
+    _room(
+        f"{_X}.server",
+        "the language client and its life; answers to the server's questions (consent, preview of a fix); what is "
+        "changed in its diagnostics and quick fixes",
+        "messages workbench interpreter",
+        "node vscode vscode-languageclient",
+    ),
+    _room(
+        f"{_X}.cursor",
+        "the file, folder, lines, target and finding that the user means; a generated kernel stands for its source",
+        "messages server",
+        "vscode",
+    ),
+    _room(
+        f"{_X}.status",
+        "the status item with its menu, the target device, inlay hints",
+        "messages workbench cursor",
+        "vscode",
+    ),
+    _room(f"{_X}.report", "the report of the active file as a tree", "messages server cursor", "vscode"),
+    _room(
+        f"{_X}.help",
+        "pages of finding codes, the check of the environment, a report of a problem",
+        "messages workbench server status",
+        "vscode",
+    ),
+    _room(
+        f"{_X}.kernels",
+        "generated kernels as read-only texts, lines that belong together, heat",
+        "messages workbench server cursor",
+        "node vscode",
+    ),
+    _room(
+        f"{_X}.graphs",
+        "the page of a target's graphs",
+        "messages workbench webviews server cursor report",
+        "vscode",
+    ),
+    _room(
+        f"{_X}.bench",
+        "the page of a benchmark, its export, its commands",
+        "messages workbench webviews server cursor",
+        "vscode",
+    ),
+    _room(f"{_X}.tune", "the page of a search", "messages webviews server bench", "vscode"),
+    _room(
+        _X,
+        "`main.ts` makes the parts and connects them; `commands.ts` the commands; what tests wait for",
+        "bench cursor graphs help interpreter kernels messages report server status tune workbench",
+        "vscode vscode-languageclient",
+    ),
+    _room(f"{_W}.page", "elements, messages of VS Code, what a reader has opened and selected"),
+    _room(
+        f"{_W}.graphs",
+        "the picture and the tree of a target's graphs",
+        "src.messages page",
+        "@dagrejs/dagre",
+    ),
+    _room(
+        f"{_W}.measured",
+        "what pages of measurements share: frame, sections, tables, charts, numbers as text",
+        "src.messages page",
+        "echarts",
+    ),
+    _room(
+        f"{_W}.bench", "sections, tables and charts of a benchmark", "src.messages page measured", "echarts"
+    ),
+    _room(f"{_W}.tune", "sections and charts of a search", "src.messages page measured"),
+)
 
-def room_of(module: str) -> Room | None:
-    """The innermost room that a module lies in."""
-    holding = [room for room in ROOMS if module == room.name or module.startswith(f"{room.name}.")]
+
+def room_of(module: str, rooms: tuple[Room, ...] = ROOMS) -> Room | None:
+    """The innermost of `rooms` that a module lies in."""
+    holding = [room for room in rooms if module == room.name or module.startswith(f"{room.name}.")]
     return max(holding, key=lambda room: len(room.name), default=None)
 
 
@@ -300,7 +400,7 @@ def covers(rooms: tuple[str, ...], name: str) -> bool:
 
 
 def table() -> str:
-    """The tables of both packages in Markdown: outer rooms, with the rooms inside them."""
+    """The tables of the packages in Markdown: outer rooms, with the rooms inside them."""
     lines: list[str] = []
     for package, folder in (
         ("fuselight", "compiler/fuselight"),
@@ -319,7 +419,17 @@ def table() -> str:
                 if not covers((room.name,), name)
             )
             lines.append(f"| `{_short(room.name, package)}/` | {words} | {', '.join(outer) or 'nothing'} |")
-    return "\n".join(lines[1:]) + "\n"
+    return "\n".join([*lines[1:], *_extension_tables()]) + "\n"
+
+
+def _extension_tables() -> Iterator[str]:
+    """The lines of the tables of the extension, whose rooms have no rooms inside them."""
+    for part in PARTS:
+        yield from ("", f"| room in `extension/{part}/` | contents | may import |", "|---|---|---|")
+        for room in (one for one in EXTENSION_ROOMS if one.package == part):
+            name = "its files" if room.name == part else f"`{_short(room.name, part)}/`"
+            rooms = [_short(other, part).replace("src/", "src: ") for other in room.imports]
+            yield f"| {name} | {room.contents} | {', '.join((*rooms, *room.libraries)) or 'nothing'} |"
 
 
 def _short(name: str, within: str) -> str:

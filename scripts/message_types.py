@@ -1,6 +1,7 @@
 """Write the TypeScript types of the pages from the dataclasses of the server, so that a field is named once.
 
-`make lint` runs it with `--check`, which fails while `extension/src/page_types.ts` is older than the dataclasses.
+`make lint` runs it with `--check`, which fails while `extension/src/messages/page_types.ts` is older than the
+dataclasses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Union
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "compiler"), str(ROOT / "server")]
 
-PAGE = ROOT / "extension" / "src" / "page_types.ts"
+PAGE = ROOT / "extension" / "src" / "messages" / "page_types.ts"
 MODULES = ("explain.benchmarks.page_types", "explain.searches.page_types", "explain.graphs.page_types")
 """Whose dataclasses are written, in this order."""
 HEADER = """\

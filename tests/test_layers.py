@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import posixpath
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from layers import PACKAGES, PAGE, ROOMS, Room, covers, room_of, with_table
+from layers import EXTENSION_ROOMS, PACKAGES, PAGE, PARTS, ROOMS, Room, covers, room_of, with_table
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
@@ -87,23 +88,111 @@ def _arrows() -> dict[str, set[str]]:
     return arrows
 
 
-def test_every_room_uses_what_it_may_import() -> None:
-    arrows = _arrows()
-    unused = [
+def _unused(rooms: tuple[Room, ...], arrows: dict[str, set[str]]) -> list[str]:
+    """What rooms may import and never do."""
+    return [
         f"{room.name} never imports {allowed}"
-        for room in ROOMS
+        for room in rooms
         for allowed in room.imports
         if not any(covers((allowed,), name) for name in arrows[room.name])
     ]
+
+
+def test_every_room_uses_what_it_may_import() -> None:
+    unused = _unused(ROOMS, _arrows())
     assert not unused, "\n".join(unused)
 
 
-def test_no_room_imports_itself_through_others() -> None:
-    arrows = _arrows()
-    while leaves := {name for name, others in arrows.items() if not others & arrows.keys()}:
+def _in_or_above_circles(arrows: dict[str, set[str]]) -> list[str]:
+    left = dict(arrows)
+    while leaves := {name for name, others in left.items() if not others & left.keys()}:
         for name in leaves:
-            del arrows[name]
-    assert not arrows, f"in a circle, or above one: {sorted(arrows)}"
+            del left[name]
+    return sorted(left)
+
+
+def test_no_room_imports_itself_through_others() -> None:
+    assert _in_or_above_circles(_arrows()) == []
+
+
+EXTENSION = ROOT / "extension"
+SCRIPTS = {
+    ".".join(path.relative_to(EXTENSION).with_suffix("").parts): path
+    for part in PARTS
+    for path in sorted((EXTENSION / part).rglob("*.ts"))
+}
+_FROM = re.compile(
+    r"""^(?:import|export)(?P<type> type)?\b(?:[\s\w{},*$]*?\bfrom)?\s*["'](?P<name>[^"']+)["'];""",
+    re.MULTILINE,
+)
+_LATE = re.compile(r"""\b(?:import|require)\(\s*["'](?P<name>[^"']+)["']""")
+
+
+def _script_imports(module: str, text: str) -> Iterator[tuple[str, bool]]:
+    """Each import of a TypeScript module as (module or library, whether of types alone)."""
+    folder = posixpath.dirname(module.replace(".", "/"))
+    for match in (*_FROM.finditer(text), *_LATE.finditer(text)):
+        name = match["name"]
+        is_of_types = bool(match.groupdict().get("type"))
+        if name.startswith("."):
+            whole = posixpath.normpath(posixpath.join(folder, name.removesuffix(".ts")))
+            yield whole.replace("/", "."), is_of_types
+        else:
+            yield name, is_of_types
+
+
+def _is_allowed_script(imported: str, module: str, room: Room) -> bool:
+    if imported in SCRIPTS:
+        other = room_of(imported, EXTENSION_ROOMS)
+        return other is room_of(module, EXTENSION_ROOMS) or (other is not None and other.name in room.imports)
+    return any(re.match(rf"{re.escape(library)}(?:$|[/:])", imported) for library in room.libraries)
+
+
+def _wrong_in_script(module: str, text: str) -> list[str]:
+    room = room_of(module, EXTENSION_ROOMS)
+    assert room is not None, f"{module} has no room: add it to scripts/layers.py"
+    return [
+        f"{module} imports {imported}"
+        for imported, is_of_types in _script_imports(module, text)
+        if not _is_allowed_script(imported, module, room)
+        or (imported.startswith("src.") and room.package != "src" and not is_of_types)
+    ]
+
+
+def test_imports_of_the_extension_obey_the_table() -> None:
+    """Pages take types alone from `src/`, so that their bundles have nothing of VS Code."""
+    wrong = [
+        line for module, path in SCRIPTS.items() for line in _wrong_in_script(module, path.read_text("utf-8"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_import_against_the_table_of_the_extension_is_seen() -> None:
+    upward = 'import { createBenchView } from "../bench/view";\n'
+    values = 'import {\n  serverCommand,\n} from "../../src/messages/protocol";\n'
+    types = 'import type { Status } from "../../src/messages/protocol";\n'
+    assert _wrong_in_script("src.workbench.say", upward) == ["src.workbench.say imports src.bench.view"]
+    assert _wrong_in_script("webview.tune.main", values) == [
+        "webview.tune.main imports src.messages.protocol"
+    ]
+    assert _wrong_in_script("webview.tune.main", types) == []
+    assert _wrong_in_script("webview.tune.main", 'await import("vscode");') == [
+        "webview.tune.main imports vscode"
+    ]
+    assert _wrong_in_script("src.tune.view", 'export * from "../kernels/uri";') != []
+
+
+def test_rooms_of_the_extension_have_an_order() -> None:
+    arrows: dict[str, set[str]] = {room.name: set() for room in EXTENSION_ROOMS}
+    for module, path in SCRIPTS.items():
+        room = room_of(module, EXTENSION_ROOMS)
+        assert room is not None
+        for imported, _ in _script_imports(module, path.read_text("utf-8")):
+            other = room_of(imported, EXTENSION_ROOMS) if imported in SCRIPTS else None
+            if other and other is not room:
+                arrows[room.name].add(other.name)
+    assert _in_or_above_circles(arrows) == []
+    assert not _unused(EXTENSION_ROOMS, arrows)
 
 
 def test_no_module_of_the_server_imports_itself_through_others() -> None:

@@ -6,28 +6,28 @@
 
 import * as vscode from "vscode";
 import type { BenchView } from "./bench/view";
-import type { Consent } from "./consent";
-import { activeFolder, targetAtCursor } from "./cursor";
-import { fieldsOf } from "./fields";
-import { codeOf, findingAtCursor, goToFinding } from "./findings";
-import type { FixPreviews } from "./fix_preview";
+import { activeFolder, targetAtCursor } from "./cursor/cursor";
+import { codeOf, findingAtCursor, goToFinding } from "./cursor/findings";
 import type { GraphView } from "./graphs/view";
-import { switchInlayHints } from "./inlay_hints";
+import { checkEnvironment, openPage } from "./help/pages";
+import { reportProblem } from "./help/problem_report";
 import { selectInterpreter } from "./interpreter/picker";
-import { chooseDevice } from "./kernels/device_picker";
 import type { KernelHeat } from "./kernels/heat";
 import type { KernelMarks } from "./kernels/marks";
 import type { KernelView } from "./kernels/view";
-import type { Lifecycle } from "./lifecycle";
-import { pageOf } from "./page_links";
-import { checkEnvironment, openPage } from "./pages";
-import { reportProblem } from "./problem_report";
-import { serverCommand } from "./protocol";
-import { sayRefusal, sayRefusalCommand } from "./refused_fixes";
-import type { ReportView } from "./report_view";
-import { inform } from "./say";
-import { type StatusBoard, showMenu } from "./status";
+import { fieldsOf } from "./messages/fields";
+import { serverCommand } from "./messages/protocol";
+import type { ReportView } from "./report/view";
+import type { Consent } from "./server/consent";
+import type { FixPreviews } from "./server/fix_preview";
+import type { Lifecycle } from "./server/lifecycle";
+import { pageOf } from "./server/page_links";
+import { sayRefusal, sayRefusalCommand } from "./server/refused_fixes";
+import { chooseDevice } from "./status/device_picker";
+import { switchInlayHints } from "./status/inlay_hints";
+import { type StatusBoard, showMenu } from "./status/status";
 import type { TuneView } from "./tune/view";
+import { inform } from "./workbench/say";
 
 /** The parts of the extension that commands and tests use. */
 export interface Parts {

@@ -8,18 +8,13 @@ import * as vscode from "vscode";
 import { ShowMessageNotification, ShowMessageRequest } from "vscode-languageclient/node";
 import { createBenchView } from "./bench/view";
 import { type Parts, registerCommands } from "./commands";
-import { createConsent } from "./consent";
-import { createFixPreviews } from "./fix_preview";
 import { createGraphView } from "./graphs/view";
 import { onInterpreterSelected } from "./interpreter/environment";
 import { watchEnvironments } from "./interpreter/watch";
-import { createDeviceItem, warnOfDevices } from "./kernels/device_picker";
 import { createKernelDocuments } from "./kernels/documents";
 import { createKernelHeat } from "./kernels/heat";
 import { createKernelMarks } from "./kernels/marks";
 import { createKernelView } from "./kernels/view";
-import { createLifecycle, type Lifecycle } from "./lifecycle";
-import { createMessageLog } from "./message_log";
 import {
   confirmRunRequest,
   measuredChangedNotification,
@@ -28,12 +23,17 @@ import {
   type Status,
   statusNotification,
   tunedChangedNotification,
-} from "./protocol";
-import { createReportView } from "./report_view";
-import { askForServer, sayOfServer } from "./say";
-import { createStatusBoard, warnOfInterpreters } from "./status";
+} from "./messages/protocol";
+import { createReportView } from "./report/view";
+import { createConsent } from "./server/consent";
+import { createFixPreviews } from "./server/fix_preview";
+import { createLifecycle, type Lifecycle } from "./server/lifecycle";
+import { createDeviceItem, warnOfDevices } from "./status/device_picker";
+import { createStatusBoard, warnOfInterpreters } from "./status/status";
 import { createTestingApi, type TestingApi } from "./testing_api";
 import { createTuneView } from "./tune/view";
+import { createMessageLog } from "./workbench/message_log";
+import { askForServer, sayOfServer } from "./workbench/say";
 
 let running: Lifecycle | null = null;
 

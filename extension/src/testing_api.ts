@@ -6,8 +6,8 @@
 
 import type * as vscode from "vscode";
 import type { Parts } from "./commands";
-import { withPageLinks } from "./page_links";
-import type { Status } from "./protocol";
+import type { Status } from "./messages/protocol";
+import { withPageLinks } from "./server/page_links";
 
 export type TestingApi = ReturnType<typeof createTestingApi>;
 

@@ -13,9 +13,9 @@ import {
   renamedUri,
   startedIn,
 } from "../src/bench/target.ts";
-import { coalesce } from "../src/coalesce.ts";
-import type { ProfileDetails, Roofline, StepRow, WallPart } from "../src/page_types.ts";
-import { pageHtml, pagePolicy } from "../src/webview_page.ts";
+import type { ProfileDetails, Roofline, StepRow, WallPart } from "../src/messages/page_types.ts";
+import { coalesce } from "../src/webviews/coalesce.ts";
+import { pageHtml, pagePolicy } from "../src/webviews/page.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";

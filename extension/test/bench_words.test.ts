@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { ConfigurationRow, MeasuredPage } from "../src/page_types.ts";
+import type { ConfigurationRow, MeasuredPage } from "../src/messages/page_types.ts";
 import { configurationWords, kernelKind, kernelName, kindWords } from "../webview/bench/explained.ts";
-import * as words from "../webview/bench/words.ts";
+import * as words from "../webview/measured/words.ts";
 
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeFor, entriesOf } from "../src/kernels/device_choice.ts";
+import { changeFor, entriesOf } from "../src/status/device_choice.ts";
 
 const cases: readonly [string, Parameters<typeof changeFor>, ReturnType<typeof changeFor>][] = [
   ["a first choice goes to the folder", ["h200", {}, true], { scope: "workspaceFolder", value: "h200" }],

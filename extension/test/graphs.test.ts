@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { amongOffered, targetIn, titleOf } from "../src/graphs/target.ts";
-import type { GraphArrow, GraphBox, GraphPicture } from "../src/page_types.ts";
+import type { GraphArrow, GraphBox, GraphPicture } from "../src/messages/page_types.ts";
 import { blocksOf, classOf, labels, layOut, linesOf } from "../webview/graphs/layout.ts";
 import { lineOf, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { generatedLines, type KernelLink, sourceLines } from "../src/kernels/lines.ts";
-import { idOf, partsOf } from "../src/kernels/uri.ts";
+import { idOf, partsOf } from "../src/cursor/kernel_uri.ts";
+import { generatedLines, sourceLines } from "../src/kernels/lines.ts";
+import type { KernelLink } from "../src/messages/protocol.ts";
 
 describe("The URI of a kernel", () => {
   const id = {

@@ -33,7 +33,7 @@ test("menus, keys, views and the walkthrough name commands that exist", () => {
 test("each view that the extension creates or opens is in the manifest", () => {
   const containers: readonly { readonly id: string }[][] = Object.values(manifest.contributes.views);
   const views = new Set(containers.flat().map(({ id }) => id));
-  const named = ["report_view.ts", "status.ts"].flatMap((file) => [
+  const named = ["report/view.ts", "status/status.ts"].flatMap((file) => [
     ...read(`extension/src/${file}`).matchAll(/createTreeView\("([^"]+)"|"(fuselight\.[a-z.]+)\.focus"/g),
   ]);
   assert.ok(named.length >= 3);

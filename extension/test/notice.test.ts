@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { notice } from "../src/notice.ts";
+import { notice } from "../src/workbench/notice.ts";
 
 test("a link is shown as text", () => {
   const text = notice("no device [press](command:workbench.action.quit) of yours [x](https://a.b)");
@@ -18,8 +18,8 @@ test("every message is escaped", () => {
   const direct = names.filter((name) =>
     /\.show(Information|Warning|Error)Message\(/.test(readFileSync(new URL(name, sources), "utf8")),
   );
-  assert.deepEqual(direct, ["say.ts"]);
-  const calls = readFileSync(new URL("say.ts", sources), "utf8").matchAll(/Message\((\w+)\(/g);
+  assert.deepEqual(direct, ["workbench/say.ts"]);
+  const calls = readFileSync(new URL("workbench/say.ts", sources), "utf8").matchAll(/Message\((\w+)\(/g);
   assert.deepEqual(
     [...calls].map(([, wrapper]) => wrapper),
     ["notice", "notice", "notice", "notice"],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indexOf, positionOf } from "../webview/bench/position.ts";
+import { indexOf, positionOf } from "../webview/measured/position.ts";
 
 const items = (...keys: string[]) => keys.map((key) => ({ key }));
 

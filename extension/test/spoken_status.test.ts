@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { spoken } from "../src/spoken_status.ts";
+import { spoken } from "../src/status/spoken_status.ts";
 
 test("a state with which the detail begins is said once", () => {
   assert.equal(spoken("starting", "starting GPT2; 1 waiting"), "Fuselight, starting GPT2; 1 waiting");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { KnobRow, RaceSeries } from "../src/page_types.ts";
+import type { KnobRow, RaceSeries } from "../src/messages/page_types.ts";
 import { tuneMessageIn, tuningTitleOf } from "../src/tune/target.ts";
 import { namesOf, roundsOf, seconds, shownKnobs } from "../webview/tune/shown.ts";
 

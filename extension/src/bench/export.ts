@@ -6,8 +6,8 @@
  */
 
 import * as vscode from "vscode";
-import { inform, warn } from "../say";
-import type { BenchTarget, Exported } from "./messages";
+import type { BenchTarget, Exported } from "../messages/bench";
+import { inform, warn } from "../workbench/say";
 import { pictureIn } from "./target";
 
 const kinds: Readonly<Record<string, string>> = { json: "JSON", csv: "CSV", html: "HTML", png: "PNG" };

@@ -4,10 +4,10 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no target and no message.
  */
 
-import { fieldsOf } from "../fields.ts";
-import type { PagePlace } from "../page_types";
-import type { MeasuredAt } from "../protocol";
-import type { BenchShown, BenchTarget, ExportFormat, PageMessage } from "./messages";
+import type { BenchShown, BenchTarget, ExportFormat, PageMessage } from "../messages/bench";
+import { fieldsOf } from "../messages/fields.ts";
+import type { PagePlace } from "../messages/page_types";
+import type { MeasuredAt } from "../messages/protocol";
 
 /** Null for data that names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {

@@ -6,11 +6,11 @@
  */
 
 import * as vscode from "vscode";
-import { linesAtCursor, targetAtCursor } from "../cursor";
-import type { Lifecycle } from "../lifecycle";
-import { inform, textOf } from "../say";
-import { isSameTarget, type Subject, type WebviewHost } from "../webview_host";
-import type { BenchTarget } from "./messages";
+import { linesAtCursor, targetAtCursor } from "../cursor/cursor";
+import type { BenchTarget } from "../messages/bench";
+import type { Lifecycle } from "../server/lifecycle";
+import { isSameTarget, type Subject, type WebviewHost } from "../webviews/host";
+import { inform, textOf } from "../workbench/say";
 import { benchTargetIn, renamedUri, startedIn } from "./target";
 
 export interface TargetRunKind {

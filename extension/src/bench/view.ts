@@ -6,13 +6,13 @@
  */
 
 import * as vscode from "vscode";
-import type { Lifecycle } from "../lifecycle";
-import type { MeasuredPage, PagePlace } from "../page_types";
-import { measuredExportRequest, measuredRequest, serverCommand } from "../protocol";
-import { askInDialog } from "../say";
-import { createWebviewHost, goToSource, type Page } from "../webview_host";
+import type { BenchShown } from "../messages/bench";
+import type { MeasuredPage, PagePlace } from "../messages/page_types";
+import { measuredExportRequest, measuredRequest, serverCommand } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import { createWebviewHost, goToSource, type Page } from "../webviews/host";
+import { askInDialog } from "../workbench/say";
 import { chooseExported, saveExported, savePicture } from "./export";
-import type { BenchShown } from "./messages";
 import { benchShownIn, benchTitleOf, measuredAt, pageMessageIn } from "./target";
 import { answeredPage, createTargetRuns } from "./target_runs";
 

@@ -4,9 +4,9 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no target.
  */
 
-import { fieldsOf } from "../fields.ts";
-import type { OfferedTarget } from "../page_types";
-import type { GraphTarget } from "./messages";
+import { fieldsOf } from "../messages/fields.ts";
+import type { GraphTarget } from "../messages/graphs";
+import type { OfferedTarget } from "../messages/page_types";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {

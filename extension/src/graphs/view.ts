@@ -5,15 +5,15 @@
  */
 
 import * as vscode from "vscode";
-import { targetAtCursor } from "../cursor";
-import { sourceOf } from "../kernels/documents";
-import type { Lifecycle } from "../lifecycle";
-import type { GraphPicture, OfferedTarget } from "../page_types";
-import { graphsRequest, serverCommand } from "../protocol";
-import type { ReportView } from "../report_view";
-import { inform } from "../say";
-import { createWebviewHost, goToSource, isSameFile, type Page } from "../webview_host";
-import type { GraphTarget, ViewMessage } from "./messages";
+import { targetAtCursor } from "../cursor/cursor";
+import { sourceOf } from "../cursor/source";
+import type { GraphTarget, ViewMessage } from "../messages/graphs";
+import type { GraphPicture, OfferedTarget } from "../messages/page_types";
+import { graphsRequest, serverCommand } from "../messages/protocol";
+import type { ReportView } from "../report/view";
+import type { Lifecycle } from "../server/lifecycle";
+import { createWebviewHost, goToSource, isSameFile, type Page } from "../webviews/host";
+import { inform } from "../workbench/say";
 import { amongOffered, targetIn, titleOf } from "./target";
 
 const editPauseMilliseconds = 300;

@@ -8,7 +8,7 @@ import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import { readPath } from "../settings";
+import { readPath } from "../workbench/settings";
 import { offeredIn, pythonInFolder, windows } from "./offered";
 import {
   type Candidate,

@@ -7,11 +7,12 @@
  */
 
 import * as vscode from "vscode";
-import { askInList, fail } from "../say";
-import { expandPath, readSettings, section } from "../settings";
+import { askInList, fail } from "../workbench/say";
+import { expandPath, section } from "../workbench/settings";
 import { look, problemAt } from "./environment";
 import { pythonAt } from "./offered";
 import { offers } from "./resolve";
+import { readSettings } from "./settings";
 
 interface Entry extends vscode.QuickPickItem {
   readonly executable?: string;

@@ -6,10 +6,15 @@
  */
 
 import * as vscode from "vscode";
-import type { Lifecycle } from "../lifecycle";
-import { type KernelDocument, kernelDocumentRequest } from "../protocol";
-import type { KernelLink } from "./lines";
-import { idOf, type KernelId, kernelScheme, partsOf } from "./uri";
+import { idOf, kernelScheme } from "../cursor/kernel_uri";
+import { kernelOf, nameOf } from "../cursor/source";
+import {
+  type KernelDocument,
+  type KernelId,
+  type KernelLink,
+  kernelDocumentRequest,
+} from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
 
 interface Shown {
   readonly bytes: Uint8Array;
@@ -21,31 +26,6 @@ interface Shown {
 const noServer = `# The Fuselight language server is not running yet. The text appears when it starts.\n`;
 const notOurs = `# This address does not name a kernel.\n`;
 const settle = 300;
-
-export function kernelUri(id: KernelId, name: string): vscode.Uri {
-  return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
-}
-
-/** The identity of a generated text; null for any other URI. */
-export function kernelOf(uri: vscode.Uri): KernelId | null {
-  return uri.scheme === kernelScheme ? idOf(uri.query) : null;
-}
-
-/** The name of a text in links: the URI of a file, or the identity of a generated text. */
-export function linkName(uri: vscode.Uri): string {
-  const id = kernelOf(uri);
-  return id === null ? uri.toString() : nameOf(id);
-}
-
-function nameOf(id: KernelId): string {
-  return partsOf(id, "").query;
-}
-
-/** The source file of a generated text; any other URI unchanged. */
-export function sourceOf(uri: vscode.Uri): vscode.Uri {
-  const id = kernelOf(uri);
-  return id === null ? uri : vscode.Uri.parse(id.uri);
-}
 
 export type KernelDocuments = ReturnType<typeof createKernelDocuments>;
 

@@ -6,8 +6,8 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { Lifecycle } from "../lifecycle";
-import { type KernelLine, kernelLinesRequest } from "../protocol";
+import { type KernelLine, kernelLinesRequest } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
 
 const levels = [1, 2, 3];
 

@@ -4,13 +4,7 @@
  * Invariant: lines are 0-based and both ends of a range belong to it. Nothing of VS Code is imported.
  */
 
-/** Lines `first` to `last` of a generated text were generated from these lines of a file. */
-export interface KernelLink {
-  readonly uri: string;
-  readonly lines: readonly number[];
-  readonly first: number;
-  readonly last: number;
-}
+import type { KernelLink } from "../messages/protocol";
 
 export interface LineRange {
   readonly first: number;

@@ -8,9 +8,10 @@
  */
 
 import * as vscode from "vscode";
-import { type KernelDocuments, linkName } from "./documents";
+import { kernelScheme } from "../cursor/kernel_uri";
+import { linkName } from "../cursor/source";
+import type { KernelDocuments } from "./documents";
 import { generatedLines, type LineRange, sourceLines } from "./lines";
-import { kernelScheme } from "./uri";
 
 /** The marked lines of one editor, for tests. */
 export interface Marked {

@@ -5,20 +5,21 @@
  */
 
 import * as vscode from "vscode";
-import { linesAtCursor } from "../cursor";
-import { fieldsOf } from "../fields";
-import type { Lifecycle } from "../lifecycle";
+import { linesAtCursor } from "../cursor/cursor";
+import { kernelScheme } from "../cursor/kernel_uri";
+import { kernelOf, kernelUri } from "../cursor/source";
+import { fieldsOf } from "../messages/fields";
 import {
   type KernelEntry,
   type KernelEntryId,
   type KernelsAt,
   kernelDocumentRequest,
   kernelsAtRequest,
-} from "../protocol";
-import { inform } from "../say";
-import { type KernelDocuments, kernelOf, kernelUri } from "./documents";
+} from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import { inform } from "../workbench/say";
+import type { KernelDocuments } from "./documents";
 import type { KernelMarks } from "./marks";
-import { kernelScheme } from "./uri";
 
 const forms: Record<string, string> = {
   source: "Source of the kernel",

@@ -4,10 +4,10 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no message.
  */
 
-import type { BenchTarget } from "../bench/messages";
 import { fileOf } from "../bench/target.ts";
-import { fieldsOf } from "../fields.ts";
-import type { TuneMessage } from "./messages";
+import type { BenchTarget } from "../messages/bench";
+import { fieldsOf } from "../messages/fields.ts";
+import type { TuneMessage } from "../messages/tune";
 
 const kinds: ReadonlySet<unknown> = new Set<TuneMessage["type"]>([
   "ready",

@@ -6,13 +6,13 @@
  */
 
 import * as vscode from "vscode";
-import type { BenchTarget } from "../bench/messages";
 import { benchTargetIn } from "../bench/target";
 import { answeredPage, createTargetRuns } from "../bench/target_runs";
-import type { Lifecycle } from "../lifecycle";
-import type { TunedPage } from "../page_types";
-import { serverCommand, tunedRequest } from "../protocol";
-import { createWebviewHost, type Page } from "../webview_host";
+import type { BenchTarget } from "../messages/bench";
+import type { TunedPage } from "../messages/page_types";
+import { serverCommand, tunedRequest } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import { createWebviewHost, type Page } from "../webviews/host";
 import { tuneMessageIn, tuningTitleOf } from "./target";
 
 type TuningPage = Page<BenchTarget, TunedPage>;

@@ -1,6 +1,6 @@
 /** A labeled drop-down list. */
 
-import { element } from "../dom";
+import { element } from "../page/dom";
 
 export interface Option {
   readonly id: string;

@@ -4,7 +4,7 @@
  * Invariant: steps in one row do not overlap, and a step is below every outer step that runs at the same time.
  */
 
-import type { StepRow } from "../../src/page_types";
+import type { StepRow } from "../../src/messages/page_types";
 
 export interface FlameBox {
   readonly step: StepRow;

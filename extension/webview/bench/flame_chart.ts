@@ -2,11 +2,11 @@
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
-import type { StepRow } from "../../src/page_types";
-import { axis, type ChartSpec, legend, zoomOf } from "./chart";
+import type { StepRow } from "../../src/messages/page_types";
+import { axis, type ChartSpec, legend, zoomOf } from "../measured/chart";
+import { colorOf, readableOn, type Theme } from "../measured/theme";
+import { stepWords, time } from "../measured/words";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
-import { colorOf, readableOn, type Theme } from "./theme";
-import { stepWords, time } from "./words";
 
 /** Indexes into the theme's palette. */
 const colors: Readonly<Record<Stage, number>> = {

@@ -1,9 +1,9 @@
 /** Time by line as bars, longest first. */
 
-import type { LineRow, PagePlace } from "../../src/page_types";
-import { axis, type ChartSpec } from "./chart";
-import { colorOf, type Theme } from "./theme";
-import { lineWords, percent, placeOf, shorten, time } from "./words";
+import type { LineRow, PagePlace } from "../../src/messages/page_types";
+import { axis, type ChartSpec } from "../measured/chart";
+import { colorOf, type Theme } from "../measured/theme";
+import { lineWords, percent, placeOf, shorten, time } from "../measured/words";
 
 const most = 20;
 /** From this width on, labels are next to the bars; below it, above them. */

@@ -5,11 +5,13 @@
  * hidden or reloaded page comes back unchanged.
  */
 
-import type { BenchShown, DrawPage, ExportFormat, PageMessage, PageState } from "../../src/bench/messages";
-import type { MeasuredPage, PagePlace } from "../../src/page_types";
-import { button, element } from "../dom";
-import { acquireHost } from "../host";
-import { createPageFrame } from "../page_frame";
+import type { BenchShown, DrawPage, ExportFormat, PageMessage, PageState } from "../../src/messages/bench";
+import type { MeasuredPage, PagePlace } from "../../src/messages/page_types";
+import { createPageFrame } from "../measured/page_frame";
+import type { Section } from "../measured/section";
+import { configurationName, moment, pictureName, summary } from "../measured/words";
+import { button, element } from "../page/dom";
+import { acquireHost } from "../page/host";
 import { choice } from "./choice";
 import { pictureOf } from "./picture";
 import { profileOf } from "./profiles";
@@ -18,11 +20,9 @@ import {
   configurationsSection,
   notesSection,
   profileSections,
-  type Section,
   verdictSection,
   waitingSection,
 } from "./sections";
-import { configurationName, moment, pictureName, summary } from "./words";
 
 /** An option's id in place of a run's id. */
 const anotherFile = "file";

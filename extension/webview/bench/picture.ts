@@ -1,7 +1,7 @@
 /** All charts of the page with their names, as one PNG. */
 
-import type { Chart } from "./chart";
-import { readTheme } from "./theme";
+import type { Chart } from "../measured/chart";
+import { readTheme } from "../measured/theme";
 
 const scale = 2;
 const [margin, heading] = [16, 28];

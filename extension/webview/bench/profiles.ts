@@ -4,7 +4,7 @@
  * Invariant: without a choice of the user, it is the profile that the server shows on the lines of the editor.
  */
 
-import type { ProfileDetails } from "../../src/page_types";
+import type { ProfileDetails } from "../../src/messages/page_types";
 
 const first = ["written", "default"];
 

@@ -4,7 +4,7 @@
  * Invariant: both axes are logarithmic, so a kernel without operations is not a point; it is counted instead.
  */
 
-import type { Roofline, RooflinePoint } from "../../src/page_types";
+import type { Roofline, RooflinePoint } from "../../src/messages/page_types";
 
 export interface Range {
   readonly start: number;

@@ -1,7 +1,9 @@
 /** The kernels and the device's limits: FLOP per byte to the right, TFLOP/s upwards, both logarithmic. */
 
-import type { Roofline } from "../../src/page_types";
-import { axis, type ChartSpec } from "./chart";
+import type { Roofline } from "../../src/messages/page_types";
+import { axis, type ChartSpec } from "../measured/chart";
+import { colorOf, type Theme } from "../measured/theme";
+import { number, placeOf, shorten, time } from "../measured/words";
 import { kernelName } from "./explained";
 import {
   type Ceiling,
@@ -13,8 +15,6 @@ import {
   ridge,
   shownPoints,
 } from "./roofline";
-import { colorOf, type Theme } from "./theme";
-import { number, placeOf, shorten, time } from "./words";
 
 const named = 3;
 

@@ -4,28 +4,23 @@
  * Invariant: a section explains in text what it cannot show, and never draws an empty chart.
  */
 
-import type { MeasuredPage, PagePlace, ProfileDetails } from "../../src/page_types";
-import { element } from "../dom";
-import { type Chart, createChart } from "./chart";
+import type { MeasuredPage, PagePlace, ProfileDetails } from "../../src/messages/page_types";
+import { createChart } from "../measured/chart";
+import { details, list, type Section, section, text } from "../measured/section";
+import { type Open, placeCell } from "../measured/table";
+import { configurationName, moment, notesOf, percent, sentence, time } from "../measured/words";
+import { element } from "../page/dom";
 import { flameChart } from "./flame_chart";
 import { linesChart } from "./lines_chart";
 import { shownPoints } from "./roofline";
 import { rooflineChart } from "./roofline_chart";
-import type { Open } from "./tables";
 import * as tables from "./tables";
 import { whereChart } from "./where_chart";
-import { configurationName, moment, notesOf, percent, sentence, time } from "./words";
-
-/** A section, and its charts, which are drawn after it is in the document. */
-export interface Section {
-  readonly root: HTMLElement;
-  readonly charts: readonly Chart[];
-}
 
 export function verdictSection({ verdict, configurations }: MeasuredPage, open: Open): Section | null {
   const names = configurations.map(({ name }) => name);
   const statement = (text: string, place: PagePlace | null) =>
-    place === null ? [sentence(text, names)] : [`${sentence(text, names)}: `, tables.placeCell(place, open)];
+    place === null ? [sentence(text, names)] : [`${sentence(text, names)}: `, placeCell(place, open)];
   const [headline, ...others] = verdict;
   if (headline === undefined) {
     return null;
@@ -188,28 +183,4 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
     ...shared,
     ...tables.comparisonTables(comparison, open),
   ]);
-}
-
-let sections = 0;
-
-export function section(title: string, content: readonly (HTMLElement | Chart)[]): Section {
-  sections += 1;
-  const id = `section-${sections}`;
-  const charts = content.filter((part) => "draw" in part);
-  const parts = content.map((part) => ("draw" in part ? part.root : part));
-  const root = element("section", { "aria-labelledby": id }, element("h2", { id }, title), ...parts);
-  return { root, charts };
-}
-
-export function text(words: string): HTMLElement {
-  return element("p", {}, words);
-}
-
-export function list(notes: readonly string[]): HTMLElement {
-  return element("ul", { class: "notes" }, ...notes.map((note) => element("li", {}, note)));
-}
-
-/** `key` identifies the element across redraws, so that it stays open. */
-export function details(key: string, title: string, content: Node): HTMLElement {
-  return element("details", { "data-key": key }, element("summary", { "aria-label": title }, title), content);
 }

@@ -11,78 +11,17 @@ import type {
   LineChange,
   LineRow,
   MeasuredPage,
-  PagePlace,
   ProfileDetails,
   RooflinePoint,
   RunComparison,
   StepRow,
   TensorError,
   WallPart,
-} from "../../src/page_types";
-import { button, element } from "../dom";
+} from "../../src/messages/page_types";
+import { type Cell, type Column, type Open, placeCell, sentence, small, table } from "../measured/table";
+import * as words from "../measured/words";
+import { element } from "../page/dom";
 import { configurationWords, kernelKind, kernelName, kindWords } from "./explained";
-import * as words from "./words";
-
-/** Goes to a line; null in an exported page, which has no editor. */
-export type Open = ((place: PagePlace) => void) | null;
-
-type Cell = string | Node | readonly (string | Node)[];
-
-export interface Column<T> {
-  readonly title: string;
-  readonly isNumber?: boolean;
-  /** The column is omitted if this is false for all rows. */
-  readonly isKnown?: (row: T) => boolean;
-  readonly cell: (row: T) => Cell;
-}
-
-/** `instead` replaces all but the first cell of a row, unless it is null. */
-export function table<T>(
-  caption: string,
-  all: readonly Column<T>[],
-  rows: readonly T[],
-  instead: (row: T) => Node | null = () => null,
-): HTMLElement {
-  const columns = all.filter(({ isKnown }) => isKnown === undefined || rows.some(isKnown));
-  const heads = columns.map(({ title, isNumber }) =>
-    element("th", { scope: "col", ...(isNumber ? { class: "number" } : {}) }, title),
-  );
-  const body = rows.map((row) => {
-    const [first, ...others] = columns.map(({ cell, isNumber }, index) => {
-      const made = cell(row);
-      const parts = Array.isArray(made) ? (made as readonly (string | Node)[]) : [made as string | Node];
-      const attributes = isNumber ? { class: "number" } : {};
-      return index === 0
-        ? element("th", { scope: "row", ...attributes }, ...parts)
-        : element("td", attributes, ...parts);
-    });
-    const only = instead(row);
-    const rest = only === null ? others : [element("td", { colspan: others.length }, only)];
-    return element("tr", {}, ...(first === undefined ? [] : [first]), ...rest);
-  });
-  const made = element(
-    "table",
-    {},
-    element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, ...heads)),
-    element("tbody", {}, ...body),
-  );
-  return element("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
-}
-
-export function placeCell(place: PagePlace | null, open: Open): Node | string {
-  if (place === null) {
-    return words.unknown;
-  }
-  const name = words.placeOf(place);
-  const code = element("code", { title: place.text }, place.text);
-  if (open === null) {
-    return element("span", { class: "place" }, name, " ", code);
-  }
-  const link = button(name, `Go to ${name}`, () => open(place));
-  link.classList.add("link");
-  return element("span", { class: "place" }, link, " ", code);
-}
 
 export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement {
   const rows = page.configurations;
@@ -152,15 +91,6 @@ function compilesCell({ compiles, recompiles }: ConfigurationRow): Cell {
         : "",
     ),
   ];
-}
-
-/** A second line of a cell, never wrapped in a column of numbers. */
-export function small(text: string): HTMLElement | string {
-  return text === "" ? "" : element("div", { class: "small" }, text);
-}
-
-export function sentence(text: string): HTMLElement | string {
-  return text === "" ? "" : element("div", { class: "small sentence" }, text);
 }
 
 function accuracyCell(row: ConfigurationRow, open: Open): Cell {

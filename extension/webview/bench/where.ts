@@ -4,7 +4,7 @@
  * Invariant: the segments add up to the parts and do not overlap.
  */
 
-import type { WallPart } from "../../src/page_types";
+import type { WallPart } from "../../src/messages/page_types";
 
 export interface Segment {
   readonly kind: string;

@@ -1,12 +1,12 @@
 /** Where the wall time goes: one bar with segments for kernels and for each kind of gap. */
 
 import type { CustomSeriesRenderItem } from "echarts";
-import type { WallPart } from "../../src/page_types";
-import { axis, type ChartSpec, legend } from "./chart";
+import type { WallPart } from "../../src/messages/page_types";
+import { axis, type ChartSpec, legend } from "../measured/chart";
+import { colorOf, readableOn, type Theme } from "../measured/theme";
+import { partWords, percent, sentence, time } from "../measured/words";
 import { kindWords } from "./explained";
-import { colorOf, readableOn, type Theme } from "./theme";
 import { colorIndex, kindsOf, type Segment, segmentsOf } from "./where";
-import { partWords, percent, sentence, time } from "./words";
 
 const [barHeight, axisHeight] = [44, 52];
 /** A kind below this share of the total is not in the legend. */

@@ -6,7 +6,7 @@
  */
 
 import { type EdgeLabel, Graph, type GraphLabel, layout, type NodeLabel } from "@dagrejs/dagre";
-import type { ArrowKind, GraphBox, GraphPicture } from "../../src/page_types";
+import type { ArrowKind, GraphBox, GraphPicture } from "../../src/messages/page_types";
 
 /** The boxes of one frame. */
 export interface Block {

@@ -5,10 +5,10 @@
  * reloaded comes back unchanged.
  */
 
-import type { DrawGraphs, GraphTarget, ViewMessage, ViewState } from "../../src/graphs/messages";
-import type { GraphPicture, GraphPlace } from "../../src/page_types";
-import { button, element } from "../dom";
-import { acquireHost } from "../host";
+import type { DrawGraphs, GraphTarget, ViewMessage, ViewState } from "../../src/messages/graphs";
+import type { GraphPicture, GraphPlace } from "../../src/messages/page_types";
+import { button, element } from "../page/dom";
+import { acquireHost } from "../page/host";
 import { createPictureView } from "./picture_view";
 import { createTreeView } from "./tree_view";
 

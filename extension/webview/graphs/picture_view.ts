@@ -4,8 +4,8 @@
  * Invariant: one box at a time is in the tab order, and the focused box is visible.
  */
 
-import type { GraphBox, GraphPicture, GraphPlace } from "../../src/page_types";
-import { drawing, element } from "../dom";
+import type { GraphBox, GraphPicture, GraphPlace } from "../../src/messages/page_types";
+import { drawing, element } from "../page/dom";
 import {
   type Block,
   blocksOf,

@@ -4,8 +4,8 @@
  * Invariant: one row at a time is in the tab order. Open rows stay open when the report changes.
  */
 
-import type { GraphPicture, GraphPlace } from "../../src/page_types";
-import { element } from "../dom";
+import type { GraphPicture, GraphPlace } from "../../src/messages/page_types";
+import { element } from "../page/dom";
 import { type Row, treeOf } from "./words";
 
 export function createTreeView(open: (place: GraphPlace) => void) {

@@ -4,7 +4,7 @@
  * Invariant: the tree has everything that a box or an arrow shows, and nothing depends on color or shape alone.
  */
 
-import type { ArrowKind, GraphBox, GraphPicture, GraphPlace } from "../../src/page_types";
+import type { ArrowKind, GraphBox, GraphPicture, GraphPlace } from "../../src/messages/page_types";
 
 const kinds: Readonly<Record<GraphBox["kind"], string>> = {
   target: "Target",

@@ -1,9 +1,9 @@
 /** What each knob could gain at most, as bars: those that were tried, then those that were not. */
 
-import type { KnobRow } from "../../src/page_types";
-import { axis, type ChartSpec, legend } from "../bench/chart";
-import { colorOf } from "../bench/theme";
-import { shorten, speedup, time } from "../bench/words";
+import type { KnobRow } from "../../src/messages/page_types";
+import { axis, type ChartSpec, legend } from "../measured/chart";
+import { colorOf } from "../measured/theme";
+import { shorten, speedup, time } from "../measured/words";
 import { shownKnobs } from "./shown";
 
 const [barHeight, foot, letters] = [26, 44, 34];

@@ -4,13 +4,13 @@
  * Invariant: it draws the data that it receives and computes no times.
  */
 
-import type { BenchTarget } from "../../src/bench/messages";
-import type { TunedPage } from "../../src/page_types";
-import type { DrawTuning, TuneMessage } from "../../src/tune/messages";
-import { moment } from "../bench/words";
-import { button, element } from "../dom";
-import { acquireHost } from "../host";
-import { createPageFrame } from "../page_frame";
+import type { BenchTarget } from "../../src/messages/bench";
+import type { TunedPage } from "../../src/messages/page_types";
+import type { DrawTuning, TuneMessage } from "../../src/messages/tune";
+import { createPageFrame } from "../measured/page_frame";
+import { moment } from "../measured/words";
+import { button, element } from "../page/dom";
+import { acquireHost } from "../page/host";
 import {
   candidatesSection,
   decisionSection,

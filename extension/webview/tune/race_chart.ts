@@ -1,9 +1,9 @@
 /** The race: the time of each round of each candidate, over the time of the search. */
 
-import type { RaceSeries } from "../../src/page_types";
-import { axis, type ChartSpec, legend } from "../bench/chart";
-import { colorOf } from "../bench/theme";
-import { time } from "../bench/words";
+import type { RaceSeries } from "../../src/messages/page_types";
+import { axis, type ChartSpec, legend } from "../measured/chart";
+import { colorOf } from "../measured/theme";
+import { time } from "../measured/words";
 import { namesOf, roundsOf, seconds } from "./shown";
 
 const [plot, foot] = [260, 48];

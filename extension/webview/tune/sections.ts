@@ -4,12 +4,18 @@
  * Invariant: a section explains in text what it cannot show, and never draws an empty chart.
  */
 
-import type { CandidateRow, ComparisonBar, KnobRow, RaceSeries, TunedPage } from "../../src/page_types";
-import { createChart } from "../bench/chart";
-import { details, list, type Section, section, text } from "../bench/sections";
-import { sentence, small, table } from "../bench/tables";
-import * as words from "../bench/words";
-import { element } from "../dom";
+import type {
+  CandidateRow,
+  ComparisonBar,
+  KnobRow,
+  RaceSeries,
+  TunedPage,
+} from "../../src/messages/page_types";
+import { createChart } from "../measured/chart";
+import { details, list, type Section, section, text } from "../measured/section";
+import { sentence, small, table } from "../measured/table";
+import * as words from "../measured/words";
+import { element } from "../page/dom";
 import { knobsChart } from "./knobs_chart";
 import { raceChart } from "./race_chart";
 import { namesOf, roundsOf, seconds, shownKnobs } from "./shown";

@@ -1,6 +1,6 @@
 /** What the charts of a search's page show of its data. Does not use the DOM. */
 
-import type { KnobRow, RaceSeries } from "../../src/page_types";
+import type { KnobRow, RaceSeries } from "../../src/messages/page_types";
 
 const most = 16;
 

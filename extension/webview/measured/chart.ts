@@ -16,8 +16,8 @@ import {
 import { type EChartsCoreOption, type EChartsType, init, use } from "echarts/core";
 import { LabelLayout } from "echarts/features";
 import { CanvasRenderer } from "echarts/renderers";
-import type { PagePlace } from "../../src/page_types";
-import { element } from "../dom";
+import type { PagePlace } from "../../src/messages/page_types";
+import { element } from "../page/dom";
 import { indexOf, type Keyed, type Position, positionOf } from "./position";
 import { readTheme, type Theme } from "./theme";
 

@@ -6,7 +6,7 @@
  */
 
 import * as vscode from "vscode";
-import { inform } from "./say";
+import { inform } from "../workbench/say";
 
 const notOffered = "not offered: ";
 

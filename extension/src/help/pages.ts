@@ -7,9 +7,9 @@
  */
 
 import * as vscode from "vscode";
-import type { Lifecycle } from "./lifecycle";
-import { doctorRequest } from "./protocol";
-import { textOf, warn } from "./say";
+import { doctorRequest } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import { textOf, warn } from "../workbench/say";
 
 const pageOfOurs = /\/(FL\d{3}\.md)$/;
 

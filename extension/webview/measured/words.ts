@@ -13,7 +13,7 @@ import type {
   PagePlace,
   StepRow,
   WallPart,
-} from "../../src/page_types";
+} from "../../src/messages/page_types";
 
 export const unknown = "\u2013";
 

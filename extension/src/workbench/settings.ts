@@ -1,5 +1,5 @@
 /**
- * Reads the two interpreters from the `fuselight` section, and where settings are written. The server parses the rest.
+ * Reads the `fuselight` section, and says where settings are written. The server parses what it uses.
  *
  * Invariant: a value of the wrong type counts as unset, so that a mistake in settings.json never stops the extension.
  */
@@ -7,7 +7,6 @@
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { Settings } from "./interpreter/resolve";
 
 export const section = "fuselight";
 
@@ -17,20 +16,6 @@ export const settingTargets = {
   workspace: vscode.ConfigurationTarget.Workspace,
   global: vscode.ConfigurationTarget.Global,
 } as const;
-
-/** The settings that choose interpreters, for the window and for each of its folders. */
-export function readSettings(): Settings {
-  const folders = vscode.workspace.workspaceFolders ?? [];
-  return {
-    serverInterpreter: readPath("serverInterpreter", folders[0]),
-    interpreters: new Map(
-      [...folders, undefined].map((folder) => [
-        folder?.uri.toString() ?? "",
-        readPath("interpreter", folder),
-      ]),
-    ),
-  };
-}
 
 /** The whole section as plain data, for the start of the server, which then requests the settings of each folder. */
 export function wholeSection(): unknown {

@@ -8,9 +8,9 @@
  */
 
 import * as vscode from "vscode";
+import type { FixAnswer, FixPreview } from "../messages/protocol";
+import { inform } from "../workbench/say";
 import type { Lifecycle } from "./lifecycle";
-import type { FixAnswer, FixPreview } from "./protocol";
-import { inform } from "./say";
 
 const scheme = "fuselight-fix";
 const ended = "This preview has ended. Choose the fix again in the Quick Fix menu.";

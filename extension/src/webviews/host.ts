@@ -7,10 +7,10 @@
 
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
+import { fieldsOf } from "../messages/fields";
+import { textOf, warn } from "../workbench/say";
 import { coalesce } from "./coalesce";
-import { fieldsOf } from "./fields";
-import { textOf, warn } from "./say";
-import { pageHtml } from "./webview_page";
+import { pageHtml } from "./page";
 
 /** What a page shows: a target of a file, in the state that the user has chosen. */
 export interface Subject {

@@ -14,18 +14,18 @@ import {
   type LanguageClientOptions,
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
-import type { Consent } from "./consent";
-import { fieldsOf } from "./fields";
-import type { Candidate, Resolution } from "./interpreter/resolve";
-import { withPageLinks } from "./page_links";
+import type { Candidate, Resolution } from "../interpreter/resolve";
+import { fieldsOf } from "../messages/fields";
 import {
   clientCommands,
   type InitializationOptions,
   type ResolvedInterpreter,
   serverCommand,
-} from "./protocol";
+} from "../messages/protocol";
+import { section, wholeSection } from "../workbench/settings";
+import type { Consent } from "./consent";
+import { withPageLinks } from "./page_links";
 import { sayRefusalCommand, withShownReason } from "./refused_fixes";
-import { section, wholeSection } from "./settings";
 
 /** Commands that run code of the folder, which needs the user's consent. */
 const runningCommands: ReadonlySet<string> = new Set([

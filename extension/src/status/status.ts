@@ -5,10 +5,10 @@
  */
 
 import * as vscode from "vscode";
-import { folderOf } from "./cursor";
+import { folderOf } from "../cursor/cursor";
+import type { RunState, Status } from "../messages/protocol";
+import { fail } from "../workbench/say";
 import { inlayHints } from "./inlay_hints";
-import type { RunState, Status } from "./protocol";
-import { fail } from "./say";
 import { spoken } from "./spoken_status";
 
 const icons: Record<RunState, string> = {

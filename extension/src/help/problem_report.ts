@@ -5,10 +5,10 @@
  */
 
 import * as vscode from "vscode";
-import type { Lifecycle } from "./lifecycle";
-import { serverCommand } from "./protocol";
-import { textOf } from "./say";
-import type { StatusBoard } from "./status";
+import { serverCommand } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import type { StatusBoard } from "../status/status";
+import { textOf } from "../workbench/say";
 
 /** What a report describes. */
 interface Described {

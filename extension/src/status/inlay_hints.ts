@@ -5,8 +5,8 @@
  */
 
 import * as vscode from "vscode";
-import { scopeOf } from "./kernels/device_choice";
-import { section, settingTargets } from "./settings";
+import { section, settingTargets } from "../workbench/settings";
+import { scopeOf } from "./device_choice";
 
 const name = "inlayHints";
 const first = "assignments";

@@ -5,10 +5,8 @@
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
-import type { BenchTarget, Exported, ExportFormat } from "./bench/messages";
-import type { GraphTarget } from "./graphs/messages";
-import type { KernelLink } from "./kernels/lines";
-import type { KernelId } from "./kernels/uri";
+import type { BenchTarget, Exported, ExportFormat } from "./bench";
+import type { GraphTarget } from "./graphs";
 import type { GraphPicture, MeasuredPage, TunedPage } from "./page_types";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
@@ -92,6 +90,17 @@ export interface KernelsAt {
   readonly target?: string;
 }
 
+/** The identity of a generated text. */
+export interface KernelId {
+  /** The target's file. */
+  readonly uri: string;
+  /** Empty for the file's `__main__` block. */
+  readonly target: string;
+  /** The server's name of the kernel. */
+  readonly kernel: string;
+  readonly form: string;
+}
+
 /** A text of a kernel, with the data from which the server makes it. */
 export interface KernelEntryId extends KernelId {
   /** File name; its ending selects the language. */
@@ -107,6 +116,14 @@ export interface KernelEntry extends KernelEntryId {
 export interface KernelForm {
   readonly form: string;
   readonly name: string;
+}
+
+/** Lines `first` to `last` of a generated text were generated from these lines of a file. */
+export interface KernelLink {
+  readonly uri: string;
+  readonly lines: readonly number[];
+  readonly first: number;
+  readonly last: number;
 }
 
 /** The text of a kernel; when `found` is false, `text` says what to do. */

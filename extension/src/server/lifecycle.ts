@@ -13,17 +13,17 @@ import {
   type RequestType,
   State,
 } from "vscode-languageclient/node";
-import { type ClientParts, createClient, hasBundledLibraries } from "./client";
-import { look } from "./interpreter/environment";
-import { changedFolders, type Resolution, resolve, serverStep } from "./interpreter/resolve";
+import { look } from "../interpreter/environment";
+import { changedFolders, type Resolution, resolve, serverStep } from "../interpreter/resolve";
+import { readSettings } from "../interpreter/settings";
 import {
   interpreterChangedNotification,
   lookAgainRequest,
   type RunState,
   trustNotification,
-} from "./protocol";
-import { warn } from "./say";
-import { readSettings } from "./settings";
+} from "../messages/protocol";
+import { warn } from "../workbench/say";
+import { type ClientParts, createClient, hasBundledLibraries } from "./client";
 
 const stopMilliseconds = 5000;
 

@@ -5,18 +5,9 @@
  * Nothing of VS Code is imported.
  */
 
-export const kernelScheme = "fuselight-kernel";
+import type { KernelId } from "../messages/protocol";
 
-/** The identity of a generated text. */
-export interface KernelId {
-  /** The target's file. */
-  readonly uri: string;
-  /** Empty for the file's `__main__` block. */
-  readonly target: string;
-  /** The server's name of the kernel. */
-  readonly kernel: string;
-  readonly form: string;
-}
+export const kernelScheme = "fuselight-kernel";
 
 /** `name` is shown on the tab; its ending selects the language. */
 export function partsOf(id: KernelId, name: string): { path: string; query: string } {

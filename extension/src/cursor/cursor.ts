@@ -5,10 +5,10 @@
  */
 
 import * as vscode from "vscode";
-import type { GraphTarget } from "./graphs/messages";
-import { sourceOf } from "./kernels/documents";
-import type { Lifecycle } from "./lifecycle";
-import { targetAtRequest } from "./protocol";
+import type { GraphTarget } from "../messages/graphs";
+import { targetAtRequest } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
+import { sourceOf } from "./source";
 
 /** The lines of the cursor or the selection in a Python file, from 0, both inclusive; null elsewhere. */
 export function linesAtCursor(): { uri: string; line: number; last: number } | null {

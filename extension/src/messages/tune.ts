@@ -4,9 +4,9 @@
  * Invariant: types only, so that the bundle of the page contains nothing of VS Code.
  */
 
-import type { BenchTarget } from "../bench/messages";
-import type { TunedPage } from "../page_types";
-import type { DrawMessage, ReadyMessage } from "../webview_messages";
+import type { BenchTarget } from "./bench";
+import type { TunedPage } from "./page_types";
+import type { DrawMessage, ReadyMessage } from "./webview";
 
 /** To the page. */
 export type DrawTuning = DrawMessage<BenchTarget, TunedPage>;

@@ -4,8 +4,8 @@
  * Invariant: types only, so that the bundle of the page has nothing of VS Code in it.
  */
 
-import type { GraphPicture, LineRange, OfferedTarget } from "../page_types";
-import type { DrawMessage, ReadyMessage } from "../webview_messages";
+import type { GraphPicture, LineRange, OfferedTarget } from "./page_types";
+import type { DrawMessage, ReadyMessage } from "./webview";
 
 export interface GraphTarget {
   readonly uri: string;

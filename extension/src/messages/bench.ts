@@ -4,8 +4,8 @@
  * Invariant: types only, so that the bundle of the page contains nothing of VS Code.
  */
 
-import type { MeasuredPage, PagePlace } from "../page_types";
-import type { DrawMessage, ReadyMessage } from "../webview_messages";
+import type { MeasuredPage, PagePlace } from "./page_types";
+import type { DrawMessage, ReadyMessage } from "./webview";
 
 export interface BenchTarget {
   readonly uri: string;

@@ -6,8 +6,8 @@
  */
 
 import type * as vscode from "vscode";
-import type { Answer, ConfirmAnswer, ConfirmRun } from "./protocol";
-import { askInDialog, inform } from "./say";
+import type { Answer, ConfirmAnswer, ConfirmRun } from "../messages/protocol";
+import { askInDialog, inform } from "../workbench/say";
 
 const stateKey = "fuselight.consent";
 

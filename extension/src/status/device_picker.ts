@@ -5,11 +5,11 @@
  */
 
 import * as vscode from "vscode";
-import { type OfferedDevice, serverCommand } from "../protocol";
-import { askInList, warn } from "../say";
-import { section, settingTargets } from "../settings";
-import type { StatusBoard } from "../status";
+import { type OfferedDevice, serverCommand } from "../messages/protocol";
+import { askInList, warn } from "../workbench/say";
+import { section, settingTargets } from "../workbench/settings";
 import { changeFor, type DeviceEntry, entriesOf } from "./device_choice";
+import type { StatusBoard } from "./status";
 
 const command = "fuselight.chooseDevice";
 

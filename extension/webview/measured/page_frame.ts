@@ -4,11 +4,11 @@
  * Invariant: what a reader has opened, scrolled to and selected stays across a redraw.
  */
 
-import type { Chart } from "./bench/chart";
-import type { Section } from "./bench/sections";
-import { onThemeChange } from "./bench/theme";
-import { element } from "./dom";
-import { keepReading } from "./reading";
+import { element } from "../page/dom";
+import { keepReading } from "../page/reading";
+import type { Chart } from "./chart";
+import type { Section } from "./section";
+import { onThemeChange } from "./theme";
 
 /** What the head shows of a page. */
 interface Shown {

@@ -6,10 +6,10 @@
  */
 
 import * as vscode from "vscode";
-import type { GraphTarget } from "./graphs/messages";
-import { sourceOf } from "./kernels/documents";
-import type { Lifecycle } from "./lifecycle";
-import { type ReportNode, reportTreeRequest } from "./protocol";
+import { sourceOf } from "../cursor/source";
+import type { GraphTarget } from "../messages/graphs";
+import { type ReportNode, reportTreeRequest } from "../messages/protocol";
+import type { Lifecycle } from "../server/lifecycle";
 
 export type ReportView = ReturnType<typeof createReportView>;
 

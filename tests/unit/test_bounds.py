@@ -62,6 +62,10 @@ FINITE = {
 
 GROWING = {
     ("fuselight/adapters/torch_api/dynamo/hooks.py", "_HEARING"): "the recordings that are active",
+    (
+        "fuselight/adapters/torch_api/dynamo/installed_globals.py",
+        "_CONSTANTS",
+    ): "what torch keeps in modules of the user",
     ("fuselight/adapters/torch_api/inductor/job_store.py", "_last"): "one store",
     ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",

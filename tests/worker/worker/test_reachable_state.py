@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import tensors_in, with_tensors
 from fuselight.worker.live import reachable
+from fuselight.worker.live.call_records import RecordingStream, record_call
 from fuselight.worker.live.call_traits import ChangedAttributes, HookCounts
 from fuselight.worker.live.reachable import ReachableState
 
@@ -240,6 +244,63 @@ def test_what_dynamo_keeps_among_the_globals_is_no_change() -> None:
     codes = [compile("1", "a.py", "eval"), compile("2", "a.py", "eval")]
     assert changed({"is_ready": True}, codes[0], "is_ready_1") == {}
     assert "global is_ready_2[0]" in changed({"is_ready": True}, None, "is_ready_2")
+
+
+MODULE = """
+import functools
+import torch
+
+COUNT = 0
+
+@functools.lru_cache
+@torch._dynamo.assume_constant_result
+def is_ready():
+    return True
+
+@torch._dynamo.assume_constant_result
+def scales():
+    return [2.0, 3.0]
+
+class Scaler(torch.nn.Module):
+    @torch._dynamo.assume_constant_result
+    def offset(self):
+        return 4
+
+    def forward(self, x):
+        return x + self.offset()
+
+def forward(x):
+    global COUNT
+    COUNT = COUNT + 1
+    if is_ready():
+        x = x * scales()[1]
+    return SCALER(x)
+
+SCALER = Scaler()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")
+def test_constants_that_a_trace_stores_among_the_globals_are_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result of a function marked with `assume_constant_result` gets a global name of torch's, without a hook."""
+    (tmp_path / "constants_of_a_trace.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = vars(importlib.import_module("constants_of_a_trace"))
+    before = names.keys() | set()
+    function: Any = torch.compile(names["forward"], backend="eager")
+    streams = RecordingStream(sys.stdout), RecordingStream(sys.stderr)
+    for shape in ((2,), (3,), (3, 2)):  # each compiles again, and stores its constants again
+        prepared = Prepared(function, (torch.ones(shape),), {})
+        record, error = record_call(prepared, names, streams, lambda: function(*prepared.args), compiled=True)  # noqa: B023 - called at once
+        assert error is None
+        assert (record.numbers, record.reached) == ({"global COUNT": "+1"}, {})
+    stored = {name for name in names.keys() - before if not name.startswith("__")}
+    assert {"is_ready_0", "is_ready_1", "scales_0", "scales_1"} <= stored
+    assert stored <= globals_of_dynamo(names)
+    names["scales_0"] = [1.0]  # the user's program has taken the name
+    assert "scales_0" not in globals_of_dynamo(names)
 
 
 def _double(x: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ what rounding does (rounding); NaN equals NaN, and equals nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 
+from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo, recorded_constants
 from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
@@ -179,7 +181,8 @@ def record_call(
     for stream in streams:
         stream.start()
     try:
-        outputs = make()
+        with recorded_constants() if compiled else contextlib.nullcontext():
+            outputs = make()
     except Exception as raised:  # noqa: BLE001 - user code may raise anything, which is an effect like any other
         error, outputs = raised, None
     finally:
@@ -421,8 +424,9 @@ def _numbers(prepared: Prepared, names: Mapping[str, Any]) -> Iterator[tuple[str
         if isinstance(value, (int, float, str)) and left > 0:
             left -= 1
             yield name, value
+    for_torch = globals_of_dynamo(names)
     for name, value in list(names.items()):
-        if isinstance(value, (int, float, str)) and not name.startswith("__"):
+        if isinstance(value, (int, float, str)) and not name.startswith("__") and name not in for_torch:
             yield f"global {name}", value
 
 

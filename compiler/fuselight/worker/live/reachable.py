@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from fuselight.adapters.torch_api.dynamo.names import globals_of_dynamo
+from fuselight.adapters.torch_api.dynamo.installed_globals import globals_of_dynamo
 from fuselight.adapters.torch_api.inductor.measurement import version_of
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.tensors import slots_of

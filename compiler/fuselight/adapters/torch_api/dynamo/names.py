@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._dynamo import utils
 
 from fuselight.adapters.torch_api.inductor import artifacts
 
@@ -40,20 +38,6 @@ def target_name(target: Any) -> str:
         if full.startswith(private):
             return public + full[len(private) :]
     return full
-
-
-def globals_of_dynamo(scope: Mapping[str, Any]) -> frozenset[str]:
-    """Names that Dynamo added to a module's globals for its compiled code, and removes with that code."""
-    manager = getattr(utils, "CleanupManager", None)
-    hooks = getattr(getattr(manager, "instance", None), "values", None)
-    if not isinstance(hooks, dict):
-        return frozenset()
-    return frozenset(
-        hook.name
-        for of_code in list(hooks.values())
-        for hook in of_code
-        if getattr(hook, "scope", None) is scope
-    )
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -159,8 +159,8 @@ ROOMS = (
     ),
     _room(
         f"{_S}.base",
-        "shared by every room of the server: text of files, settings, Finding, numbers as text, Ctrl-C, the folder "
-        "`.fuselight/`",
+        "shared by every room of the server: text of files, settings, Finding, numbers as text, Ctrl-C, cancel "
+        "tokens, the folder `.fuselight/`",
         "fuselight.shared",
     ),
     _room(

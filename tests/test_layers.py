@@ -257,6 +257,85 @@ def test_use_cases_take_plain_arguments_and_print_nothing() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+_SHOW, _TOKEN = ("show", "Callable[[str], None]"), ("token", "CancelToken")
+_OPTIONS = ("options", "CommandOptions")
+
+
+def _use_cases() -> Iterator[tuple[str, ast.AsyncFunctionDef]]:
+    """Each public coroutine function of commands/, with its place."""
+    for module, path in MODULES.items():
+        if covers(("fuselight_server.commands",), module):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
+
+
+def test_use_cases_take_options_progress_and_a_cancel_token() -> None:
+    """`options, show, token` come first in one that runs targets; one that serves a part of it takes the token."""
+    wrong, whole = [], 0
+    for place, node in _use_cases():
+        parameters = [
+            (each.arg, ast.unparse(each.annotation or ast.Constant(None))) for each in node.args.args
+        ]
+        if _OPTIONS in parameters:
+            whole += 1
+            wrong += [place] if parameters[:3] != [_OPTIONS, _SHOW, _TOKEN] else []
+        elif _TOKEN not in parameters and _target_run(node) is None:
+            wrong.append(place)
+    assert whole >= len(("check", "fix", "forecast", "kernels", "bench", "tune", "ops"))
+    assert not wrong, "\n".join(wrong)
+
+
+def _target_run(node: ast.AsyncFunctionDef) -> str | None:
+    """The parameter that brings a token along: a target that a use case runs."""
+    return next(
+        (each.arg for each in node.args.args if ast.unparse(each.annotation or each) == "TargetRun"), None
+    )
+
+
+def test_faces_take_functions_and_data_from_commands() -> None:
+    """An object with coroutines would have the face sequence the steps of a use case."""
+    working = {
+        (module, node.name)
+        for module, path in MODULES.items()
+        if covers(("fuselight_server.commands",), module)
+        for node in _nodes(path)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(part, ast.AsyncFunctionDef) for part in node.body)
+    }
+    assert working
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {alias.name}"
+        for module, path in MODULES.items()
+        if covers(FACES, module)
+        for node in _nodes(path)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (node.module, alias.name) in working
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_module_of_the_terminal_cancels_use_cases() -> None:
+    """Others get its token: what Ctrl-C does is decided once."""
+    uses = {
+        module.removeprefix("fuselight_server.cli.")
+        for module, path in MODULES.items()
+        if covers(("fuselight_server.cli",), module)
+        for node in _nodes(path)
+        if isinstance(node, ast.Name) and node.id == "CancelToken"
+    }
+    assert uses == {"progress"}
+    running = {
+        module.removeprefix("fuselight_server.cli.")
+        for module, path in MODULES.items()
+        if covers(("fuselight_server.cli",), module)
+        for node in _nodes(path)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "asyncio.run"
+    }
+    assert running == {"progress", "doctor"}, "a use case runs by cli/progress.py; the doctor has none"
+
+
 PRIVATE_NAMES = ("fuselight.adapters.torch_api", "fuselight.adapters.virtual_gpu")
 """The adapter to torch, and the compiler for a GPU that is not there, which is made of Inductor's own parts."""
 

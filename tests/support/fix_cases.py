@@ -27,6 +27,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.targets import report_each
 from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
@@ -193,5 +194,5 @@ async def attempts_of(options: CommandOptions, cases: Mapping[str, FixCase]) -> 
             fixer.forget_results()
             return report
 
-        await report_each(options, lambda _text: None, report_of, splits_programs=True)
+        await report_each(options, lambda _text: None, CancelToken(), report_of, splits_programs=True)
     return attempts

@@ -2,11 +2,12 @@
 
 Invariant: a signal that this process was started to ignore stays ignored. While a command is imported nothing has been
 started that would have to be ended, so that the process exits at once; later both signals raise KeyboardInterrupt,
-or cancel what asyncio runs.
+or call what a command has named in `interrupts_call`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ STOPPED = "fuselight: stopped\n"
 _TERMINATIONS = ("SIGTERM", "SIGHUP")
 _termination: int | None = None
 """The signal that ends the command, if it is not Ctrl-C."""
+_on_interrupt: Callable[[int, FrameType | None], None] | None = None
+"""What a command does at the first signal, in place of a KeyboardInterrupt."""
 
 
 def exit_at_interrupts() -> None:
@@ -37,6 +40,31 @@ def raise_at_interrupts() -> None:
         number = getattr(signal, name, None)
         if number is not None and _is_main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _interrupt)
+
+
+@contextlib.contextmanager
+def interrupts_call(cancel: Callable[[], None]) -> Iterator[None]:
+    """Have the first Ctrl-C or SIGTERM call `cancel`; the second one raises KeyboardInterrupt."""
+    global _on_interrupt  # noqa: PLW0603 - of the process, as signals are
+    calls: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(number)
+        cancel()
+
+    before = signal.getsignal(signal.SIGINT)
+    replaces = _is_main_thread() and before not in (signal.SIG_IGN, signal.SIG_DFL, None)
+    if replaces:
+        signal.signal(signal.SIGINT, handle)
+    _on_interrupt = handle
+    try:
+        yield
+    finally:
+        _on_interrupt = None
+        if replaces:
+            signal.signal(signal.SIGINT, before)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -81,6 +109,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     global _termination  # noqa: PLW0603 - of the process
     _termination = number
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job inherits that
+        if _on_interrupt is not None:
+            _on_interrupt(number, _frame)
+            return
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.check import analyze, fix_command, report_as_is
+from fuselight_server.commands.check import analyze, fix_command
 from fuselight_server.commands.options import CommandError
 from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:
-    from fuselight_server.commands.check import ReportOf
     from fuselight_server.commands.outcome import CheckOutcome
 
 _FACT_FORMATS = ("text", "json")
@@ -82,14 +81,14 @@ def execute(options: argparse.Namespace) -> int:
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     if options.write_baseline is None and options.baseline is None:
-        outcome = analyzed(options, uses_kept=not options.no_cache)
+        outcome = complete(options, analyze, **analysis_options(options), uses_kept=not options.no_cache)
     else:
         from fuselight_server.commands import baseline  # noqa: PLC0415 - only with a baseline
 
         known = baseline.read(options.baseline) if options.baseline is not None else Counter()
         if options.write_baseline is not None:
             baseline.check_writable(options.write_baseline)
-        outcome = analyzed(options, uses_kept=not options.no_cache)
+        outcome = complete(options, analyze, **analysis_options(options), uses_kept=not options.no_cache)
         if options.write_baseline is not None:
             baseline.write(options.write_baseline, outcome.findings, outcome.sources)
             count = format_count(len(outcome.findings), "finding")
@@ -106,20 +105,19 @@ def execute(options: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def analyzed(
-    options: argparse.Namespace, report_of: ReportOf = report_as_is, *, uses_kept: bool = False
-) -> CheckOutcome:
-    """Run the targets with the options of `add_analysis_options`; `report_of` makes the report of each."""
-    thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
-    sizes = dict(options.size or ())
-    return complete(
-        options,
-        analyze,
-        thresholds=thresholds,
-        default_sizes=sizes,
-        report_of=report_of,
-        uses_kept=uses_kept,
-    )
+class AnalysisOptions(TypedDict):
+    """What `add_analysis_options` declares, as use cases take it."""
+
+    thresholds: Thresholds
+    default_sizes: dict[str, int]
+
+
+def analysis_options(options: argparse.Namespace) -> AnalysisOptions:
+    """Return the options of `add_analysis_options`."""
+    return {
+        "thresholds": Thresholds(guard_count=options.guard_count, guard_us=options.guard_us),
+        "default_sizes": dict(options.size or ()),
+    }
 
 
 def _named_size(pair: str) -> tuple[str, int]:

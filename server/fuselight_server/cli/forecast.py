@@ -8,14 +8,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
-from fuselight_server.cli.check import add_analysis_options, analyzed
+from fuselight_server.cli.check import add_analysis_options, analysis_options
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
-from fuselight_server.commands.forecast import Forecasts
+from fuselight_server.cli.progress import complete
+from fuselight_server.commands.forecast import forecast
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -37,15 +37,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
-    if options.verify:
-        with owned_folder("forecast") as folder:
-            forecasts = Forecasts(folder)
-            outcome = analyzed(options, forecasts.report_of)
-    else:
-        forecasts = Forecasts()
-        outcome = analyzed(options, forecasts.report_of)
-    shown = dataclasses.replace(outcome, reports=forecasts.reports)
-    trials = forecasts.trials
+    made = complete(options, forecast, **analysis_options(options), tries_changes=options.verify)
+    outcome, trials = made.checked, made.trials
+    shown = dataclasses.replace(outcome, reports=list(made.reports))
     from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)

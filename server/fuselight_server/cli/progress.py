@@ -1,10 +1,12 @@
-"""A use case in the terminal: run to its end, with its progress on one line of stderr."""
+"""A use case in the terminal: run to its end or to Ctrl-C, with its progress on one line of stderr."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.interrupts import interrupts_call
 from fuselight_server.base.terminal import progress_line
 from fuselight_server.cli.options import command_options
 
@@ -20,10 +22,32 @@ T = TypeVar("T")
 
 def complete(
     options: Namespace,
-    work: Callable[Concatenate[CommandOptions, Callable[[str], None], P], Coroutine[Any, Any, T]],
+    work: Callable[
+        Concatenate[CommandOptions, Callable[[str], None], CancelToken, P], Coroutine[Any, Any, T]
+    ],
     *given: P.args,
     **named: P.kwargs,
 ) -> T:
-    """Do a command's work, which gets its options and what shows its progress before what is given here."""
+    """Do a use case, which gets its options, what shows its progress, its cancel token, and what is given here.
+
+    Ctrl-C cancels the token. Raises KeyboardInterrupt where that ended the use case without a result.
+    """
+    asked, token = command_options(options), CancelToken()
+
+    async def run(show: Callable[[str], None]) -> T:
+        loop = asyncio.get_running_loop()
+
+        def cancel() -> None:
+            token.cancel()
+            loop.call_soon_threadsafe(lambda: None)  # wakes a loop that waits
+
+        with interrupts_call(cancel):
+            return await work(asked, show, token, *given, **named)
+
     with progress_line(is_quiet=options.verbose) as show:
-        return asyncio.run(work(command_options(options), show, *given, **named))
+        try:
+            return asyncio.run(run(show))
+        except asyncio.CancelledError:
+            if not token.is_canceled:
+                raise
+            raise KeyboardInterrupt from None

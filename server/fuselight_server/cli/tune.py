@@ -9,8 +9,6 @@ which keeps the best so far, unconfirmed.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import signal
 from typing import TYPE_CHECKING
 
 from fuselight.shared.configurations import MODES, ConfigurationError, names_in
@@ -27,16 +25,15 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.options import CommandError
-from fuselight_server.commands.tune import Searches, StoppedEarlyError, check_output
+from fuselight_server.commands.tune import check_output, find_fastest
 from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
 from fuselight_server.explain.searches.planning import candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
 
-    from fuselight.shared.report import Report
     from fuselight_server.commands.outcome import CheckOutcome
-    from fuselight_server.commands.tune import TargetSearch
+    from fuselight_server.commands.tune import TargetSearch, TuningOutcome
 
 STOPPED = "stopped: the search ended early, and kept the best configuration so far, which is not confirmed"
 STOPPED_EARLY = "stopped: no configuration was faster than default yet, so nothing was written"
@@ -118,26 +115,24 @@ def execute(options: argparse.Namespace) -> int:
         limit_seconds=options.time_limit,
     )
     check_output(options.paths, options.output)
-    searches = Searches(
-        plan,
-        output=options.output,
-        has_fixes=options.fixes,
-        has_artifacts=options.artifacts,
-        until_stopped=until_interrupted,
-    )
     try:
         if options.format == "html":
             page_parts("tune")
-        outcome = complete(options, searches.make)
-        _print(outcome, searches, options)
+        outcome = complete(
+            options,
+            find_fastest,
+            plan=plan,
+            output=options.output,
+            has_fixes=options.fixes,
+            has_artifacts=options.artifacts,
+        )
+        if outcome.searches or not outcome.is_stopped:
+            _print(outcome, options)
     except NotBuiltError as error:
         raise CommandError(str(error)) from None
-    except StoppedEarlyError:
-        raise KeyboardInterrupt(STOPPED_EARLY) from None
-    if searches.is_stopped:
-        is_kept = any(one.report.tuned is not None and one.report.tuned.result for one in searches.found)
-        raise KeyboardInterrupt(STOPPED if is_kept else STOPPED_EARLY)
-    return exit_code(outcome, searches.found)
+    if outcome.is_stopped:
+        raise KeyboardInterrupt(STOPPED if outcome.has_result else STOPPED_EARLY)
+    return exit_code(outcome.checked, outcome.searches)
 
 
 def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
@@ -149,33 +144,6 @@ def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
     return 1 if any(one.problem and not one.keeps_earlier for one in written) else 0
 
 
-async def until_interrupted(work: Awaitable[Report]) -> tuple[Report | None, bool]:
-    """What `work` returns, None where Ctrl-C ended it; and whether it did. A second Ctrl-C ends the command."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    stopped: list[bool] = []
-
-    def stop() -> None:
-        stopped.append(True)
-        loop.remove_signal_handler(signal.SIGINT)
-        task.cancel()
-
-    has_handler = True
-    try:
-        loop.add_signal_handler(signal.SIGINT, stop)
-    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
-        has_handler = False
-    try:
-        return await task, False
-    except asyncio.CancelledError:
-        if not stopped:
-            raise
-        return None, True
-    finally:
-        if has_handler:
-            loop.remove_signal_handler(signal.SIGINT)
-
-
 def _candidates(text: str) -> tuple[str, ...]:
     try:
         return candidates(names_in(text))
@@ -183,18 +151,18 @@ def _candidates(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _print(outcome: CheckOutcome, searches: Searches, options: argparse.Namespace) -> None:
+def _print(outcome: TuningOutcome, options: argparse.Namespace) -> None:
     from fuselight_server.cli.formats import tune as formats  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
     if options.format == "text":
-        formats.print_searches(searches.found, terminal)
+        formats.print_searches(outcome.searches, terminal)
     else:
         render = {"json": formats.as_json, "html": formats.as_html}[options.format]
-        terminal.write_data(render(outcome, searches.found))
-    if options.format == "html" and len(searches.found) > 1:
+        terminal.write_data(render(outcome.checked, outcome.searches))
+    if options.format == "html" and len(outcome.searches) > 1:
         print_error("HTML shows the first target only; choose another with --target")
-    for one in searches.found:
+    for one in outcome.searches:
         if one.written is not None and one.written.problem:
             print_error(one.written.problem)
-    report_problems(outcome, "tune", is_empty=not searches.found)
+    report_problems(outcome.checked, "tune", is_empty=not outcome.searches)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import MeasurePlan
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
@@ -46,6 +47,7 @@ LAST = "last"
 async def measure(
     options: CommandOptions,
     show: Callable[[str], None],
+    token: CancelToken,
     *,
     plan: MeasurePlan,
     compare: tuple[str, ...] = (),
@@ -75,7 +77,7 @@ async def measure(
         return report
 
     # Sampling a process stops it, which would falsify its times.
-    outcome = await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
+    outcome = await report_each(options, show, token, report_of, sample_after=0.0, splits_programs=True)
     return outcome, benchmarks
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
@@ -48,6 +49,7 @@ async def report_as_is(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
 async def analyze(
     options: CommandOptions,
     show: Callable[[str], None],
+    token: CancelToken,
     *,
     thresholds: Thresholds = NO_THRESHOLDS,
     default_sizes: dict[str, int] | None = None,
@@ -55,8 +57,11 @@ async def analyze(
     uses_kept: bool = False,
 ) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings."""
-    outcome = await report_each(options, show, report_of, default_sizes=default_sizes, uses_kept=uses_kept)
+    outcome = await report_each(
+        options, show, token, report_of, default_sizes=default_sizes, uses_kept=uses_kept
+    )
     shared_findings(outcome, thresholds)
+    token.check()
     return outcome
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.targets import TargetRun
@@ -72,6 +73,7 @@ class FixOutcome:
 async def fix(
     options: CommandOptions,
     show: Callable[[str], None],
+    token: CancelToken,
     *,
     codes: tuple[str, ...] = (),
     changes_behavior: bool = False,
@@ -88,7 +90,7 @@ async def fix(
     asked = FixOptions(codes, classes)
     with owned_folder("fix") as folder:
         files = FixedFiles(asked, folder, writes=writes, inductor=inductor, notify=options.notify)
-        checked = await report_each(options, show, files.report_of, after_all=files.fix_all)
+        checked = await report_each(options, show, token, files.report_of, after_all=files.fix_all)
     outcome = FixOutcome(checked, files.attempts, files.unsolved, files.diff(), tuple(files.refusals))
     if writes:
         files.write(checked)
@@ -139,7 +141,7 @@ class FixedFiles:
         """Report one target as it is, without the fixes so far."""
         self.read(outcome)
         first = await target_run.report()
-        parts = await parts_of(target_run, first, target_run.of_call)
+        parts = await parts_of(target_run, target_run.token, first, target_run.of_call)
         for one, report in parts:
             self.fixer.add(one, report)
             if one is not target_run and report.failures and report.inputs is None:
@@ -160,7 +162,7 @@ class FixedFiles:
     async def _fixed(self, target_run: TargetRun, first: Report) -> Report:
         """Fix the findings of one target; returns its report of the last text."""
         fixer = self.fixer
-        last = await fix_part(fixer, target_run, first, self._asked)
+        last = await fix_part(fixer, target_run, target_run.token, first, self._asked)
         left = [one for one in fixer.findings(last) if self._asked.takes(one)]
         for one in left:
             rewrites = fixer.rewrites(one, last)

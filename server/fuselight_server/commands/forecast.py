@@ -5,9 +5,13 @@ Invariant: a forecast is made from the report of a run that was made in this com
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.commands.check import NO_THRESHOLDS, analyze
 from fuselight_server.commands.sources import read_text
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.forecasts.forecasts import expected_changes
@@ -16,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.explain.findings import Thresholds
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
     from fuselight_server.fixes.verification.fixer import Fixer, FixTarget
     from fuselight_server.fixes.verification.forecast_trials import (  # noqa: TC004 - for type checkers alone
@@ -25,19 +32,52 @@ if TYPE_CHECKING:
         RemedyTrial,
     )
 
-__all__ = ["ChangeTrial", "Forecasts", "RemedyTrial", "Trials", "try_changes"]
+__all__ = ["ChangeTrial", "ForecastOutcome", "RemedyTrial", "Trials", "forecast", "try_changes"]
 
 Trials: TypeAlias = "dict[tuple[str, str], dict[ExpectedChange, ChangeTrial]]"
 """What came of the likely changes of each target, by its path and name."""
 
 
-class Forecasts:
+@dataclass(frozen=True)
+class ForecastOutcome:
     """The forecasts of a command's targets: of each target, or of each thing that its program compiles."""
 
-    def __init__(self, folder: str | None = None) -> None:
+    checked: CheckOutcome
+    """The findings of the targets, as a check makes them."""
+    reports: tuple[Report, ...]
+    """Those that have a forecast."""
+    trials: Trials
+
+
+async def forecast(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    thresholds: Thresholds = NO_THRESHOLDS,
+    default_sizes: dict[str, int] | None = None,
+    tries_changes: bool = False,
+) -> ForecastOutcome:
+    """Ask each target's guards which changes compile again; `tries_changes` makes the likely ones."""
+    with owned_folder("forecast") if tries_changes else contextlib.nullcontext() as folder:
+        forecasts = _Forecasts(folder)
+        checked = await analyze(
+            options,
+            show,
+            token,
+            thresholds=thresholds,
+            default_sizes=default_sizes,
+            report_of=forecasts.report_of,
+        )
+    return ForecastOutcome(checked, tuple(forecasts.reports), forecasts.trials)
+
+
+class _Forecasts:
+    """The forecasts so far."""
+
+    def __init__(self, folder: str | None) -> None:
         """`folder`: an empty one for the results of runs; None: changes are not tried."""
         self.reports: list[Report] = []
-        """Those that have a forecast."""
         self.trials: Trials = {}
         self._folder = folder
 
@@ -58,7 +98,7 @@ class Forecasts:
         fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=self._folder)
         tried = self.trials.setdefault((report.target.path, report.target.name), {})
         expected = expected_changes(Context.of(report, read_line=outcome.sources.line))
-        await try_changes(fixer, target_run, report, expected, tried.__setitem__)
+        await try_changes(fixer, target_run, target_run.token, report, expected, keep=tried.__setitem__)
         fixer.forget_results()
         return report
 
@@ -66,8 +106,10 @@ class Forecasts:
 async def try_changes(
     fixer: Fixer,
     target: FixTarget,
+    token: CancelToken,
     report: Report,
     expected: Iterable[ExpectedChange],
+    *,
     keep: Callable[[ExpectedChange, ChangeTrial], None],
 ) -> None:
     """Make each likely change of a target's call, and try the remedies that change its code; `keep` gets each trial."""
@@ -77,7 +119,7 @@ async def try_changes(
     )
 
     for change in tried_changes(expected):
-        keep(change, await try_remedies(fixer, target, report, change))
+        keep(change, await token.run(try_remedies(fixer, target, report, change)))
 
 
 def _text(path: str) -> str | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.report import Device, Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 async def generate(
     options: CommandOptions,
     show: Callable[[str], None],
+    token: CancelToken,
     *,
     device: Device | None,
     resources: bool = False,
@@ -46,7 +48,7 @@ async def generate(
             return report
         return await _with_resources(report, generating, disassemble=disassemble)
 
-    return await report_each(options, show, report_of)
+    return await report_each(options, show, token, report_of)
 
 
 async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:

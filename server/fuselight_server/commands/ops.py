@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.targets import TargetRun
@@ -59,7 +60,7 @@ def read_operator_set(name: str) -> tuple[str, ...]:
 
 
 async def read_operators(
-    options: CommandOptions, show: Callable[[str], None], operator_set: tuple[str, ...]
+    options: CommandOptions, show: Callable[[str], None], token: CancelToken, operator_set: tuple[str, ...]
 ) -> CheckOutcome:
     """The operators of every target, one after the other in one worker."""
 
@@ -67,4 +68,4 @@ async def read_operators(
         request = target_run.request.of_kind(DecomposeRequest, operator_set=operator_set)
         return await target_run.report(request)
 
-    return await report_each(options, show, report_of)
+    return await report_each(options, show, token, report_of)

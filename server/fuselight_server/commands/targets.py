@@ -12,13 +12,14 @@ import contextlib
 import dataclasses
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.protocol import Answer
 from fuselight.shared.report import Culprit, Failure, Problem
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_lines
 from fuselight_server.base.store import Store, recorded_calls
 from fuselight_server.commands.options import suggestion
@@ -99,6 +100,8 @@ class TargetRun:
     """The interpreter, and why that one."""
     show: Callable[[str], None]
     """Shows progress."""
+    token: CancelToken = field(default_factory=CancelToken)
+    """Ends a run."""
 
     async def report(
         self, request: RunRequest | None = None, on_partial: Callable[[Report], None] = lambda _report: None
@@ -106,7 +109,7 @@ class TargetRun:
         """The report of the request, or of another request in its place.
 
         A failed run gives a report of its failure, with what a benchmark or a search had measured. `on_partial` is
-        called with what is known so far.
+        called with what is known so far. Raises asyncio.CancelledError where the token ended the run.
         """
         asked = request or self.request
         measured: list[Report] = []
@@ -115,7 +118,8 @@ class TargetRun:
             measured[:] = [report] if has_times(report.measured) or report.tuned is not None else []
             on_partial(report)
 
-        answer = await self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
+        run = self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
+        answer = await self.token.run(run)
         if isinstance(answer, Answer):
             return answer.report
         failure = self._failure(answer)
@@ -149,6 +153,7 @@ class TargetRun:
 async def report_each(
     options: CommandOptions,
     show: Callable[[str], None],
+    token: CancelToken,
     report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
     *,
     sample_after: float = 5.0,
@@ -161,13 +166,13 @@ async def report_each(
 
     `splits_programs`: whether each thing that a program compiles has a report of its own, of the program's calls of it.
     `after_all` is called before that: it may run targets again, and replace the reports. `uses_kept`: a target of which
-    nothing has changed is not run.
+    nothing has changed is not run. Raises asyncio.CancelledError once the token is canceled.
     """
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
     kept = _kept_captures(options) if uses_kept else None
     outcome.answers = KeptAnswers() if uses_kept else None
-    runs = CommandRuns(options, sample_after, kept, splits_programs=splits_programs)
+    runs = CommandRuns(options, sample_after, kept, show, token, splits_programs=splits_programs)
     may_run = options.targets or any("compile" in text or "fuselight" in text for text in texts.values())
     if may_run and not (kept is not None and kept.may_answer(texts)):
         # The worker imports torch while the sources are read: nothing else in a run takes as long.
@@ -175,14 +180,16 @@ async def report_each(
             runs.start()
     is_over = threading.Event()  # Ctrl-C ends the task, but not the thread that reads
     try:
-        outcome.readings = await asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
+        reading = asyncio.to_thread(readings_of, texts, options.targets, is_over.is_set)
+        outcome.readings = await token.run(reading)
         from fuselight_server.execution.runs.programs import Programs  # noqa: PLC0415 - while the worker starts
 
         programs = Programs(texts, frozenset(map(os.path.abspath, options.paths)))
         jobs = planned_jobs(outcome.readings, outcome, options, programs, default_sizes=default_sizes)
-        await runs.make_reports(numbered_requests(jobs), outcome, show, report_of)
+        await runs.make_reports(numbered_requests(jobs), outcome, report_of)
         if jobs and after_all is not None:
             await after_all(outcome)
+        token.check()
     finally:
         is_over.set()
         await runs.close()
@@ -197,10 +204,12 @@ class CommandRuns:
         options: CommandOptions,
         sample_after: float,
         kept: KeptCaptures | None,
+        show: Callable[[str], None],
+        token: CancelToken,
         *,
         splits_programs: bool = False,
     ) -> None:
-        self._options = options
+        self._options, self._show, self._token = options, show, token
         self._splits_programs = splits_programs
         self._sample_after = sample_after
         self._kept = kept
@@ -222,16 +231,16 @@ class CommandRuns:
         self,
         requests: Iterable[tuple[RunRequest, str]],
         outcome: CheckOutcome,
-        show: Callable[[str], None],
         report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
     ) -> None:
         """Add a report of each request to the outcome. Raises NoInterpreterError."""
         for request, words in requests:
+            self._token.check()
             if self._kept is not None and (known := self._kept.answer(request)) is not None:
                 outcome.take_unchanged(known)
                 _note_unknown_name(request, known.report, outcome)
                 continue
-            target_run = await self._target_run(request, words, show)
+            target_run = await self._target_run(request, words)
             for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
                 report = await report_of(one, outcome)
                 outcome.reports.append(report)
@@ -242,13 +251,15 @@ class CommandRuns:
         if outcome.reports and self._worker is None:
             _note_untested(self._options, outcome.reports[0].versions.torch)
 
-    async def _target_run(self, request: RunRequest, words: str, show: Callable[[str], None]) -> TargetRun:
-        started = self.start()
+    async def _target_run(self, request: RunRequest, words: str) -> TargetRun:
+        started, show = self.start(), self._show
         if self._ready is None:
             show(f"starting {started.choice.executable} ({started.choice.why})")
-            self._ready = await started.ready()
+            self._ready = await self._token.run(started.ready())
         asked = request if self._kept is None else self._kept.recording(request)
-        return TargetRun(asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"))
+        return TargetRun(
+            asked, self._ready, started.choice, lambda text: show(f"{words}: {text}"), self._token
+        )
 
     def _keep(
         self, request: RunRequest, report: Report, target_run: TargetRun, outcome: CheckOutcome

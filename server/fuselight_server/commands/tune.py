@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
 from fuselight_server.commands.fix import FixedFiles
@@ -30,26 +30,14 @@ from fuselight_server.explain.searches.words import progress_best, with_best
 from fuselight_server.fixes.verification.fixer import FixOptions, FixStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from fuselight.shared.protocol import TunePlan
     from fuselight.shared.report import Report, Tuned
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.commands.options import CommandOptions
     from fuselight_server.commands.targets import TargetRun
-
-
-UntilStopped: TypeAlias = "Callable[[Awaitable[Report]], Awaitable[tuple[Report | None, bool]]]"
-"""Returns what a search returns, None where it was ended early; and whether it was."""
-
-
-async def never_stopped(work: Awaitable[Report]) -> tuple[Report | None, bool]:
-    """Wait for a search to its end."""
-    return await work, False
-
-
-class StoppedEarlyError(Exception):
-    """A search was ended before it knew anything."""
 
 
 @dataclass
@@ -61,6 +49,21 @@ class TargetSearch:
     """None without a result."""
 
 
+@dataclass
+class TuningOutcome:
+    """The searches of the command, and what could not be searched."""
+
+    checked: CheckOutcome = field(default_factory=CheckOutcome)
+    searches: list[TargetSearch] = field(default_factory=list)
+    is_stopped: bool = False
+    """Whether a search was canceled: the targets after it are left out."""
+
+    @property
+    def has_result(self) -> bool:
+        """Whether a search has decided."""
+        return any(one.report.tuned is not None and one.report.tuned.result for one in self.searches)
+
+
 def check_output(paths: Iterable[Path], output: str | None) -> None:
     """Raise CommandError where a search would find out at its end that its result cannot be written."""
     for path in dict.fromkeys(tuned_path(str(one), output) for one in paths if one.exists()):
@@ -69,51 +72,62 @@ def check_output(paths: Iterable[Path], output: str | None) -> None:
             raise CommandError(problem)
 
 
-class Searches:
-    """The searches of the command, one after the other."""
+async def find_fastest(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    plan: TunePlan,
+    output: str | None = None,
+    has_fixes: bool = True,
+    has_artifacts: bool = False,
+) -> TuningOutcome:
+    """Search for each target of the paths, one after the other.
+
+    `output` names the tuned file; `has_fixes`: whether fixes are verified and tried; `has_artifacts`: whether the
+    winner's compiled code is saved. A cancel ends a search with the best so far, if there is any; where none goes on,
+    it raises asyncio.CancelledError.
+    """
+    searches = _Searches(
+        plan, output, has_fixes=has_fixes, has_artifacts=has_artifacts, notify=options.notify
+    )
+    outcome = searches.outcome
+
+    async def report_of(target_run: TargetRun, checked: CheckOutcome) -> Report:
+        outcome.checked.sources = checked.sources
+        report = await searches.search(target_run, checked)
+        outcome.checked.reports.append(report)
+        if outcome.is_stopped:
+            raise _StoppedError
+        return report
+
+    with contextlib.suppress(_StoppedError):
+        # Sampling a process stops it, which would falsify its times.
+        outcome.checked = await report_each(
+            options, show, token, report_of, sample_after=0.0, splits_programs=True
+        )
+    return outcome
+
+
+class _Searches:
+    """The searches of one command."""
 
     def __init__(
         self,
         plan: TunePlan,
+        output: str | None,
         *,
-        output: str | None = None,
-        has_fixes: bool = True,
-        has_artifacts: bool = False,
-        until_stopped: UntilStopped = never_stopped,
+        has_fixes: bool,
+        has_artifacts: bool,
+        notify: Callable[[str], None],
     ) -> None:
-        """`output` names the tuned file; `has_fixes`: whether fixes are verified and tried.
+        self.outcome = TuningOutcome()
+        self._plan, self._output = plan, output
+        self._has_fixes, self._has_artifacts = has_fixes, has_artifacts
+        self._notify = notify
 
-        `until_stopped` waits for a search, and may end it early.
-        """
-        self._until_stopped = until_stopped
-        self.found: list[TargetSearch] = []
-        self.is_stopped = False
-        """Whether a search was ended early."""
-        self._plan = plan
-        self._output = output
-        self._has_fixes = has_fixes
-        self._has_artifacts = has_artifacts
-        self._notify: Callable[[str], None] = lambda _text: None
-
-    async def make(self, options: CommandOptions, show: Callable[[str], None]) -> CheckOutcome:
-        """Search for each target of the paths."""
-        outcome = CheckOutcome()
-        self._notify = options.notify
-
-        async def report_of(target_run: TargetRun, checked: CheckOutcome) -> Report:
-            outcome.sources = checked.sources
-            report = await self._search(target_run, checked)
-            outcome.reports.append(report)
-            if self.is_stopped:
-                raise _StoppedError
-            return report
-
-        with contextlib.suppress(_StoppedError):
-            # Sampling a process stops it, which would falsify its times.
-            return await report_each(options, show, report_of, sample_after=0.0, splits_programs=True)
-        return outcome
-
-    async def _search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+    async def search(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        """Search for one target, and write its result. Raises asyncio.CancelledError."""
         start = time.monotonic()
         path = target_run.request.target.path
         fixed, titles = await self._fixes(target_run, outcome) if self._has_fixes else ({}, ())
@@ -127,7 +141,7 @@ class Searches:
         )
         report = await self._measured(target_run, plan)
         report = with_preparation(report, spent)
-        self.found.append(TargetSearch(report, self._written(report.tuned, path)))
+        self.outcome.searches.append(TargetSearch(report, self._written(report.tuned, path)))
         return report
 
     def _written(self, tuned: Tuned | None, path: str) -> WrittenDecision | None:
@@ -136,7 +150,7 @@ class Searches:
         return write_decision(tuned.result, path, self._output, is_tentative=is_tentative(tuned))
 
     async def _measured(self, target_run: TargetRun, plan: TunePlan) -> Report:
-        """The report of the search; one that is ended early has what was known by then."""
+        """The report of the search; that of a canceled one has what was known by then. Raises _StoppedError."""
         known: list[Report] = []
 
         def partly(report: Report) -> None:
@@ -148,12 +162,15 @@ class Searches:
 
         run = dataclasses.replace(target_run, show=show)
         request = tune_request(target_run.request, plan)
-        report, self.is_stopped = await self._until_stopped(run.report(request, partly))
-        if report is not None:
-            return report
+        try:
+            return await run.report(request, partly)
+        except asyncio.CancelledError:
+            if not target_run.token.is_canceled:
+                raise
+            self.outcome.is_stopped = True
         if known:
             return known[0]
-        raise StoppedEarlyError
+        raise _StoppedError
 
     async def _fixes(
         self, target_run: TargetRun, outcome: CheckOutcome

@@ -15,6 +15,7 @@ import pytest
 
 from fuselight.shared.protocol import CaptureRequest, InputsPlan, MeasurePlan, RunRequest, Target
 from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report, Tier
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.formatting import format_moment
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.base.terminal import Terminal
@@ -268,7 +269,9 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
         made = benchmark(row("eager", 300.0), row("default", us))
         return replace(made, target=replace(made.target, path=str(path)))
 
-    async def report_each(_options: Any, _show: Any, report_of: Any, **_more: Any) -> CheckOutcome:
+    async def report_each(
+        _options: Any, _show: Any, _token: Any, report_of: Any, **_more: Any
+    ) -> CheckOutcome:
         target = Target(str(path), "Net", "module", 4, compiled=True)
         request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(folder),))
         outcome = CheckOutcome()
@@ -279,7 +282,9 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
     monkeypatch.setattr(TargetRun, "report", run)
     monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
-    outcome, found = await benchmarks.measure(CommandOptions((path,)), print, plan=plan, against=against)
+    outcome, found = await benchmarks.measure(
+        CommandOptions((path,)), print, CancelToken(), plan=plan, against=against
+    )
     return next(iter(asked), None), outcome, found[0]
 
 

@@ -20,6 +20,7 @@ from fuselight.shared.protocol import (
     Target,
 )
 from fuselight.shared.report import Culprit, Failure, GapKind, Problem, Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli import bench
 from fuselight_server.commands import bench as benchmarks
@@ -54,7 +55,9 @@ class BenchCommand:
             (folder / name).touch()
         (folder / "model.py").write_text("import torch\n")
 
-    async def _measure(self, _options: Any, _say: Any, **asked: Any) -> tuple[CheckOutcome, list[Any]]:
+    async def _measure(
+        self, _options: Any, _show: Any, _token: Any, **asked: Any
+    ) -> tuple[CheckOutcome, list[Any]]:
         self.options.append(asked)
         outcome = CheckOutcome(reports=self.reports, problems=self.problems)
         return outcome, [TargetBenchmark(one, None) for one in self.reports]
@@ -153,7 +156,9 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
         made = benchmark(row("eager", 300.0), row("default", 100.0))
         return replace(made, target=replace(made.target, path=path, name=turn.request.target.name))
 
-    async def report_each(_options: Any, _show: Any, report_of: Any, **_more: Any) -> CheckOutcome:
+    async def report_each(
+        _options: Any, _show: Any, _token: Any, report_of: Any, **_more: Any
+    ) -> CheckOutcome:
         outcome = CheckOutcome()
         outcome.reports += [await report_of(turn(name), outcome) for name in names]
         return outcome
@@ -162,10 +167,10 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
     monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
     names = ["Net"]
-    await benchmarks.measure(CommandOptions((tmp_path,)), print, plan=plan)
+    await benchmarks.measure(CommandOptions((tmp_path,)), print, CancelToken(), plan=plan)
     names = ["New", "Net"]
     options = CommandOptions((tmp_path,))
-    outcome, (new, net) = await benchmarks.measure(options, print, plan=plan, against="last")
+    outcome, (new, net) = await benchmarks.measure(options, print, CancelToken(), plan=plan, against="last")
     assert (
         new.report.failures[0].message == f"{shown_path(path)}: `New` has no run `last`. It has no runs yet"
     )

@@ -12,6 +12,7 @@ import pytest
 from fuselight.shared.report import TargetRef
 from fuselight.shared.version import untested_torch
 from fuselight.shared.worker_launch import launch_path
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.check import _reports_of, analyze, fix_command
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
@@ -44,7 +45,7 @@ def interpreter(folder: Path, script: str) -> str:
 def checked(folder: Path, text: str, python: str) -> CheckOutcome:
     (folder / "model.py").write_text(text)
     options = CommandOptions((folder / "model.py",), python=python)
-    return asyncio.run(analyze(options, lambda _text: None))
+    return asyncio.run(analyze(options, lambda _text: None, CancelToken()))
 
 
 def test_a_file_without_targets_needs_no_interpreter(tmp_path: Path) -> None:

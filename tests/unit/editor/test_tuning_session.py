@@ -36,7 +36,7 @@ class Session(BenchmarkSession):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.key = tune.tune_key(self.path, "f")
+        self.key = tune.SEARCHES.key(self.path, "f")
 
     def command(self, **arguments: Any) -> dict[str, Any]:
         return tune.start(self, {"uri": self.uri, "target": "f", **arguments})  # type: ignore[arg-type]  # the parts of a server that it reads

@@ -17,6 +17,7 @@ import pytest
 
 from fuselight.shared.devices import find
 from fuselight.shared.report import Report
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.kernels import generate
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
@@ -51,7 +52,7 @@ def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """What was generated of the files of the tests that were selected; of all for a test that counts."""
     paths = selected(request, workspace, FILES)
     options = CommandOptions(paths, python=sys.executable)
-    return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
+    return asyncio.run(generate(options, lambda _text: None, CancelToken(), device=find("h100")))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -99,7 +100,7 @@ def hidden(workspace: Path) -> CheckOutcome:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support" / "without_triton"))
         paths = tuple(workspace / name for name in WITHOUT_TRITON)
         options = CommandOptions(paths, python=sys.executable)
-        return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
+        return asyncio.run(generate(options, lambda _text: None, CancelToken(), device=find("h100")))
 
 
 @pytest.mark.parametrize("name", WITHOUT_TRITON)

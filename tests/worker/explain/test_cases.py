@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
@@ -53,7 +54,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """What was found in the files of the tests that were selected; in all for a test that counts."""
     paths = selected(request, workspace, FILES)
-    return asyncio.run(analyze(CommandOptions(paths, python=sys.executable), lambda _text: None))
+    return asyncio.run(
+        analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
+    )
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.check import analyze
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
@@ -45,7 +46,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """The findings of the programs of the selected tests, by one command and one worker."""
     paths = tuple(workspace / name / "main.py" for name in selected_names(request, "name"))
-    return asyncio.run(analyze(CommandOptions(paths, python=sys.executable), lambda _text: None))
+    return asyncio.run(
+        analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,20 +18,17 @@ from fuselight.shared.report import Tier, Work
 from fuselight_server.base.files import disk_lines, split_text
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.editor.handlers.commands import path_in
-from fuselight_server.editor.handlers.measuring import (
-    failure_of,
-    notes_of,
+from fuselight_server.editor.handlers.target_at import UNSAVED
+from fuselight_server.editor.handlers.timed_requests import (
+    TimedRequests,
+    answer_page,
     refused,
-    run_message,
     shown_path,
-    start_asked,
     started,
 )
-from fuselight_server.editor.handlers.protocol import Written, written_page
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.target_result import STILL_RUNNING
 from fuselight_server.editor.session.benchmarks import is_stale, plan_of
-from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.benchmarks import exports
 from fuselight_server.explain.benchmarks.history import read_run, remove_run, runs_of_gone
@@ -49,7 +46,7 @@ from fuselight_server.explain.benchmarks.planning import history_of
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report
-    from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams
+    from fuselight_server.editor.handlers.protocol import MeasuredExportParams, MeasuredParams, Written
     from fuselight_server.editor.handlers.server import Server
     from fuselight_server.editor.results.benchmarks import MeasuredResult
     from fuselight_server.editor.session.state import State
@@ -86,9 +83,7 @@ class Texts:
         return found
 
 
-def bench_key(path: str, target: str) -> Key:
-    """Name the benchmarks of a target; empty, or `__main__`, for the file's own block."""
-    return Key(path, "" if target == MAIN else target, Tier.MEASURED)
+BENCHMARKS = TimedRequests(Tier.MEASURED, "Benchmark", "Benchmarking", "benchmark", "measure it")
 
 
 async def gone_runs(server: Server, history: History) -> tuple[PastRun, ...]:
@@ -119,8 +114,7 @@ async def measured(server: Server, params: MeasuredParams) -> MeasuredPage:
 
 async def answer(server: Server, params: MeasuredParams) -> Written:
     """Answer `fuselight/measured`."""
-    made = await measured(server, params)
-    return Written(await asyncio.to_thread(written_page, made))
+    return await answer_page(measured(server, params))
 
 
 async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
@@ -153,9 +147,8 @@ async def _page(
     path = convert.path(uri)
     if path is None:
         view = View(uri_of=lambda _path: uri, read_line=server.state.read_line)
-        message = "Fuselight runs files only: save this to a file first."
-        return nothing(uri, target, view, Around(message=message)), None
-    key = bench_key(path, target)
+        return nothing(uri, target, view, Around(message=UNSAVED)), None
+    key = BENCHMARKS.key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
     past = await asyncio.to_thread(history.runs) if history is not None else ()
     gone = await gone_runs(server, history) if history is not None else ()
@@ -168,15 +161,14 @@ async def _page(
     if live is not None and live.unfinished == STILL_RUNNING and not live.has_data and past:
         live = None  # the last whole benchmark says more than first calls
     run = live.run if live is not None else await asyncio.to_thread(_read, history, wanted)
-    running = server.analysis.runs.in_flight.get(key)
     around = Around(
-        running=running is not None or key in server.analysis.runs.queue.waiting,
-        message=_message(server, key, kept),
+        running=BENCHMARKS.is_running(server, key),
+        message=BENCHMARKS.message(server, key, kept),
         history=(*past, *gone),
     )
     if live is not None and kept is not None:
         report, is_stored = live.report, live.is_stored
-        around = replace(around, stale=live.stale, notes=tuple(notes_of(live, kept, "benchmark")))
+        around = replace(around, stale=live.stale, notes=tuple(BENCHMARKS.notes(live, kept)))
     elif run is not None:
         texts = {
             path: document.source.text for path in run.report.files if (document := server.state.at(path))
@@ -235,15 +227,6 @@ def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:
     return read_run(history, wanted) if wanted else history.newest()
 
 
-def _message(server: Server, key: Key, kept: MeasuredResult | None) -> str:
-    message = run_message(server, key, "Benchmarking")
-    if message:
-        return message
-    if kept is None:
-        return f"Press Benchmark above {key.name or MAIN} to measure it."
-    return "" if kept.has_data else f"The last benchmark failed: {failure_of(kept)}"
-
-
 def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None) -> View:
     """Show lines where edits have moved them; those of an earlier run, where their text stands now."""
     texts = Texts(server.state)
@@ -256,7 +239,7 @@ def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None)
 
 def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
-    return start_asked(server, options, "Benchmark", _start)
+    return BENCHMARKS.start(server, options, _start)
 
 
 def _start(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
@@ -279,15 +262,7 @@ def _start(server: Server, options: dict[str, Any], reading: Reading, name: str)
 
 def cancel(server: Server, options: dict[str, Any]) -> None:
     """Answer `fuselight.server.cancelBench`: end the benchmark of a target, or all of them."""
-    target = options.get("target")
-    runs = server.analysis.runs
-    if options.get("uri") is None and target is None:
-        there = (*runs.in_flight, *runs.queue.waiting)
-        runs.cancel([key for key in there if key.tier is Tier.MEASURED])
-        return
-    path = path_in(options)
-    if path is not None and isinstance(target, str):
-        runs.cancel([bench_key(path, target)])
+    BENCHMARKS.cancel(server, options)
 
 
 def forget(server: Server, options: dict[str, Any]) -> bool:
@@ -295,7 +270,7 @@ def forget(server: Server, options: dict[str, Any]) -> bool:
     path, target, run = path_in(options), options.get("target"), options.get("run")
     if path is None or not isinstance(target, str) or not isinstance(run, str) or not server.state.trusted:
         return False
-    key = bench_key(path, target)
+    key = BENCHMARKS.key(path, target)
     try:
         removed = remove_run(history_of(path, key.name), run)
     except OSError as error:

@@ -33,6 +33,9 @@ def answer(server: Server, params: TargetAtParams) -> dict[str, str | None]:
     return {"target": serving.name if serving is not None else name}
 
 
+UNSAVED = "Fuselight runs files only: save this to a file first."
+
+
 class NoTargetError(Exception):
     """A command cannot run what it names; the message says what to do."""
 
@@ -43,7 +46,7 @@ def asked_target(server: Server, path: str | None, options: dict[str, Any], lens
     `lens`: the title of the lens that does the same. Raises NoTargetError.
     """
     if path is None:
-        raise NoTargetError("Fuselight runs files only: save this to a file first.")
+        raise NoTargetError(UNSAVED)
     if not server.state.trusted:
         raise NoTargetError("Fuselight runs no code in a workspace that is not trusted.")
     reading = server.analysis.targets.reading(path)

@@ -18,6 +18,7 @@ from fuselight_server.fixes.verification.fixer import FixOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffers
     from fuselight_server.editor.session.fix_targets import FixTargets
@@ -71,19 +72,21 @@ class FileFixes:
             and all(has_its_texts(self._state, result) for result in known.ran)
         ):
             return known
-        active = self._tasks.start(f"all {path}", "all exact fixes", path, lambda: self._verify(path))
+        active = self._tasks.start(
+            f"all {path}", "all exact fixes", path, lambda token: self._verify(path, token)
+        )
         active.is_automatic &= automatic
         verified: VerifiedFixes | None = await result_of(active.task, seconds)
         return verified
 
-    async def _verify(self, path: str) -> VerifiedFixes:
+    async def _verify(self, path: str, token: CancelToken) -> VerifiedFixes:
         async with self._tasks.turn:
             results = [one for one in self._offers.current_results(path) if one.key.path == path]
             others = self._targets.others(results, (path,))
             snapshot = TextSnapshot.of(self._state, (*results, *others))
             with owned_folder("fix") as folder:
                 fixer = new_fixer(snapshot, folder)
-                await self._fix(f"all {path}", fixer, results, others)
+                await self._fix(f"all {path}", fixer, results, others, token)
         after = dict(fixer.texts)
         before = {file: snapshot.read(file) or "" for file in (path, *after)}
         passed = tuple(attempt for attempt in fixer.attempts if attempt.has_passed)
@@ -92,19 +95,24 @@ class FileFixes:
         return verified
 
     async def _fix(
-        self, identity: str, fixer: Fixer, results: Sequence[CaptureResult], others: Sequence[CaptureResult]
+        self,
+        identity: str,
+        fixer: Fixer,
+        results: Sequence[CaptureResult],
+        others: Sequence[CaptureResult],
+        token: CancelToken,
     ) -> None:
         """Try the exact fixes of some targets, each for all of them and for the others."""
         targets = [self._targets.target(result.key, identity)[0] for result in results]
         parts = [
             (result, part)
             for result, target in zip(results, targets, strict=True)
-            for part in await parts_of(result, target)
+            for part in await parts_of(result, target, token)
         ]
         for _, part in parts:
             fixer.add(*part)
         self._targets.add(others, fixer)
         for result, (target, first) in parts:
-            last = await fix_part(fixer, target, first, _EXACT)
+            last = await fix_part(fixer, target, token, first, _EXACT)
             if fixer.texts and not has_parts(result):
                 await self._results.keep(result, last, fixer.texts)

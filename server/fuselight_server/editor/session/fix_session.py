@@ -26,6 +26,7 @@ from fuselight_server.fixes.verification.fixer import Attempt, FixStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.file_fixes import VerifiedFixes
     from fuselight_server.editor.session.fix_offers import FixOffer
@@ -109,7 +110,7 @@ class FixSession:
         key = result.key
         identity = f"forecast {key.path}::{key.name}"
         active = self.tasks.start(
-            identity, "the forecast", key.path, lambda: self._try_forecast(identity, result)
+            identity, "the forecast", key.path, lambda token: self._try_forecast(identity, result, token)
         )
         active.is_automatic = False
         return await result_of(active.task, None) is not None
@@ -128,13 +129,13 @@ class FixSession:
         await self.tasks.close()
         self._targets.close()
 
-    async def _verify(self, offer: FixOffer) -> Attempt:
+    async def _verify(self, offer: FixOffer, token: CancelToken) -> Attempt:
         """Compare the calls of the inputs, and further ones after all verifications that wait for a first answer."""
         known = self.attempts.known(offer)
-        attempt = known if known is not None else await self._step(offer, None)
-        return await self._step(offer, attempt) if attempt.is_checking else attempt
+        attempt = known if known is not None else await self._step(offer, None, token)
+        return await self._step(offer, attempt, token) if attempt.is_checking else attempt
 
-    async def _step(self, offer: FixOffer, first: Attempt | None) -> Attempt:
+    async def _step(self, offer: FixOffer, first: Attempt | None, token: CancelToken) -> Attempt:
         """Verify an offer with the calls of the inputs, or a `first` attempt that passed with further calls."""
         async with self.tasks.turn:
             target, prepared = self._targets.target(offer.key, offer.id)
@@ -145,7 +146,7 @@ class FixSession:
             self._state.log(
                 f"verifying {calls}`{offer.remedy.title}` for {offer.key.words} in {offer.key.path}"
             )
-            attempt = await self._attempt(offer, target, fixer, first)
+            attempt = await self._attempt(offer, target, fixer, first, token)
         self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
         # Before the fix can be chosen, whose edit ends this. What a part of a program found is not the program's.
         if attempt.report is not None and first is None and not has_parts(offer.result):
@@ -157,16 +158,21 @@ class FixSession:
         return attempt
 
     async def _attempt(
-        self, offer: FixOffer, target: SessionTarget, fixer: Fixer, first: Attempt | None
+        self,
+        offer: FixOffer,
+        target: SessionTarget,
+        fixer: Fixer,
+        first: Attempt | None,
+        token: CancelToken,
     ) -> Attempt:
-        part = await self._targets.part_for(offer, target, fixer)
+        part = await self._targets.part_for(offer, target, fixer, token)
         if part is None:
             return Attempt(offer.finding, offer.finding.span.line, offer.remedy, FixStatus.REFUSED, _NO_PART)
         if first is not None:
             return await fixer.completed(part[0], first)
         return await fixer.first_attempt(part[0], part[2], offer.remedy, part[1])
 
-    async def _try_forecast(self, identity: str, result: CaptureResult) -> bool:
+    async def _try_forecast(self, identity: str, result: CaptureResult, token: CancelToken) -> bool:
         async with self.tasks.turn:
             target, prepared = self._targets.target(result.key, identity)
             if not has_its_texts(self._state, result):
@@ -177,5 +183,5 @@ class FixSession:
                 result.tried[change] = trial.words
                 self._state.log(f"forecast of {result.key.words}, {change.what}: {'; '.join(trial.words)}")
 
-            await try_changes(fixer, target, result.report, result.expected_changes, keep)
+            await try_changes(fixer, target, token, result.report, result.expected_changes, keep=keep)
         return True

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from fuselight.shared.protocol import Progress, RunRequest
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.finding import Finding
     from fuselight_server.editor.results.captures import CaptureResult
     from fuselight_server.editor.session.fix_offers import FixOffer, FixOffers
@@ -128,12 +129,12 @@ class FixTargets:
                 fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), one.report)
 
     async def part_for(
-        self, offer: FixOffer, target: SessionTarget, fixer: Fixer
+        self, offer: FixOffer, target: SessionTarget, fixer: Fixer, token: CancelToken
     ) -> tuple[SessionTarget, Report, Finding] | None:
         """The target with the finding of an offer, or the part of a program that has it; None if no part has it."""
         if not has_parts(offer.result):
             return target, offer.result.report, offer.finding
-        parts = await self._parts_for(offer, target, fixer)
+        parts = await self._parts_for(offer, target, fixer, token)
         return await asyncio.to_thread(_part_with, offer, fixer, parts)
 
     def close(self) -> None:
@@ -142,11 +143,13 @@ class FixTargets:
             with contextlib.suppress(OSError):
                 shutil.rmtree(self._folder)
 
-    async def _parts_for(self, offer: FixOffer, target: SessionTarget, fixer: Fixer) -> list[Part]:
+    async def _parts_for(
+        self, offer: FixOffer, target: SessionTarget, fixer: Fixer, token: CancelToken
+    ) -> list[Part]:
         """The parts of a program, which a fixer verifies fixes for: run once for all fixes of the same text."""
         self._shown = offer.id
         if self._parts is None or self._parts[0] is not fixer:
-            parts = await parts_of(offer.result, dataclasses.replace(target, show=self._show_part))
+            parts = await parts_of(offer.result, dataclasses.replace(target, show=self._show_part), token)
             for part in parts:
                 fixer.add(*part)
             self._parts = fixer, parts
@@ -162,10 +165,10 @@ def has_parts(result: CaptureResult) -> bool:
     return inputs is not None and inputs.rung in {Rung.MAIN, Rung.SCRIPT} and bool(result.report.recorded)
 
 
-async def parts_of(result: CaptureResult, target: SessionTarget) -> list[Part]:
+async def parts_of(result: CaptureResult, target: SessionTarget, token: CancelToken) -> list[Part]:
     """What fixes of a target are verified for: itself, or the calls that it makes if it is a program."""
     return await fix_parts.parts_of(
-        target, result.report, lambda request: dataclasses.replace(target, request=request)
+        target, token, result.report, lambda request: dataclasses.replace(target, request=request)
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
     from fuselight_server.base.settings import TuneSettings
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.editor.session.fix_session import FixSession
@@ -68,8 +69,8 @@ class TuningSession(TimedSession["TuningResult"]):
         """`notes` says what ran at the same time as a search in flight."""
         super().__init__(state, outcomes)
         self._notes = notes
-        self.preparing: dict[Key, asyncio.Task[TunePlan]] = {}
-        """Searches that wait for the verification of fixes."""
+        self.preparing: dict[Key, CancelToken] = {}
+        """What ends the searches that wait for the verification of fixes."""
         self._spent: dict[Key, float] = {}
         """Seconds that it took for the newest search of each target."""
 

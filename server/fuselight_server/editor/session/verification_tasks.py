@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.editor.session.background import BackgroundTasks, trace_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class VerificationTask:
     """What is verified, as `Use torch.where`."""
     path: str
     task: asyncio.Task[Any]
+    token: CancelToken
+    """What a cancel ends it by."""
     is_automatic: bool
     words: str = ""
     """Its progress."""
@@ -51,13 +54,18 @@ class VerificationTasks:
         """Those in progress, and those that are canceled and have not ended."""
 
     def start(
-        self, identity: str, title: str, path: str, verify: Callable[[], Coroutine[Any, Any, object]]
+        self,
+        identity: str,
+        title: str,
+        path: str,
+        verify: Callable[[CancelToken], Coroutine[Any, Any, object]],
     ) -> VerificationTask:
         """Begin a verification, or return the one in progress; automatic until somebody waits for it."""
         active = self.active.get(identity)
         if active is None:
-            task = self._tasks.start(verify(), title)
-            active = self.active[identity] = VerificationTask(title, path, task, is_automatic=True)
+            token = CancelToken()
+            task = token.bind(self._tasks.start(verify(token), title))
+            active = self.active[identity] = VerificationTask(title, path, task, token, is_automatic=True)
             task.add_done_callback(functools.partial(self._ended, identity))
             self.on_change()
         return active
@@ -97,7 +105,7 @@ class VerificationTasks:
 
     def _cancel(self, identity: str) -> None:
         """Cancel a verification. Its run takes a moment to end: from now on it can begin again."""
-        self.active.pop(identity).task.cancel()
+        self.active.pop(identity).token.cancel()
         self.on_change()
 
     def _log_failure(self, title: str, error: BaseException) -> None:

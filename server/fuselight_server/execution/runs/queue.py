@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.shared.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.shared.report import Culprit, Failure
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.execution.runs.keys import Key, WorkerKey
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class Running:
     job: Job
     since: float
     """`time.monotonic()` of its start."""
-    task: asyncio.Task[Answer | Refused] | None = None
+    token: CancelToken = field(default_factory=CancelToken)
+    """What a cancel, or a newer run of its target, ends it by."""
     progress: Progress | None = None
     remark: str = ""
     """What its partial results say, in words."""
@@ -209,9 +211,9 @@ class Runs:
         self._log(f"run {job.generation} of {job.key.words} in {job.key.path}: {job.cause}")
         self.queue.add(job)
         running = self.in_flight.get(job.key)
-        if supersede and running is not None and running.task is not None:
+        if supersede and running is not None:
             running.superseded = True
-            running.task.cancel()
+            running.token.cancel()
         lane = self._lanes.get(job.lane)
         if lane is None or lane.done():
             self._lanes[job.lane] = asyncio.get_running_loop().create_task(self._drain(job.lane))
@@ -222,8 +224,8 @@ class Runs:
         chosen = None if keys is None else tuple(keys)
         dropped = self.queue.drop(chosen)
         for key, running in self.in_flight.items():
-            if (chosen is None or key in chosen) and running.task is not None:
-                running.task.cancel()
+            if chosen is None or key in chosen:
+                running.token.cancel()
         for job in dropped:
             self._log(f"run {job.generation} of {job.key.words} cancelled before it began")
         self._changed()
@@ -285,11 +287,12 @@ class Runs:
             if not running.superseded:
                 partial.add(report)
 
-        running.task = asyncio.ensure_future(self._worker(job.lane)(request, on_progress, on_partial))
+        task = asyncio.ensure_future(self._worker(job.lane)(request, on_progress, on_partial))
+        running.token.bind(task)
         self._changed()
-        await asyncio.wait({running.task})
+        await asyncio.wait({task})
         await partial.end()
-        outcome = _outcome(running.task, request)
+        outcome = _outcome(task, request)
         name = f"run {job.generation} of {job.key.words}"
         if outcome is None or (
             isinstance(outcome, Refused) and outcome.reason in {"cancelled", "superseded"}

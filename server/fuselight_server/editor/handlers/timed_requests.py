@@ -1,0 +1,141 @@
+"""What benchmarks and searches have in common for the client: their start, their end, and what a page says of a run.
+
+Invariant: a start is answered with whether it happened, and otherwise with what to do; never with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.editor.handlers.commands import path_in
+from fuselight_server.editor.handlers.protocol import Written, written_page
+from fuselight_server.editor.handlers.status import describe
+from fuselight_server.editor.handlers.target_at import NoTargetError, asked_target
+from fuselight_server.editor.results.target_result import CANCELED, ENDED_EARLY
+from fuselight_server.execution.runs.keys import Key
+from fuselight_server.execution.runs.planning import MAIN
+from fuselight_server.explain.benchmarks import words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from fuselight.shared.report import Tier
+    from fuselight_server.editor.handlers.server import Server
+    from fuselight_server.editor.results.benchmarks import MeasuredResult
+    from fuselight_server.editor.results.tunings import TuningResult
+    from fuselight_server.source.reading import Reading
+
+    Start = Callable[[Server, dict[str, Any], Reading, str], dict[str, Any]]
+    """Starts a run of the target with this name once the settings are known, which say what is measured, and how."""
+
+
+@dataclass(frozen=True)
+class TimedRequests:
+    """The requests about the timed runs of one tier, and the words in which benchmarks and searches differ."""
+
+    tier: Tier
+    lens: str
+    """Title of the lens that starts a run: `Benchmark`."""
+    verb: str
+    """`Benchmarking`."""
+    noun: str
+    """`benchmark`."""
+    purpose: str
+    """What the lens is pressed for: `measure it`."""
+
+    def key(self, path: str, target: str) -> Key:
+        """Name the runs of a target; empty, or `__main__`, for the file's own block."""
+        return Key(path, "" if target == MAIN else target, self.tier)
+
+    def start(self, server: Server, options: dict[str, Any], start: Start) -> dict[str, Any]:
+        """Start what a command asks for, of the target that it names or that holds its lines; returns the answer."""
+        try:
+            reading, name = asked_target(server, path_in(options), options, self.lens)
+        except NoTargetError as error:
+            return refused(str(error))
+
+        def start_later() -> None:
+            answer = self.start(server, options, start)
+            if not answer["started"]:
+                server.ui.say(answer["message"], error=False)
+
+        if server.analysis.early.keep(start_later):
+            return started(name)
+        if server.analysis.workers.interpreter(server.state.folder_of(reading.path)) is None:
+            return refused("No Python interpreter was found to run it: select one that has torch.")
+        return start(server, options, reading, name)
+
+    def cancel(self, server: Server, options: dict[str, Any]) -> None:
+        """End the run of a target, or all of them, also one that is prepared."""
+        runs, preparing = server.analysis.runs, server.analysis.tunings.preparing
+        target, path = options.get("target"), path_in(options)
+        keys = [key for key in (*runs.in_flight, *runs.queue.waiting, *preparing) if key.tier is self.tier]
+        if options.get("uri") is not None or target is not None:
+            wanted = self.key(path, target) if path is not None and isinstance(target, str) else None
+            keys = [key for key in keys if key == wanted]
+        for key in keys:
+            if key in preparing:
+                preparing[key].cancel()
+        runs.cancel(keys)
+
+    def is_running(self, server: Server, key: Key) -> bool:
+        """Whether a run of a target goes on, waits or is prepared."""
+        runs = server.analysis.runs
+        return key in runs.in_flight or key in runs.queue.waiting or key in server.analysis.tunings.preparing
+
+    def message(self, server: Server, key: Key, kept: MeasuredResult | TuningResult | None) -> str:
+        """What the run of a target does or waits for, how to start one, or why the last one failed; else empty."""
+        name = key.name or MAIN
+        running = server.analysis.runs.in_flight.get(key)
+        if running is not None:
+            return describe(running)
+        if key in server.analysis.runs.queue.waiting:
+            return f"{self.verb} {name}: waiting for another benchmark"
+        if key in server.analysis.tunings.preparing:
+            return f"{self.verb} {name}: verifying fixes first"
+        if key in server.analysis.consent.asked:
+            return "Fuselight asks whether it may run this folder's code: answer the question to go on"
+        if kept is None:
+            return f"Press {self.lens} above {name} to {self.purpose}."
+        return "" if kept.has_data else f"The last {self.noun} failed: {failure_of(kept)}"
+
+    def notes(
+        self, shown: MeasuredResult | TuningResult, kept: MeasuredResult | TuningResult
+    ) -> Iterator[str]:
+        """Yield what ran at the same time as what is `shown`, and that the last run, `kept`, failed after it."""
+        if shown is not kept and not kept.unfinished:
+            yield f"the {self.noun} after this one failed: {failure_of(kept)}"
+        if shown.unfinished in {CANCELED, ENDED_EARLY}:
+            yield shown.unfinished
+        yield from shown.notes
+
+
+async def answer_page(page: Coroutine[Any, Any, object]) -> Written:
+    """Answer a request with a page, written off the event loop."""
+    made = await page
+    return Written(await asyncio.to_thread(written_page, made))
+
+
+def started(name: str, message: str = "") -> dict[str, Any]:
+    """The answer to a start of the target `name`."""
+    return {"started": True, "target": name, "message": message or name or MAIN}
+
+
+def refused(message: str) -> dict[str, Any]:
+    """The answer to a start that did not happen."""
+    return {"started": False, "target": None, "message": message}
+
+
+def failure_of(kept: MeasuredResult | TuningResult) -> str:
+    """Why a run without data has none."""
+    failed = next(iter(kept.failures), None)
+    return words.failed(failed) if failed is not None else "nothing was measured"
+
+
+def shown_path(server: Server, path: str) -> str:
+    """Return a path below its workspace folder; a library's as a whole."""
+    folder = server.state.folder_of(path)
+    return os.path.relpath(path, folder.path) if folder.uri is not None else path

@@ -6,7 +6,7 @@ Invariant: advice names code that the user can change. torch's own hints come la
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.explain.findings.breaks.branch_advice import (
@@ -22,6 +22,7 @@ from fuselight_server.explain.findings.breaks.library_breaks import (
     library_break,
     outside_hints,
 )
+from fuselight_server.explain.findings.breaks.result_needs import NeedKind, need_of, used_as_size
 from fuselight_server.explain.findings.common.text import plain, shortened
 
 if TYPE_CHECKING:
@@ -58,12 +59,34 @@ _AVOIDED = (
     "Apply `@torch._dynamo.dont_skip_tracing`",
 )
 """How hints of torch begin that say no more than our own step, or that the user cannot follow."""
-_CAPTURES = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+_SHAPE_IDS = frozenset({"GB0036", "GB0037"})
+"""Ids of a result whose shape depends on data."""
+_SCALARS, _SHAPES = "capture_scalar_outputs", "capture_dynamic_output_shape_ops"
 """Settings that have a graph hold values that are known only at run time."""
 _NOT_TRIED = (
     "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
     "GuardOnDataDependentSymNode"
 )
+_CAPTURED_LIST = "For {}, also set torch._dynamo.config." + _SCALARS + " = True. Not tried on this program"
+_NO_CAPTURE = {
+    NeedKind.LIST: (
+        f"Do not set torch._dynamo.config.{_SHAPES}: torch then ends the call with GuardOnDataDependentSymNode, as "
+        "{} on line {} needs the number of values"
+    ),
+    NeedKind.COUNT: (
+        f"torch._dynamo.config.{_SHAPES} only moves the graph break to line {{1}}, where {{0}} needs the number of "
+        "values"
+    ),
+}
+_BOTH_CAPTURES = (
+    f"Or set torch._dynamo.config.{_SHAPES} = True and, for {{}}, torch._dynamo.config.{_SCALARS} = True. "
+    f"{_NOT_TRIED}"
+)
+_SIZE_STEP = (
+    "Compute the number outside the compiled code and pass it in: it is used as a size, and torch accepts no tensor "
+    "there"
+)
+_IGNORED_LOGS = "Compiled calls then lose its messages"
 _DRAWS = re.compile(r"\bRandom\.\w+|\brandom\.\w+")
 _DRAW_STEP = (
     "Draw the number outside the compiled code and pass it in as a tensor, or draw it with torch.rand or "
@@ -97,7 +120,37 @@ def _in_users_code(context: Context, one: Break, broke: Location, title: str) ->
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     if gb_id == "GB0007" and _DRAWS.search(title):
         return BreakWords(title, hints=(_DRAW_STEP,))
-    return _general(title, gb_id, one)
+    words = _general(title, gb_id, one)
+    steps, torchs = _split(words)
+    if gb_id in _NUMBER_IDS and used_as_size(context, broke):
+        return _joined(words, (_SIZE_STEP,), torchs)
+    if gb_id in _SHAPE_IDS:
+        needs, is_captured = _shape_hints(context, broke)
+        kept = torchs if is_captured else tuple(hint for hint in torchs if _SHAPES not in hint)
+        return _joined(words, (*steps, *needs), kept)
+    return words
+
+
+def _split(words: BreakWords) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Our hints, and those of torch."""
+    ours = len(words.hints) - words.torch_hints
+    return words.hints[:ours], words.hints[ours:]
+
+
+def _joined(words: BreakWords, ours: tuple[str, ...], torchs: tuple[str, ...]) -> BreakWords:
+    return replace(words, hints=(*ours, *torchs), torch_hints=len(torchs))
+
+
+def _shape_hints(context: Context, broke: Location) -> tuple[tuple[str, ...], bool]:
+    """What else to do where Python needs values of the result, and whether torch's hint to capture its shape fits."""
+    need = need_of(context, broke)
+    if need is None:
+        return (), True
+    code = need.code if need.code.startswith("the ") else f"`{need.code}`"
+    if need.kind is NeedKind.NUMBER:
+        return (_BOTH_CAPTURES.format(code),), False
+    refused = _NO_CAPTURE[need.kind].format(code, need.line)
+    return ((_CAPTURED_LIST.format(code), refused) if need.kind is NeedKind.LIST else (refused,)), False
 
 
 def _general(title: str, gb_id: str | None, one: Break) -> BreakWords:
@@ -114,12 +167,27 @@ def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _torch_hints(one: Break) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_untried(shortened(plain(hint))) for hint in one.hints if hint.strip()))
+    return tuple(dict.fromkeys(_with_cost(shortened(plain(hint))) for hint in one.hints if hint.strip()))
 
 
-def _untried(hint: str) -> str:
-    """A hint of torch's, with what is known against it: nobody tried it on this program."""
-    return f"{hint.rstrip('.')}. {_NOT_TRIED}" if any(setting in hint for setting in _CAPTURES) else hint
+_COSTS = {
+    _SCALARS: _NOT_TRIED,
+    _SHAPES: _NOT_TRIED,
+    "ignore_logging_functions": _IGNORED_LOGS,
+    "reorderable_logging_functions": "The messages then come after the graph, in another order",
+    "allow_in_graph": (
+        "torch then neither looks into the function nor checks what it reads and changes: it must depend on its "
+        "arguments alone"
+    ),
+    "nonstrict_trace": "torch does not check what the function reads and changes besides its arguments",
+}
+"""What follows a setting or a function that a hint of torch names: its price, or that nobody tried it here."""
+
+
+def _with_cost(hint: str) -> str:
+    """A hint of torch's, with what is known against it."""
+    cost = next((cost for name, cost in _COSTS.items() if name in hint), "")
+    return f"{hint.rstrip('.')}. {cost}" if cost else hint
 
 
 def failure_words(context: Context, failure: Failure, explanation: str) -> BreakWords:

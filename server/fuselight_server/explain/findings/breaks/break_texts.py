@@ -257,8 +257,8 @@ _STEPS: dict[str, str] = {
 
 
 _COUNTED = (
-    "Count into a tensor of fixed size: torch.zeros(n).scatter_add_(0, index, ones), or "
-    "torch.nn.functional.one_hot(index, n).sum(0)"
+    "Count into a tensor of fixed size: torch.nn.functional.one_hot(index, n).sum(0), or torch.zeros(n, "
+    "dtype=torch.long).scatter_add_(0, index, torch.ones_like(index))"
 )
 _DISTINCT = (
     f"Call it {_OUTSIDE} and pass in its result, or sort (torch.sort), which keeps the shape: how many distinct values "

@@ -17,17 +17,12 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight_server.base.finding import Span
+from fuselight_server.source.class_sources import FileSource, file_source
+from fuselight_server.source.configurations import configurations, construction
 from fuselight_server.source.document import lines_of, read_source
+from fuselight_server.source.expression_values import Object, Reader
 from fuselight_server.source.file_reader import ReadingCache, chunks_of
-from fuselight_server.source.first_layers import (
-    FileSource,
-    Object,
-    Reader,
-    configurations,
-    construction,
-    file_source,
-    inputs_of,
-)
+from fuselight_server.source.first_layers import inputs_of
 from fuselight_server.source.names import collect
 from fuselight_server.source.syntax import inside_string
 

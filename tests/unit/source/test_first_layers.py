@@ -173,6 +173,21 @@ def test_files_that_import_each_other_are_read_once(tmp_path: Path) -> None:
     assert directive(text, "model", str(path)) == "model(f32[2, 6])"
 
 
+@pytest.mark.parametrize(
+    ("assignments", "inputs"),
+    [
+        ("HALF = 7\nWIDTH = 2 * HALF\n", "f32[2, 14]"),
+        ("HALF = 7\nWIDTH = HALF\nHALF = 9\n", "f32[2, 7]"),
+        ("WIDTH = HEIGHT\nHEIGHT = WIDTH\n", None),
+    ],
+)
+def test_constants_have_the_value_of_their_assignment(assignments: str, inputs: str | None) -> None:
+    module = net("self.a = nn.Linear(WIDTH, 4)", "return self.a(x)").removeprefix(HEAD)
+    written = directive(f"{HEAD}{assignments}{module}")
+    unknown = directive(HEAD + module)
+    assert written == (unknown if inputs is None else f"Net()({inputs})")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",

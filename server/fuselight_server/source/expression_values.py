@@ -1,0 +1,195 @@
+"""The value of an expression, as its text says: constants, layers of torch.nn, objects of the workspace's classes.
+
+Invariant: nothing is run. What the text does not say is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.source.class_sources import ClassSource, FileSource, dotted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+MOST_DEPTH = 8
+"""Modules within modules that are followed."""
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of torch.nn with the arguments that could be read."""
+
+    kind: str
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def argument(self, position: int, *names: str) -> Any:
+        """The value of an argument; None where it is unknown."""
+        for name in names:
+            if name in self.keywords:
+                return self.keywords[name]
+        return self.args[position] if position < len(self.args) else None
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Modules one after the other, or a list of them."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass
+class Object:
+    """An instance of a class of the workspace, or one that stands for it: its attributes, as far as they are known."""
+
+    definition: ClassSource
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Evaluates expressions of a file with some names known. None stands for what is unknown."""
+
+    file: FileSource
+    names: Mapping[str, Any]
+    depth: int = 0
+
+    def value(self, node: ast.expr | None) -> Any:  # noqa: PLR0911 - one return a kind of expression
+        """The value of an expression."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self.names[node.id] if node.id in self.names else constants_of(self.file).get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self.value(node.value)
+            return owner.attributes.get(node.attr) if isinstance(owner, Object) else None
+        if isinstance(node, ast.BinOp):
+            return self._binary(node)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return Sequence(tuple(map(self.value, node.elts)))
+        if isinstance(node, ast.ListComp):
+            return Sequence((self.value(node.elt),))
+        if isinstance(node, ast.IfExp):
+            return self.value(node.body) or self.value(node.orelse)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        return None
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right, function = self.value(node.left), self.value(node.right), _BINARY.get(type(node.op))
+        if function is None or not all(isinstance(one, (int, float)) for one in (left, right)):
+            return None
+        try:
+            return function(left, right)
+        except (ArithmeticError, ValueError):
+            return None
+
+    def _call(self, node: ast.Call) -> Any:
+        name = dotted_name(node.func)
+        args = [
+            self.value(one.elt if isinstance(one, ast.GeneratorExp) else _inner(one)) for one in node.args
+        ]
+        keywords = {one.arg: self.value(one.value) for one in node.keywords if one.arg}
+        if name == "int" and args and isinstance(args[0], (int, float)):
+            return int(args[0]) if math.isfinite(args[0]) else None
+        definition = self.file.find_class(node.func) if name else None
+        if definition is not None:
+            is_bounded = self.depth < MOST_DEPTH and self.file.bounds.take_step()
+            return built(definition, args, keywords, self.depth + 1) if is_bounded else None
+        last = name.rpartition(".")[2]
+        if not last[:1].isupper():
+            return None
+        if last in {"Sequential", "ModuleList"}:
+            parts = args[0].parts if len(args) == 1 and isinstance(args[0], Sequence) else tuple(args)
+            return Sequence(parts)
+        return Layer(last, tuple(args), keywords)
+
+
+def constants_of(file: FileSource) -> dict[str, Any]:
+    """The values of a module's assignments, in their order: what is assigned later is unknown before."""
+    if file.constants is None:
+        file.constants = {}
+        for name, node in file.assignments:
+            with contextlib.suppress(RecursionError):
+                file.constants[name] = Reader(file, {}).value(node)
+    return file.constants
+
+
+def _inner(node: ast.expr) -> ast.expr:
+    """What `*[...]` unpacks."""
+    return node.value if isinstance(node, ast.Starred) else node
+
+
+def built(
+    definition: ClassSource, args: Iterable[Any], keywords: Mapping[str, Any], depth: int = 0
+) -> Object:
+    """What a constructor makes of its arguments: attributes are read from `__init__`, or from the fields."""
+    made = Object(definition)
+    for name, default, _ in definition.fields():
+        made.attributes[name] = Reader(definition.file, {}, depth).value(default)
+    function = definition.method("__init__")
+    if function is None:
+        fields = [name for name, _, _ in definition.fields()]
+        made.attributes.update(zip(fields, args, strict=False))
+        made.attributes.update(keywords)
+        return made
+    names = bound_values(definition.file, function, args, keywords)
+    names["self"] = made
+    _run_assignments(Reader(definition.file, names, depth), function.body, names)
+    return made
+
+
+def bound_values(
+    file: FileSource, function: ast.FunctionDef, args: Iterable[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of a method's parameters, defaults included."""
+    parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    defaults = function.args.defaults
+    reader = Reader(file, {})
+    values: dict[str, Any] = {}
+    for name, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
+        values[name] = reader.value(default)
+    for one, maybe in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        values[one.arg] = reader.value(maybe)
+    values.update(zip(parameters[1:], args, strict=False))
+    values.update(keywords)
+    return values
+
+
+def _run_assignments(reader: Reader, body: Iterable[ast.stmt], names: dict[str, Any]) -> None:
+    """Take in the assignments of an `__init__`; of branches, the first that gives a value counts."""
+    for statement in body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            value = reader.value(statement.value)
+            for target in targets:
+                _assign(target, value, names)
+        elif isinstance(statement, (ast.If, ast.For, ast.With, ast.Try)):
+            _run_assignments(reader, statement.body, names)
+            _run_assignments(reader, getattr(statement, "orelse", []), names)
+
+
+def _assign(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+    elif isinstance(target, ast.Attribute) and isinstance(names.get(dotted_name(target.value)), Object):
+        attributes = names[dotted_name(target.value)].attributes
+        if attributes.get(target.attr) is None:
+            attributes[target.attr] = value
+    elif isinstance(target, ast.Tuple) and isinstance(value, Sequence):
+        for one, part in zip(target.elts, value.parts, strict=False):
+            _assign(one, part, names)

@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import MeasurePlan
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Severity
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
@@ -22,7 +23,6 @@ from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.bench import measure
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
 

@@ -10,13 +10,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
 from fuselight_server.commands.check import analyze, fix_command
-from fuselight_server.commands.options import CommandError
 from fuselight_server.explain.findings import Thresholds
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.interrupts import INTERRUPTED, raise_at_interrupts
 from fuselight_server.base.terminal import print_error, printable
-from fuselight_server.commands.options import CommandError, suggestion
+from fuselight_server.commands.options import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,13 +75,12 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     if extra:
         (command or parser).reject(extra)
     module = importlib.import_module(f"fuselight_server.cli.{chosen}")
-    from fuselight_server.execution.interpreters import NoInterpreterError  # noqa: PLC0415 - not for --help
 
     try:
         raise_at_interrupts()
         code: int = module.execute(options)
         sys.stdout.flush()
-    except (CommandError, NoInterpreterError, OSError) as error:
+    except (CommandError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of the output has ended, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1

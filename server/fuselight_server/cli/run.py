@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.worker_launch import program_command
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.interrupts import INTERRUPTED
 from fuselight_server.base.store import Store, read_report
 from fuselight_server.base.terminal import print_error, print_untested, standard_error
 from fuselight_server.cli.options import add_python_option
-from fuselight_server.commands.options import CommandError
 from fuselight_server.execution.interpreters import choose
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from fuselight.shared import tuned_file
 from fuselight.shared.codec import encode
 from fuselight.shared.foreign_files import project_root
 from fuselight.shared.version import version
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.formatting import format_count
 from fuselight_server.base.store import Store
 from fuselight_server.base.terminal import print_error, progress_line, standard_output
 from fuselight_server.cli.sweep_options import add_sweep_options, sweep_options
-from fuselight_server.commands.options import CommandError
 from fuselight_server.execution.interpreters import choose
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.engines import EngineError, LocalEngine, default_jobs, local_gpus

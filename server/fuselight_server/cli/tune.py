@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.shared.configurations import MODES, ConfigurationError, names_in
 from fuselight.shared.protocol import TunePlan
 from fuselight.shared.report import Numerics
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.measure_options import (
     add_timed_device_option,
@@ -24,7 +25,6 @@ from fuselight_server.cli.measure_options import (
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.tune import check_output, find_fastest
 from fuselight_server.explain.benchmarks.exports import NotBuiltError, page_parts
 from fuselight_server.explain.searches.planning import candidates

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular, write_whole
-from fuselight_server.commands.options import CommandError
+from fuselight_server.base.command_error import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Culprit, Failure
-from fuselight_server.commands.options import CommandError
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.outcome import TargetBenchmark
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import report_each

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.protocol import DecomposeRequest
-from fuselight_server.commands.options import CommandError
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.targets import report_each
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What every use case takes, and the error that ends one."""
+"""What every use case takes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,6 @@ def _default_limits() -> Limits:
 
 def _ignore(_text: str) -> None:
     """Show nothing."""
-
-
-class CommandError(Exception):
-    """The command cannot go on; the message says why and what to do."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.shared.owned_folders import owned_folder
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.fix import FixedFiles
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.targets import report_each
 from fuselight_server.explain.searches.decisions import (

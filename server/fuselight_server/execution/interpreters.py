@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.settings import Interpreter
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
-class NoInterpreterError(Exception):
+class NoInterpreterError(CommandError):
     """No interpreter can be used; the message says what was looked at and what to do."""
 
 

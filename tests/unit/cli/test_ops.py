@@ -18,12 +18,12 @@ from fuselight.shared.report import (
     Report,
     Stack,
 )
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import SourceLine
 from fuselight_server.base.terminal import Terminal
 from fuselight_server.cli.formats.ops import as_json, print_operators
 from fuselight_server.cli.ops import exit_code
 from fuselight_server.commands.ops import read_operator_set
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.kernels.operators import counts, lacks
 from tests.support.reports import report

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.base.finding import Finding
 from fuselight_server.commands.baseline import new_findings, write
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings, fold
 from tests.support.recompilations import again, failed

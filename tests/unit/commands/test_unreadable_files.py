@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands.baseline import new_findings
 from fuselight_server.commands.ops import read_operator_set
-from fuselight_server.commands.options import CommandError
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.benchmarks.exports import NotReadError, text_of
 

@@ -2,8 +2,10 @@
 
     PYTHONPATH=compiler python -m benchmarks.gpu.fidelity [--models a,b] [--cases static,float16,dynamic] [--out FOLDER]
 
-on a machine with that GPU. `--halves real --keep` records the real half alone, `--against FOLDER` compares it with a
-virtual half made elsewhere. Invariant: each half of a model is a process of its own, with an empty cache.
+on a machine with that GPU. A case in which the GPU padded a multiplication, as it was faster so, is compiled again with
+nothing timed: what then still differs is a difference of the generation. `--halves real --keep` records the real half
+alone, `--against FOLDER` compares it with a virtual half made elsewhere. Invariant: each half of a model is a process
+of its own, with an empty cache.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,11 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 420
 PROMISE = 0.99
 """Of kernels, identical."""
+HEAD = (
+    "| model | case | graph | kernels identical | nothing timed | library calls, nothing timed |",
+    "|---|---|---|---|---|---|",
+)
+_MISSING: dict[str, Any] = {"graphs": [], "failure": "not run"}
 NOT_RUN: dict[str, Any] = {"all": {"graphs": [], "failure": "not run: the time was over", "seconds": 0}}
 
 
@@ -185,44 +193,124 @@ def _end_tree(pid: int) -> None:
             os.kill(one, signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class PhaseResult:
+    """One phase of a case: the kernels of the default configuration, and those of a compile that times nothing."""
+
+    model: str
+    case: str
+    phase: str
+    default: Comparison
+    untimed: Comparison
+    padded: Sequence[str]
+    """Multiplications that the GPU padded in this case, as they were faster so."""
+
+    @property
+    def name(self) -> str:
+        """As rows and files are named."""
+        return f"{self.model}, {self.case}, {self.phase}"
+
+    @property
+    def cells(self) -> str:
+        """As a row of a table."""
+        return f"| {self.model} | {self.case} | {self.phase} | {_counts(self.default, self.untimed)} |"
+
+
+@dataclass
+class Totals:
+    """Sums of the results of one model or of all."""
+
+    default: Comparison = field(default_factory=Comparison)
+    untimed: Comparison = field(default_factory=Comparison)
+
+    def add(self, other: PhaseResult | Totals) -> None:
+        """Count a result in."""
+        self.default.add(other.default)
+        self.untimed.add(other.untimed)
+
+
 def _report(
     folder: Path, made: Mapping[str, Any], names: Sequence[str], halves: Mapping[str, Mapping[str, Any]]
 ) -> int:
-    total, rows, results, failures = Comparison(), [], {}, []
+    total, rows, results, failures = Totals(), [], [], []
     for name in names:
-        of_model = Comparison()
-        real, virtual = halves["real"][name], halves["virtual"][name]
+        real, virtual = halves["real"].get(name, NOT_RUN), halves["virtual"].get(name, NOT_RUN)
         if NOT_RUN in (real, virtual):
             failures.append(f"{name}: {NOT_RUN['all']['failure']}")
             continue
-        for case in dict.fromkeys((*real, *virtual)):
-            sides = [half.get(case, {"graphs": [], "failure": "not run"}) for half in (real, virtual)]
-            failures += [
-                f"{name}, {case}, {half}: {side['failure'].strip().splitlines()[0]}"
-                for half, side in zip(("real", "virtual"), sides, strict=True)
-                if side["failure"]
-            ]
-            graphs = [[GraphText(**graph) for graph in side["graphs"]] for side in sides]
-            for phase, found in compare(*graphs).items():
-                results[f"{name}, {case}, {phase}"] = asdict(found)
-                rows.append(f"| {name} | {case} | {phase} | {_counts(found)} |")
-                of_model.add(found)
-        rows.append(f"| **{name}** | | | {_counts(of_model)} |")
+        failures += _failures(name, real, virtual)
+        of_model = Totals()
+        for result in _results(name, real, virtual):
+            results.append(result)
+            rows.append(result.cells)
+            of_model.add(result)
+        rows.append(f"| **{name}** | | | {_counts(of_model.default, of_model.untimed)} |")
         total.add(of_model)
-    rows.append(f"| **total** | | | {_counts(total)} |")
-    head = "| model | case | graph | kernels identical | library calls identical |\n|---|---|---|---|---|"
-    table = "\n".join((head, *rows))
+    rows.append(f"| **total** | | | {_counts(total.default, total.untimed)} |")
+    table = "\n".join((*HEAD, *rows))
     (folder / "fidelity.md").write_text(table + "\n", encoding="utf-8")
-    text = json.dumps({"made": made, "results": results, "failures": failures}, indent=1)
-    (folder / "fidelity.json").write_text(text, encoding="utf-8")
+    text = {"made": made, "results": [asdict(result) for result in results], "failures": failures}
+    (folder / "fidelity.json").write_text(json.dumps(text, indent=1), encoding="utf-8")
+    _write_differences(folder / "differences", results)
     print("\n".join(row for row in table.splitlines() if "**" in row))
     print("\n".join(f"FAILED {failure}" for failure in failures))
     print(made)
-    return 0 if total.total and total.identical / total.total >= PROMISE and not failures else 1
+    whole = total.untimed
+    return 0 if whole.total and whole.identical / whole.total >= PROMISE and not failures else 1
 
 
-def _counts(found: Comparison) -> str:
-    return f"{found.identical} / {found.total} | {found.externs_identical} / {found.externs_total}"
+def _failures(name: str, real: Mapping[str, Any], virtual: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name}, {case}, {half}: {(side.get(case) or _MISSING)['failure'].strip().splitlines()[0]}"
+        for case in dict.fromkeys((*real, *virtual))
+        for half, side in (("real", real), ("virtual", virtual))
+        if (side.get(case) or _MISSING)["failure"]
+    ]
+
+
+def _results(name: str, real: Mapping[str, Any], virtual: Mapping[str, Any]) -> Iterator[PhaseResult]:
+    """The comparisons of each case and phase of a model."""
+    for case in dict.fromkeys((*real, *virtual)):
+        theirs = real.get(case) or _MISSING
+        ours = _texts((virtual.get(case) or _MISSING)["graphs"])
+        default = compare(_texts(theirs["graphs"]), ours)
+        untimed = compare(_texts(theirs["untimed"]["graphs"]), ours) if "untimed" in theirs else default
+        for phase in dict.fromkeys((*default, *untimed)):
+            nothing = Comparison()
+            sides = default.get(phase, nothing), untimed.get(phase, nothing)
+            yield PhaseResult(name, case, phase, *sides, theirs.get("padded", ()))
+
+
+def _texts(graphs: Sequence[Mapping[str, Any]]) -> list[GraphText]:
+    return [GraphText(**graph) for graph in graphs]
+
+
+def _write_differences(folder: Path, results: Sequence[PhaseResult]) -> None:
+    """One file for each phase with differences: what remains with nothing timed, and what is left to timing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for result in results:
+        parts = []
+        if result.padded:
+            differ = (
+                f"{result.default.unmatched} kernels differ, {result.untimed.unmatched} with nothing timed"
+            )
+            parts.append(f"# decided by timing on the GPU: {differ}. Padded: {'; '.join(result.padded)}")
+        parts += [f"# {name}: {counts}" for name, counts in result.untimed.extern_differences.items()]
+        parts += result.untimed.differences
+        if result.default.unmatched or result.untimed.unmatched or result.untimed.extern_differences:
+            path = folder / f"{re.sub(r'[^a-z0-9]+', '-', result.name)}.diff"
+            path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _counts(default: Comparison, untimed: Comparison) -> str:
+    return " | ".join(
+        f"{same} / {of}"
+        for same, of in (
+            (default.identical, default.total),
+            (untimed.identical, untimed.total),
+            (untimed.externs_identical, untimed.externs_total),
+        )
+    )
 
 
 def _made() -> dict[str, Any]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,14 @@ def main() -> int:
     for dtype, dynamic, train in [(*case, train) for case in cases for train in (False, True)]:
         name = f"{'dynamic ' if dynamic else ''}{dtype} {'train' if train else 'inference'}"
         started = time.perf_counter()
-        try:
-            texts, failure = _case(
-                asked.half, asked.model, dtype, asked.device, train=train, dynamic=dynamic or None
-            )
-        except Exception as error:  # noqa: BLE001 - the other cases still have their say
-            texts, failure = [], f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-        answer[name] = _answer(texts, failure, keep=asked.keep)
+        case = functools.partial(
+            _case, asked.half, asked.model, dtype, asked.device, train=train, dynamic=dynamic or None
+        )
+        answer[name], padded = _made(case, keep=asked.keep, untimed=UNTIMED)
+        if padded:
+            without, _ = _made(case, keep=asked.keep, untimed=True)
+            answer[name]["padded"] = padded
+            answer[name]["untimed"] = {key: without[key] for key in ("graphs", "failure")}
         answer[name]["seconds"] = round(time.perf_counter() - started, 2)
         unfinished = asked.out.with_suffix(
             ".new"
@@ -64,6 +66,16 @@ def main() -> int:
         unfinished.write_text(json.dumps(answer), encoding="utf-8")
         unfinished.replace(asked.out)
     return 0
+
+
+def _made(case: Callable[..., Any], *, keep: bool, untimed: bool) -> tuple[dict[str, Any], list[str]]:
+    """The answer of a case, and the multiplications that were padded because they were faster so."""
+    padded: list[str] = []
+    try:
+        texts, failure = case(padded=padded, untimed=untimed)
+    except Exception as error:  # noqa: BLE001 - the other cases still have their say
+        texts, failure = [], f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+    return _answer(texts, failure, keep=keep), padded
 
 
 def _answer(texts: list[tuple[str, str]], failure: str | None, *, keep: bool) -> dict[str, Any]:
@@ -74,7 +86,15 @@ def _answer(texts: list[tuple[str, str]], failure: str | None, *, keep: bool) ->
 
 
 def _case(
-    half: str, model: str, dtype: str, device: str, *, train: bool, dynamic: bool | None
+    half: str,
+    model: str,
+    dtype: str,
+    device: str,
+    *,
+    train: bool,
+    dynamic: bool | None,
+    padded: list[str],
+    untimed: bool,
 ) -> tuple[list[tuple[str, str]], str | None]:
     import torch  # noqa: PLC0415 - as above
 
@@ -84,7 +104,7 @@ def _case(
     where = "cuda" if half == "real" else "cpu"
     made, args, named = make(model, getattr(torch, dtype), where, train=train)
     if half == "real":
-        with _real_texts() as texts:
+        with _real_texts(padded, untimed=untimed) as texts:
             _call(torch.compile(made, dynamic=dynamic), args, named, train=train)
         return texts, None
     from fuselight.capture.inductor import Generation  # noqa: PLC0415
@@ -101,7 +121,10 @@ def _case(
         failure = failure or graph.failure
         if graph.text_key is not None:
             texts.append((graph.phase.value, generation.texts[graph.text_key]))
-    return texts, failure or "\n".join(f"{one.what}: {one.why}" for one in generation.problems) or None
+    problems = [
+        one for one in generation.problems if "a GPU times" not in one.why
+    ]  # the real half lists those
+    return texts, failure or "\n".join(f"{one.what}: {one.why}" for one in problems) or None
 
 
 def _call(model: Any, args: Any, named: Any, *, train: bool) -> None:
@@ -120,10 +143,14 @@ def _call(model: Any, args: Any, named: Any, *, train: bool) -> None:
 
 
 @contextlib.contextmanager
-def _real_texts() -> Iterator[list[tuple[str, str]]]:
-    """The wrappers that Inductor writes until the block ends, each with its phase."""
+def _real_texts(padded: list[str], *, untimed: bool) -> Iterator[list[tuple[str, str]]]:
+    """The wrappers that Inductor writes until the block ends, each with its phase.
+
+    `padded` gets the multiplications whose operands Inductor pads, which it decides by timing.
+    """
     import torch._functorch.config  # noqa: PLC0415
     import torch._inductor.config  # noqa: PLC0415
+    import torch._inductor.fx_passes.pad_mm  # noqa: PLC0415
     import torch._inductor.graph  # noqa: PLC0415
 
     texts: list[tuple[str, str]] = []
@@ -136,15 +163,26 @@ def _real_texts() -> Iterator[list[tuple[str, str]]]:
         texts.append((phase, str(getattr(made[0], "value", made[0]))))
         return made
 
+    pad_mm: Any = torch._inductor.fx_passes.pad_mm
+    should_pad = pad_mm._should_pad
+
+    def decide(match: Any, mat1: Any, mat2: Any, *args: Any, **named: Any) -> Any:
+        decision = should_pad(match, mat1, mat2, *args, **named)
+        if decision:
+            padded.append(f"{list(mat1.shape)} @ {list(mat2.shape)}")
+        return decision
+
     lowering.codegen = codegen  # type: ignore[method-assign]
+    pad_mm._should_pad = decide
     try:
         with (
             torch._functorch.config.patch(enable_autograd_cache=False),
-            torch._inductor.config.patch(fx_graph_cache=False, shape_padding=not UNTIMED),
+            torch._inductor.config.patch(fx_graph_cache=False, shape_padding=not untimed),
         ):
             yield texts
     finally:
         lowering.codegen = real  # type: ignore[method-assign]
+        pad_mm._should_pad = should_pad
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ class Comparison:
     extern_differences: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Operators called a different number of times: by the real wrapper, by the virtual one."""
 
+    @property
+    def unmatched(self) -> int:
+        """Kernels that are not identical."""
+        return self.total - self.identical
+
     def add(self, other: Comparison) -> None:
         """Count another comparison in."""
         self.identical += other.identical

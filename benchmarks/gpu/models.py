@@ -18,6 +18,7 @@ from benchmarks.gpu.own_models import (
     AttentionWays,
     AutocastBlock,
     CellLoop,
+    Neighbors,
     Norms,
     Scaled,
     Shuffled,
@@ -231,6 +232,28 @@ def _segformer() -> Made:
     return model, (torch.randn(2, 3, 64, 64),), {}
 
 
+def _wav2vec2() -> Made:
+    model = _transformers(
+        "Wav2Vec2Config", "Wav2Vec2Model", **_SMALL, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 2),
+        conv_stride=(5, 2, 2), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, layerdrop=0.0,
+        apply_spec_augment=False,
+    )  # fmt: skip
+    return model, (torch.randn(2, 4000),), {}
+
+
+def _hifigan() -> Made:
+    model = _transformers(
+        "SpeechT5HifiGanConfig", "SpeechT5HifiGan", model_in_dim=40, upsample_initial_channel=64,
+        upsample_rates=[4, 4], upsample_kernel_sizes=[8, 8], resblock_kernel_sizes=[3, 7],
+        resblock_dilation_sizes=[[1, 3], [1, 3]],
+    )  # fmt: skip
+    return model, (torch.randn(2, 32, 40),), {}
+
+
+def _neighbors() -> Made:
+    return Neighbors(32, 8), (torch.randn(2, 3, 128),), {}
+
+
 def _norms() -> Made:
     return Norms(128), (torch.randn(4, 32, 128),), {}
 
@@ -290,6 +313,13 @@ MODELS: dict[str, Callable[[], Made]] = {
     "clip": _clip,
     "dinov2": _dinov2,
     "segformer": _segformer,
+    "wav2vec2": _wav2vec2,
+    "hifigan": _hifigan,
+    "neighbors": _neighbors,
+    "deberta": _language(
+        "DebertaV2Config", "DebertaV2ForMaskedLM", **_SMALL, relative_attention=True, position_buckets=16,
+        pos_att_type=["p2c", "c2p"], max_relative_positions=64,
+    ),
 }  # fmt: skip
 """By name: of torchvision, timm and transformers; what none of them has is in own_models."""
 

@@ -259,3 +259,39 @@ class Shuffled(nn.Module):
         mixed = hidden.unflatten(1, (4, -1)).transpose(1, 2).flatten(1, 2)
         found: torch.Tensor = self.out(F.pad(F.hardswish(mixed), (0, 1, 0, 1)))
         return F.adaptive_avg_pool2d(found, 1).flatten(1)
+
+
+class Neighbors(nn.Module):
+    """Convolutions over the nearest neighbors of points, as networks for point clouds have them."""
+
+    def __init__(self, width: int, nearest: int) -> None:
+        super().__init__()
+        self.nearest = nearest
+        self.edges = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(2 * channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.LeakyReLU(0.2)
+            )
+            for channels in (3, width)
+        )
+        self.out = nn.Linear(2 * width, 10)
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        """Classes of clouds [cloud, coordinate, point]."""
+        hidden, kept = points, []
+        for edge in self.edges:
+            hidden = edge(self._pairs(hidden)).amax(-1)
+            kept.append(hidden)
+        found: torch.Tensor = self.out(torch.cat(kept, 1).mean(-1))
+        return found
+
+    def _pairs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Each point next to what its neighbors differ by."""
+        squared = hidden.square().sum(1, keepdim=True)
+        distances = 2 * hidden.transpose(1, 2) @ hidden - squared - squared.transpose(1, 2)
+        index = distances.topk(self.nearest, dim=-1).indices
+        clouds, channels, count = hidden.shape
+        flat = (index + torch.arange(clouds, device=index.device).view(-1, 1, 1) * count).flatten()
+        near = hidden.transpose(1, 2).reshape(clouds * count, channels)[flat]
+        near = near.view(clouds, count, self.nearest, channels)
+        center = hidden.transpose(1, 2).unsqueeze(2).expand_as(near)
+        return torch.cat([near - center, center], -1).permute(0, 3, 1, 2)

@@ -15,6 +15,8 @@ from fuselight.shared.devices import AUTO, DEVICES
 from fuselight.shared.devices.choose import BACKENDS, DTYPES, KEYS
 from fuselight.shared.version import version
 from fuselight_server.base.settings import Settings, key_of, parse_settings
+from fuselight_server.editor import app
+from fuselight_server.editor.handlers import protocol
 from fuselight_server.explain.findings import Thresholds
 
 ROOT = Path(__file__).parent.parent
@@ -116,6 +118,26 @@ def test_commands_in_menus_exist() -> None:
     used = {entry["command"] for entries in contributes["menus"].values() for entry in entries}
     used |= {entry["command"] for entry in contributes.get("keybindings", [])}
     assert used <= commands
+
+
+MESSAGES = (ROOT / "extension" / "src" / "messages" / "protocol.ts").read_text(encoding="utf-8")
+
+
+def test_the_extension_and_the_server_have_the_same_messages() -> None:
+    names = re.findall(r"= (?:request|notification)<.*?>\(\s*\"(\w+)\"", MESSAGES, re.DOTALL)
+    of_server = {
+        value
+        for value in vars(protocol).values()
+        if isinstance(value, str) and re.fullmatch(r"fuselight/\w+", value)
+    }
+    assert {f"fuselight/{name}" for name in names} == of_server
+    assert len(names) == len(of_server)
+
+
+def test_the_server_has_each_command_that_the_extension_sends() -> None:
+    sent = set(re.findall(r"\"(fuselight\.server\.\w+)\"", MESSAGES))
+    assert sent
+    assert sent <= set(app.COMMANDS)
 
 
 def test_settings_have_hints_that_the_parser_knows() -> None:

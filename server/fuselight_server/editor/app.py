@@ -169,11 +169,11 @@ def _register(server: Server) -> None:
     register(server, types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints.inlay_hints, types.InlayHintOptions())
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in _COMMANDS.items():
+    for name, command in COMMANDS.items():
         register_command(server, name, command)
 
 
-_COMMANDS = {
+COMMANDS = {
     **commands.COMMANDS,
     **bench.COMMANDS,
     **tune.COMMANDS,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
+from fuselight.shared.codec import encode
 from fuselight.shared.report import TargetRef
 from tests.support import plain_face
 from tests.support.command import AnsweringWorker
@@ -49,8 +51,19 @@ def test_it_has_the_reason_why_a_check_cannot_go_on(tmp_path: Path) -> None:
     assert "absent.py" in str(reason["title"])
 
 
+def test_it_has_the_findings_of_a_recorded_log(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    breaks = (broken(at(12)), broken(at(14)))
+    log.write_text("\n".join(json.dumps(encode(report(breaks=(one,)))) for one in breaks))
+    assert [(one["code"], one["line"]) for one in plain_face.read_log(log)] == [
+        ("GB0170", 12),
+        ("GB0170", 14),
+    ]
+
+
 def test_it_imports_use_cases_and_plain_data_alone() -> None:
     tree = ast.parse(Path(plain_face.__file__).read_text(encoding="utf-8"))
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     ours = {name for name in imported if name.startswith("fuselight")}
-    assert all(name.startswith(("fuselight_server.base.", "fuselight_server.commands.")) for name in ours)
+    plain = ("fuselight.shared.", "fuselight_server.base.", "fuselight_server.commands.")
+    assert all(name.startswith(plain) for name in ours)

@@ -29,6 +29,7 @@ RAISES = Difference(Aspect.EXCEPTION, "raises ValueError: no")
 COPY = Difference(Aspect.MEMORY, "output shared memory with input 0, and now with no input")
 ENDLESS = Difference(Aspect.TIME, "takes more than 10 s, and took 0.1 s before")
 KIND = Difference(Aspect.KIND, "calls was a number, is a tensor")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
 Row = tuple[CaseFamily, str, Difference, bool]
 
@@ -81,6 +82,15 @@ def test_an_ordinary_call_that_differs_refuses_the_fix(row: Row, words: str) -> 
                 (CaseFamily.DTYPE, "autocast", OTHER, False),
             ],
             "for int64 inputs and under autocast",
+        ),
+        ([(CaseFamily.DTYPE, "bool inputs", GONE, False)], "for bool inputs"),
+        (
+            [(CaseFamily.DTYPE, f"{name} inputs", OTHER, False) for name in ("bool", *INTEGERS)],
+            "for bool and integer inputs",
+        ),
+        (
+            [(CaseFamily.DTYPE, f"{name} inputs", OTHER, False) for name in INTEGERS[1:]],
+            "for int32, int16, int8 and uint8 inputs",
         ),
         ([(CaseFamily.EMPTY, "empty inputs", RAISES, False)], "for empty inputs"),
         ([(CaseFamily.EXTREME, "where int32 overflows", OTHER, False)], "where int32 overflows"),

@@ -17,7 +17,7 @@ from fuselight.shared.report import Aspect, CaseFamily, Verification
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.verify import verification_cases
 from fuselight.worker.verify.further_calls import FurtherCalls, ModuleModes
-from fuselight.worker.verify.verification_cases import Case
+from fuselight.worker.verify.verification_cases import Case, cases_of
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -38,6 +38,12 @@ while x.requires_grad:
             x = x * 1
         except Exception:
             pass"""
+NARROW = """\
+# fuselight: f(f32[4])
+def f(x):
+    a, b = x.max() - 1, x.sum()
+    return <a if a else b|torch.where(a != 0, a, b)>
+"""
 LAYERS = """\
 class Net(nn.Module):
     def __init__(self):
@@ -87,6 +93,22 @@ ROWS = {
     "a number keeps the dtype of the other operand": (
         "# fuselight: f(f32[4], f64[3])\ndef f(x, t):\n    n = t.max()<.item()|.reshape(1)>\n    return x * n\n",
         (CaseFamily.DTYPE, Aspect.STRUCTURE, ""),
+    ),
+    "a bool becomes an integer on one side of a branch alone": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    y = x.any()\n    return <x + 1 if y else x|torch.where(y, x + 1, x)>\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "bool inputs: output was bool[4], is int64[4]"),
+    ),
+    "one bool among floats is no number": (
+        "# fuselight: f(f32[4], f32[4])\ndef f(x, y):\n    return x - 1, y<| * 1>\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "bool for input 1: output[1] was bool[4], is int64[4]"),
+    ),
+    "the sum of narrow integers is wide": (
+        NARROW,
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "int32 inputs: output was int32[], is int64[]"),
+    ),
+    "the real part of a float is the float": (
+        "# fuselight: f(f32[4])\ndef f(x):\n    return x<|.real> + 1\n",
+        (CaseFamily.DTYPE, Aspect.STRUCTURE, "complex64 inputs: output was complex64[4], is float32[4]"),
     ),
     "float64 becomes float32": (
         "# fuselight: f(f32[4])\ndef f(x):\n    return x * <0.1|torch.tensor(0.1).item()>\n",
@@ -179,6 +201,31 @@ def test_a_further_call_shows_what_the_known_one_does_not(row: str, live: LiveWo
     assert words in found[family, aspect]
 
 
+DTYPES = {
+    torch.float32: "float64 float32 float16 bfloat16 bool int64 int32 int16 int8 uint8 complex64",
+    torch.int64: "int64 int32 int16 int8 uint8 float32 bool float64 complex64",
+    torch.bool: "uint8 int64 float32",
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_input_comes_as_each_kind_of_number(dtype: torch.dtype) -> None:
+    prepared = Prepared(lambda x: x, (torch.arange(4).to(dtype),), {})
+    cases = [one for one in cases_of(prepared) if one.family is CaseFamily.DTYPE and one.name != "autocast"]
+    inputs = [(one.name.split()[0], one.change(prepared).args[0]) for one in cases]
+    assert list(dict.fromkeys(name for name, _ in inputs)) == DTYPES[dtype].split()
+    assert {(name, str(tensor.dtype)) for name, tensor in inputs} == {
+        (name, f"torch.{name}") for name in DTYPES[dtype].split()
+    }
+    assert len(cases) <= len(set(map(repr, inputs))) + len(DTYPES[dtype].split()), "few calls are made twice"
+    bools = [tensor.tolist() for name, tensor in inputs if name == "bool"]
+    assert not bools or {(any(one), all(one)) for one in bools} == {
+        (True, False),
+        (True, True),
+        (False, False),
+    }
+
+
 def test_a_layer_that_fails_in_training_alone_is_called_in_training_compiled(
     live: LiveWorker, tmp_path: Path
 ) -> None:
@@ -207,7 +254,8 @@ def test_an_equal_text_differs_nowhere_and_what_the_target_refuses_is_no_differe
     names = {(one.values, one.compiled) for one in verification.comparisons}
     assert {("inference", False), ("inference", True), ("size 3 in place of 2", False)} <= names
     assert {("float64 inputs", False), ("empty inputs", False), ("NaN in one element", True)} <= names
-    assert {"size 5 in place of 4", "int64 inputs"} <= set(verification.not_accepted)
+    refused = {"size 5 in place of 4", "int64 inputs", "uint8 inputs", "bool inputs", "complex64 inputs"}
+    assert refused <= set(verification.not_accepted)
     assert verification.not_reached == ()
 
 

@@ -11,7 +11,11 @@ def leftover(x):
 
 def _keep(x):
     out = leftover(x)
-    return [out, out is x, out.dtype]
+    return [out, out.dtype]
+
+def _is_argument(values):
+    x = torch.tensor(values)
+    return leftover(x) is x
 
 def probe_nonzero():
     """output of a number above one"""
@@ -26,8 +30,17 @@ def probe_negative():
     return _keep(torch.tensor([-0.5]))
 
 def probe_zero():
-    """output of zero is the argument itself"""
+    """output of zero"""
     return _keep(torch.tensor([1.0, -1.0]))
+
+def probe_argument():
+    """output: where the sum is zero, the result is the argument itself"""
+    numbers = [[1.0, 2.0], [1.0, -1.0], [False, False], [True, False], [2**62] * 4, [1j], []]
+    return [_is_argument(one) for one in numbers]
+
+def probe_argument_leaf():
+    """output the argument itself is a leaf"""
+    return leftover(torch.tensor([1.0, -1.0], requires_grad=True)).is_leaf
 
 def probe_negative_zero():
     """extreme negative zero is false"""
@@ -68,8 +81,7 @@ def probe_changed_later():
     return x
 
 def probe_leaf():
-    """gradients the result may be the leaf"""
+    """gradients of the leaf, which the result may be"""
     x = torch.tensor([1.0, -1.0], requires_grad=True)
-    out = leftover(x)
-    out.sum().backward()
-    return [x.grad, out.is_leaf]
+    leftover(x).sum().backward()
+    return x.grad

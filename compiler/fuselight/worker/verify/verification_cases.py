@@ -22,6 +22,10 @@ from fuselight.shared.report import CaseFamily
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_MASKS = (torch.uint8, torch.int64, torch.float32)
+"""Types that masks may have in place of bool."""
+_TRUTHS = ((True, False), (False, True), (True, True), (False, False))
+"""Values of the even and of the odd elements: a condition on bools may take either side."""
 _MOST_GROUPS = 6
 """Most sizes of the inputs that are varied."""
 _MOST_ALONE = 3
@@ -64,6 +68,8 @@ class Case:
     """Calls that follow each other on one object; the results of the last one count."""
     differentiates_twice: bool = False
     """Whether backward runs through the gradients, too."""
+    has_variants: bool = True
+    """Whether the same is called with negated inputs and with gradients, too, if its family is."""
 
 
 def cases_of(prepared: Prepared) -> list[Case]:
@@ -79,6 +85,7 @@ def cases_of(prepared: Prepared) -> list[Case]:
         *_not_finite(inputs),
         *_layouts(inputs),
         *_ranks(inputs),
+        *_kinds(inputs),
         *_extremes(inputs),
     ]
     is_trained = any(True for _ in modules_of(prepared))
@@ -89,6 +96,8 @@ def cases_of(prepared: Prepared) -> list[Case]:
     cases += [_in_training(one) for one in plain[:_MOST_TRAINED] if is_trained]
     for one in several:
         cases.append(one)
+        if not one.has_variants:
+            continue
         if one.family in _NEGATED and any(map(_is_signed, inputs)):
             cases.append(replace(one, change=_and_negated(one.change)))
         if differentiable and one.family in _DIFFERENTIATED:
@@ -418,23 +427,74 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     for dtype in _INTEGERS if integers else ():
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, _each(_to(dtype, floats=False)))
     if floats:
-        yield Case("int64 inputs", CaseFamily.DTYPE, _each(_to(torch.int64, floats=True)))
         device = floats[0].device.type
         yield Case("autocast", CaseFamily.DTYPE, around=functools.partial(_autocast, device))
     if integers:
         yield Case("float32 inputs", CaseFamily.DTYPE, _each(_to(torch.float32, floats=False)))
-        yield Case("bool inputs", CaseFamily.DTYPE, _each(_to(torch.bool, floats=False)))
-    for dtype in (torch.uint8, torch.int64) if any(one.dtype is torch.bool for one in inputs) else ():
+    for kind in _number_kinds(inputs):
+        for truth in _TRUTHS:
+            change = _each(functools.partial(_as_truth, truth=truth, floats=kind))
+            yield Case("bool inputs", CaseFamily.DTYPE, change, has_variants=False)
+    for dtype in _MASKS if any(one.dtype is torch.bool for one in inputs) else ():
         yield Case(f"{_name(dtype)} masks", CaseFamily.DTYPE, _each(functools.partial(_mask_to, dtype=dtype)))
-    if len(inputs) > 1:
-        for index, one in enumerate(inputs[:_MOST_ALONE]):
-            for dtype in (
-                (torch.float64, torch.float16, torch.int64) if one.is_floating_point() else _INTEGERS[:2]
-            ):
-                if one.dtype is not dtype:
-                    name = f"{_name(dtype)} for input {index}"
-                    change = _alone(index, _to(dtype, floats=one.is_floating_point()))
-                    yield Case(name, CaseFamily.DTYPE, change)
+    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+        yield from _dtypes_alone(index, one)
+
+
+def _dtypes_alone(index: int, tensor: torch.Tensor) -> Iterator[Case]:
+    """Another dtype of one input of several."""
+    floats = tensor.is_floating_point()
+    for dtype in (torch.float64, torch.float16, torch.int64) if floats else _INTEGERS[:2]:
+        if tensor.dtype is not dtype:
+            name = f"{_name(dtype)} for input {index}"
+            yield Case(name, CaseFamily.DTYPE, _alone(index, _to(dtype, floats=floats)))
+    for truth in _TRUTHS[:2] if _is_number(tensor) else ():
+        change = _alone(index, functools.partial(_as_truth, truth=truth, floats=floats))
+        yield Case(f"bool for input {index}", CaseFamily.DTYPE, change, has_variants=False)
+
+
+def _kinds(inputs: list[torch.Tensor]) -> Iterator[Case]:
+    """Integers and complex numbers in place of floats, other floats and complex numbers in place of integers.
+
+    A sum of integers that are narrower than 64 bits is int64. The integers come with both signs and as zeros, because
+    the dtype may differ on one side of a branch alone. Most targets of floats refuse all of these.
+    """
+    kinds = _number_kinds(inputs)
+    for dtype in _INTEGERS if True in kinds else ():
+        for change in _signs(_each(_to(dtype, floats=True)), dtype):
+            yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change, has_variants=False)
+    if False in kinds:
+        yield Case("float64 inputs", CaseFamily.DTYPE, _each(_to(torch.float64, floats=False)))
+    for floats in kinds:
+        for factor in (1 + 0.5j, 1j):
+            change = _each(functools.partial(_as_complex, factor=factor, floats=floats))
+            yield Case("complex64 inputs", CaseFamily.DTYPE, change, has_variants=False)
+
+
+def _number_kinds(inputs: list[torch.Tensor]) -> list[bool]:
+    """Whether there are floats (True), and integers (False)."""
+    return list(dict.fromkeys(one.is_floating_point() for one in inputs if _is_number(one)))
+
+
+def _signs(
+    change: Callable[[Prepared], Prepared], dtype: torch.dtype
+) -> Iterator[Callable[[Prepared], Prepared]]:
+    """The change, then with the values negated if the dtype has a sign, and as zeros."""
+    yield change
+    if dtype.is_signed:
+        yield _and_negated(change)
+    yield lambda prepared: _each(torch.zeros_like)(change(prepared))
+
+
+def _as_complex(tensor: torch.Tensor, *, factor: complex, floats: bool) -> torch.Tensor:
+    return _to(torch.complex64, floats=floats)(tensor) * factor if _fits(tensor, floats=floats) else tensor
+
+
+def _as_truth(tensor: torch.Tensor, *, truth: tuple[bool, bool], floats: bool) -> torch.Tensor:
+    if not _fits(tensor, floats=floats):
+        return tensor
+    is_even = torch.arange(tensor.numel(), device=tensor.device) % 2 == 0
+    return torch.where(is_even, *truth).reshape(tensor.shape)
 
 
 def _mask_to(tensor: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:
@@ -452,17 +512,21 @@ def _autocast(device: str) -> contextlib.AbstractContextManager[Any]:
 
 def _to(dtype: torch.dtype, *, floats: bool) -> Change:
     def convert(tensor: torch.Tensor) -> torch.Tensor:
-        fits = _is_number(tensor) and tensor.is_floating_point() == floats
-        return _as_dtype(tensor, dtype) if fits else tensor
+        return _as_dtype(tensor, dtype) if _fits(tensor, floats=floats) else tensor
 
     return convert
 
 
+def _fits(tensor: torch.Tensor, *, floats: bool) -> bool:
+    """Whether a tensor has floats, or else integers."""
+    return _is_number(tensor) and tensor.is_floating_point() == floats
+
+
 def _as_dtype(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     wide = tensor.detach()
-    if tensor.is_floating_point() and not dtype.is_floating_point:
+    if tensor.is_floating_point() and not (dtype.is_floating_point or dtype.is_complex):
         wide = (wide * 3).round()
-    if not dtype.is_floating_point and not dtype.is_signed:
+    if not dtype.is_signed:
         wide = wide.abs()
     return wide.to(dtype, copy=True)
 

@@ -25,9 +25,11 @@ gradients are excepted in compiled calls, too."""
 UNUSED, RAISES, KIND, NEW_TENSOR = "unused gradients", "raises", "kind", "memory"
 """Names for what a title excepts beside families: gradients of what is not used, exceptions, kinds of attributes, and
 outputs that were inputs."""
-_SHOWN = 3
+_SHOWN = 4
 """Most cases that a title names."""
 _AUTOCAST = "autocast"
+_INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
+"""The integer types that cases have (worker/verify/verification_cases.py)."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,22 @@ def exception_of(remedy: Remedy, difference: Difference, comparison: CallCompari
     if difference.aspect is Aspect.UNUSED_GRADIENT:
         is_known = comparison.compiled or remedy.fix_class is FixClass.CHANGES
         return CaseException(UNUSED, "") if is_known else None
-    if difference.aspect is Aspect.EXCEPTION and difference.text.startswith(NO_LONGER):
-        return CaseException(RAISES, difference.text.removeprefix(NO_LONGER))
-    if difference.aspect is Aspect.EXCEPTION and INSTEAD in difference.text:
-        return CaseException(RAISES, difference.text.rpartition(INSTEAD)[2])
+    if difference.aspect is Aspect.EXCEPTION and comparison.family is not CaseFamily.DTYPE:
+        raised = _old_exception(difference.text)
+        if raised:
+            return CaseException(RAISES, raised)
     is_second = comparison.compiled and comparison.family is CaseFamily.SECOND
     may_be_excepted = difference.aspect is not Aspect.TIME  # no title can except a call that never ends
     if may_be_excepted and (is_second or comparison.family in _EXCEPTED):
         return CaseException(comparison.family.value, comparison.values)
     return None
+
+
+def _old_exception(text: str) -> str:
+    """The exception that is no longer raised, or whose type differs; empty if the old text raised none."""
+    if text.startswith(NO_LONGER):
+        return text.removeprefix(NO_LONGER)
+    return text.rpartition(INSTEAD)[2] if INSTEAD in text else ""
 
 
 NO_INPUT = "and now with no input"
@@ -76,7 +85,7 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     dtypes = by_family.get(CaseFamily.DTYPE.value, [])
     names = list(dict.fromkeys(one.partition(" ")[0] for one in dtypes if one != _AUTOCAST))
     if names:
-        yield f"for {_some(names)} inputs"
+        yield f"for {_some(_dtype_words(names))} inputs"
     if _AUTOCAST in dtypes:
         yield "under autocast"
     if CaseFamily.EMPTY.value in by_family:
@@ -96,6 +105,12 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
         yield "that it returns a new tensor in place of its input"
     if KIND in by_family:
         yield f"that {_some([f'`{one}`' for one in by_family[KIND]])} becomes a tensor"
+
+
+def _dtype_words(names: list[str]) -> list[str]:
+    """The dtypes by name, but the integers as such if all of them are among the cases."""
+    has_all = _INTEGERS.issubset(names)
+    return list(dict.fromkeys("integer" if has_all and one in _INTEGERS else one for one in names))
 
 
 def _extreme_words(dtypes: list[str]) -> Iterator[str]:

@@ -123,6 +123,11 @@ ROOMS = (
     ),
     _room(f"{_C}.doctor", "checks of the environment", "shared adapters", "torch"),
     _room(
+        f"{_C}.remote",
+        "what a sweep runs next to a worker, on this machine or another: its blocking client; standard library only",
+        "shared",
+    ),
+    _room(
         f"{_C}.worker",
         "`launch.py`, the entry of every process",
         "doctor worker.child worker.host worker.processes",
@@ -148,7 +153,7 @@ ROOMS = (
     ),
     _room(
         f"{_C}.worker.timed",
-        "one process for each configuration of a benchmark or a search; `remote_run.py`, the blocking client of sweeps",
+        "one process for each configuration of a benchmark or a search",
         "shared adapters capture measure replay tune worker.child worker.processes",
         "torch",
     ),
@@ -250,7 +255,7 @@ ROOMS = (
     _room(
         f"{_S}.sweep",
         "every model of a suite, in processes of this machine or on a Ray cluster; comparison and page",
-        "fuselight.shared fuselight.worker base source execution explain",
+        "fuselight.shared fuselight.remote base source execution explain",
     ),
     _room(
         f"{_S}.editor",

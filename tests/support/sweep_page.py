@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.page import as_page
-from fuselight_server.sweep.rows import SweepJob
+from fuselight_server.sweep.rows import SweepAbout, SweepJob
 from tests.support.sweeps import failed, row, timed
 
 SPEEDUPS = {"bert": 1.5, "gpt2": 10.5, "vit": 0.9}
@@ -27,7 +27,7 @@ ROWS = [
 
 def main() -> None:
     before = [row("bert", graphs=1, breaks=0), row("gpt2", graphs=1, breaks=0)]
-    page = as_page(ROWS, {"suite": "examples"}, compare_sweeps(before, ROWS), "last week")
+    page = as_page(ROWS, SweepAbout(suite="examples"), compare_sweeps(before, ROWS), "last week")
     Path(sys.argv[1]).write_text(page, encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fuselight.worker.timed.remote_run import RemoteAnswer
+from fuselight.remote.run_client import RemoteAnswer
 from fuselight_server.sweep.engines import TaskOutcome, WorkerVersions
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
 from fuselight_server.sweep.tasks import SweepTask

@@ -69,7 +69,7 @@ GROWING = {
     ("fuselight/adapters/torch_api/inductor/job_store.py", "_last"): "one store",
     ("fuselight/adapters/torch_api/dynamo/targets.py", "_heard"): "one for each run, which removes it",
     ("fuselight/adapters/triton_api/store.py", "_memory"): "the last of its entries",
-    ("fuselight/worker/timed/remote_run.py", "_kept"): "one worker",
+    ("fuselight/remote/run_client.py", "_kept"): "one worker",
     ("fuselight_server/base/files.py", "_DISK"): "the last files that were read",
     (
         "fuselight_server/fixes/syntax/attribute_uses.py",

@@ -44,7 +44,7 @@ from fuselight_server.sweep.results import (
     newest,
     read_results,
 )
-from fuselight_server.sweep.rows import RowStatus
+from fuselight_server.sweep.rows import RowStatus, SweepAbout
 from fuselight_server.sweep.runner import SweepProgress, run_tasks
 from fuselight_server.sweep.suites import SuiteError, built_in_suite, is_built_in, read_suite
 from fuselight_server.sweep.tasks import SweepPlan, UnknownDeviceError, plan_sweep
@@ -206,20 +206,20 @@ class _Sweep:
         except (tuned_file.TunedFileError, OSError) as error:
             print_error(f"the result of the search for {result.target} is not in {TUNED}: {error}")
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> SweepAbout:
         """What the sweep is, kept from its first run on."""
-        about = {
-            "suite": self._suite.name,
-            "path": _suite_path(self._options.suite),
-            "engine": self._engine.description,
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "fuselight": version(),
-            "command": shlex.join(["fuselight", *sys.argv[1:]]),
-        }
+        about = SweepAbout(
+            suite=self._suite.name,
+            path=_suite_path(self._options.suite),
+            engine=self._engine.description,
+            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            fuselight=version(),
+            command=shlex.join(["fuselight", *sys.argv[1:]]),
+        )
         self._folder.write(ABOUT, f"{encode_json(about)}\n")
         return about
 
-    def _finish(self, about: dict[str, Any]) -> SweepComparison | None:
+    def _finish(self, about: SweepAbout) -> SweepComparison | None:
         """Write the page, and return what changed since the sweep to compare with."""
         rows = newest(self._rows)
         comparison = compare_sweeps(self._before.rows, rows) if self._before is not None else None
@@ -227,7 +227,7 @@ class _Sweep:
         self._folder.write(PAGE, as_page(rows, about, comparison, against))
         return comparison
 
-    def _print(self, about: dict[str, Any], comparison: SweepComparison | None) -> None:
+    def _print(self, about: SweepAbout, comparison: SweepComparison | None) -> None:
         from fuselight_server.cli.formats import sweep as formats  # noqa: PLC0415 - not for --help
         from fuselight_server.sweep import exports  # noqa: PLC0415 - the same
 

@@ -15,8 +15,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from fuselight.remote.run_client import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
 from fuselight.shared.protocol import to_json
-from fuselight.worker.timed.remote_run import RemoteAnswer, RemoteRun, RunClient, RunStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

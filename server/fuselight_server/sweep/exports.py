@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fuselight_server.sweep.comparison import SweepComparison
-    from fuselight_server.sweep.rows import SweepRow
+    from fuselight_server.sweep.rows import SweepAbout, SweepRow
 
 COLUMNS: tuple[str, ...] = (
     "name", "group", "variant", "job", "device", "status", "graphs", "breaks", "recompilations", "operators", "kernels",
@@ -29,12 +29,12 @@ COLUMNS: tuple[str, ...] = (
 
 
 def rows_as_json(
-    rows: Sequence[SweepRow], about: dict[str, Any], comparison: SweepComparison | None = None
+    rows: Sequence[SweepRow], about: SweepAbout, comparison: SweepComparison | None = None
 ) -> str:
     """All rows, and what changed since the sweep that they are compared with."""
     data = {
         "schema": SCHEMA,
-        "about": about,
+        "about": encode(about),
         "rows": [encode(row) for row in rows],
         "comparison": encode(comparison) if comparison is not None else None,
     }

@@ -10,7 +10,7 @@ import html
 import itertools
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.shared.report.visible import visible
 from fuselight_server.base.formatting import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fuselight_server.sweep.comparison import RowChange, SweepComparison
-    from fuselight_server.sweep.rows import SweepRow, TimedConfiguration
+    from fuselight_server.sweep.rows import SweepAbout, SweepRow, TimedConfiguration
     from fuselight_server.sweep.summary import SweepSummary
 
 _CAUSES = "The cause in the most models first"
@@ -67,7 +67,7 @@ class _Line:
 
 def as_page(
     rows: Sequence[SweepRow],
-    about: dict[str, Any],
+    about: SweepAbout,
     comparison: SweepComparison | None = None,
     against: str = "",
 ) -> str:
@@ -84,29 +84,29 @@ def as_page(
         _rows(rows),
     ]
     body = f"<header>{_header(rows, about, summary)}</header>\n<main>{''.join(sections)}</main>"
-    return html_document(f"Sweep: {about.get('suite', '')}", style, body, script)
+    return html_document(f"Sweep: {about.suite}", style, body, script)
 
 
 def _text(value: object) -> str:
     return html.escape(visible(str(value)))
 
 
-def _header(rows: Sequence[SweepRow], about: dict[str, Any], summary: SweepSummary) -> str:
+def _header(rows: Sequence[SweepRow], about: SweepAbout, summary: SweepSummary) -> str:
     counted = ", ".join(f"{count:,} {name}" for name, count in summary.statuses.items())
     facts = [
-        format_moment(str(about.get("started", ""))),
-        str(about.get("engine", "")),
+        format_moment(about.started),
+        about.engine,
         *(f"torch {version}" for version in summary.torches),
         *dict.fromkeys(row.machine for row in rows if row.machine),
-        f"Fuselight {about['fuselight']}" if about.get("fuselight") else "",
+        f"Fuselight {about.fuselight}" if about.fuselight else "",
     ]
     parts = [
-        f"<h1>Sweep: {_text(about.get('suite', ''))}</h1>",
+        f"<h1>Sweep: {_text(about.suite)}</h1>",
         f'<p class="headline">{_text(format_count(len(rows), "row"))}: {_text(counted)}</p>',
         f"<p>{_text(' · '.join(fact for fact in facts if fact))}</p>",
     ]
-    if about.get("command"):
-        parts.append(f"<p>{_text(about['command'])}</p>")
+    if about.command:
+        parts.append(f"<p>{_text(about.command)}</p>")
     if len(summary.torches) > 1:
         counts = [f"torch {name} in {format_count(count, 'row')}" for name, count in summary.torches.items()]
         text = f"Machines have different releases of torch ({format_list(counts)}): compare their rows with care."

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import fuselight
+from fuselight.remote.run_client import OVERTIME_SECONDS, RemoteAnswer, run_remotely
 from fuselight.shared.owned_folders import new_folder
-from fuselight.worker.timed.remote_run import OVERTIME_SECONDS, RemoteAnswer, run_remotely
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.sweep.engines import (
     EngineError,

@@ -16,12 +16,12 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fuselight.shared.codec import DecodeError, decode, encode
 from fuselight.shared.foreign_files import open_regular, open_to_append, read_regular, write_whole
 from fuselight_server.base.store import FOLDER, check_not_a_link, is_own
-from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepRow
+from fuselight_server.sweep.rows import SCHEMA, RowStatus, SweepAbout, SweepRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -69,7 +69,7 @@ class SweepResults:
     name: str
     rows: tuple[SweepRow, ...]
     """The newest row of each task, in the order of their first rows."""
-    about: dict[str, Any]
+    about: SweepAbout
     """Suite, versions and command of the sweep, as far as they are known."""
     damaged: int = 0
     """Lines that could not be read."""
@@ -237,7 +237,7 @@ def read_results(named: str) -> SweepResults:
             f"{named} has no results of a sweep: {error.strerror or error}. Name the folder that `--out` named, its "
             f"{ROWS}, or a file of `fuselight sweep --format json`"
         ) from None
-    about = _about_of(path.parent / ABOUT) if path.name == ROWS else {}
+    about = _about_of(path.parent / ABOUT) if path.name == ROWS else SweepAbout()
     rows, damaged = read_rows(data)
     if not rows:
         rows, about = _export(data, about)
@@ -246,22 +246,23 @@ def read_results(named: str) -> SweepResults:
     return SweepResults(named, newest(rows), about, damaged)
 
 
-def _export(data: bytes, about: dict[str, Any]) -> tuple[list[SweepRow], dict[str, Any]]:
+def _export(data: bytes, about: SweepAbout) -> tuple[list[SweepRow], SweepAbout]:
     """Rows of an export, which is one JSON object."""
     try:
         value = json.loads(data)
         found = [decode(SweepRow, one) for one in value["rows"]]
     except (ValueError, TypeError, KeyError, DecodeError, RecursionError):
         return [], about
-    return found, value.get("about") or about
+    with contextlib.suppress(DecodeError):
+        return found, decode(SweepAbout, value["about"]) if value.get("about") else about
+    return found, about
 
 
-def _about_of(path: Path) -> dict[str, Any]:
+def _about_of(path: Path) -> SweepAbout:
     try:
-        value = json.loads(read_regular(path, follow_link=False))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return decode(SweepAbout, json.loads(read_regular(path, follow_link=False)))
+    except (OSError, ValueError, DecodeError, RecursionError):
+        return SweepAbout()
 
 
 def earlier_sweep(sweeps: Path, suite: str, path: str) -> Path | None:
@@ -274,13 +275,13 @@ def earlier_sweep(sweeps: Path, suite: str, path: str) -> Path | None:
         check_not_a_link(sweeps)
         folders = [one for one in sweeps.iterdir() if pattern.fullmatch(one.name) and is_own(one)]
         for folder in sorted(folders, reverse=True):
-            if _is_sweep_of(_about_of(folder / ABOUT).get("path"), suite, path):
+            if _is_sweep_of(_about_of(folder / ABOUT).path, suite, path):
                 return folder
     return None
 
 
-def _is_sweep_of(recorded: object, suite: str, path: str) -> bool:
-    if not isinstance(recorded, str) or "\0" in recorded:
+def _is_sweep_of(recorded: str, suite: str, path: str) -> bool:
+    if not recorded or "\0" in recorded:
         return False
     if path == suite:  # older versions recorded a built-in suite as a path that does not exist
         return recorded == suite or (Path(recorded).name == suite and not Path(recorded).exists())

@@ -22,8 +22,8 @@ from fuselight_server.explain.kernels.summary import one_call
 from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob, SweepRow, TimedConfiguration
 
 if TYPE_CHECKING:
+    from fuselight.remote.run_client import RemoteAnswer
     from fuselight.shared.report import MeasuredConfiguration
-    from fuselight.worker.timed.remote_run import RemoteAnswer
     from fuselight_server.sweep.tasks import SweepTask
 
 _UNKNOWN = "unknown"

@@ -31,6 +31,22 @@ class SweepJob(str, enum.Enum):
         return self in {SweepJob.BENCH, SweepJob.TUNE}
 
 
+@dataclass(frozen=True)
+class SweepAbout:
+    """What a sweep is, as far as that is known; a field that is unknown is empty."""
+
+    suite: str = ""
+    path: str = ""
+    """Where the suite is; the name itself of a built-in one."""
+    engine: str = ""
+    """What runs it, in words."""
+    started: str = ""
+    """UTC, as `2026-01-31T12:00:00Z`."""
+    fuselight: str = ""
+    """Version."""
+    command: str = ""
+
+
 class RowStatus(str, enum.Enum):
     """What came of a task."""
 

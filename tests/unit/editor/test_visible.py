@@ -15,7 +15,7 @@ from fuselight_server.editor.handlers.protocol import GraphsParams, without_link
 from fuselight_server.editor.presenters.markdown import code_block, code_span, plain
 from fuselight_server.explain.benchmarks.exports import standalone_page
 from fuselight_server.sweep.page import as_page
-from fuselight_server.sweep.rows import RowStatus, SweepJob, SweepRow
+from fuselight_server.sweep.rows import RowStatus, SweepAbout, SweepJob, SweepRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_every_page_shows_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert json.loads(data) == {"title": SHOWN, "lines": [[[[{"text": f"<{SHOWN}\n"}]]]]}
         assert f"<title>{SHOWN}</title>" in page
     row = SweepRow("id", "key", ACTS, SweepJob.CHECK, RowStatus.FAILED, notes=(ACTS, "\udc80"))
-    sweep = as_page([row], {"suite": ACTS, "command": ACTS})
+    sweep = as_page([row], SweepAbout(suite=ACTS, command=ACTS))
     assert sweep.count(SHOWN) >= 5
     assert not set(ACTS) & {one for one in sweep if not one.isprintable()}
     assert sweep.encode()

@@ -11,7 +11,7 @@ from fuselight_server.explain.benchmarks.exports import policy_hash
 from fuselight_server.sweep.comparison import compare_sweeps
 from fuselight_server.sweep.exports import COLUMNS, rows_as_csv
 from fuselight_server.sweep.page import as_page
-from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepJob
+from fuselight_server.sweep.rows import RowFailure, RowStatus, SweepAbout, SweepJob
 from tests.support.sweeps import failed, row, timed
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -33,7 +33,7 @@ ROWS = [
         configurations=(timed("default", 25.0, 4.0, is_accurate=True),),
     ),
 ]
-ABOUT = {"suite": HOSTILE, "started": "2026-01-31T12:00:00Z", "engine": "a test"}
+ABOUT = SweepAbout(suite=HOSTILE, started="2026-01-31T12:00:00Z", engine="a test")
 
 
 class Tags(HTMLParser):
@@ -91,13 +91,13 @@ def test_the_policy_allows_the_page_alone() -> None:
 
 
 def test_empty_columns_are_left_out() -> None:
-    page = as_page([row("net", graphs=1)], {"suite": "s"})
+    page = as_page([row("net", graphs=1)], SweepAbout(suite="s"))
     heads = re.findall(r'<th scope="col"><button type="button">([^<]+)<', page)
     assert heads == ["model", "job", "status", "graphs"]
 
 
 def test_a_sweep_without_rows_has_a_page() -> None:
-    Tags(as_page([], {}))
+    Tags(as_page([], SweepAbout()))
 
 
 def test_csv_has_a_line_for_each_configuration_and_no_formula() -> None:

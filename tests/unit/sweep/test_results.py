@@ -20,7 +20,7 @@ from fuselight_server.sweep.results import (
     earlier_sweep,
     read_results,
 )
-from fuselight_server.sweep.rows import SweepRow
+from fuselight_server.sweep.rows import SweepAbout, SweepRow
 from tests.support.sweeps import failed, row
 
 
@@ -127,10 +127,10 @@ def test_a_full_disk_keeps_the_rows_before(folder: ResultsFolder, monkeypatch: p
 
 def test_an_export_can_be_read_back(tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
-    path.write_text(rows_as_json([row("a")], {"suite": "s"}), encoding="utf-8")
+    path.write_text(rows_as_json([row("a")], SweepAbout(suite="s")), encoding="utf-8")
     found = read_results(str(path))
     assert [one.name for one in found.rows] == ["a"]
-    assert found.about == {"suite": "s"}
+    assert found.about == SweepAbout(suite="s")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"rows": 3}', "\x00"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fuselight.remote.run_client import RemoteAnswer
 from fuselight.shared.codec import encode
 from fuselight.shared.report import Clock, Machine, MeasuredConfiguration, Timing, Work
 from fuselight.shared.report.tuned import (
@@ -20,7 +21,6 @@ from fuselight.shared.report.tuned import (
     TunedResult,
     TuneOutcome,
 )
-from fuselight.worker.timed.remote_run import RemoteAnswer
 from fuselight_server.base.settings import Interpreter
 from fuselight_server.cli.formats.sweep import result_in_words
 from fuselight_server.sweep.engines import LocalEngine

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.worker.timed.remote_run import RemoteAnswer
+from fuselight.remote.run_client import RemoteAnswer
 from fuselight_server.cli import sweep
 from fuselight_server.sweep import ray_engine
 from fuselight_server.sweep.engines import WorkerVersions

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from fuselight.capture.calls import changed_calls
 from fuselight.capture.calls.calls import Prepared
 from fuselight.capture.calls.changed_calls import ChangeError, changed_call
+from fuselight.capture.dynamo import forecast
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import CallChange, ChangeKind
 from tests.support.live_worker import LiveWorker
@@ -115,3 +117,7 @@ def test_a_verified_run_makes_the_changed_call_too(live: LiveWorker, tmp_path: P
         (0, False), (0, True), (1, False), (1, True),
     }  # fmt: skip
     assert all(one.rounding for same in new.verification.comparisons for one in same.differences)
+
+
+def test_the_tables_have_each_kind_of_change() -> None:
+    assert list(changed_calls.CHANGES) == list(forecast.FURTHER_VALUES) == list(ChangeKind)

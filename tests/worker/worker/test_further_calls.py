@@ -14,6 +14,7 @@ from fuselight.capture.calls.calls import Prepared
 from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CaseFamily, Verification
+from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.live.call_records import CallRecord
 from fuselight.worker.verify import verification_cases
 from fuselight.worker.verify.further_calls import FurtherCalls, ModuleModes
@@ -337,16 +338,17 @@ def test_a_call_that_does_not_end_is_not_reached_nor_are_those_after_it(
     monkeypatch.setattr(FurtherCalls, "_call", call)
     done = {str(index): (index > 0, 0.1) for index in range(3)}
     (tmp_path / "further.json").write_text(json.dumps(done), encoding="utf-8")
-    state: Any = SimpleNamespace(verification=None)
+    state: Any = None
+    result = VerifiedCalls()
     request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0, records=False)
     streams: Any = None
-    calls = FurtherCalls(state, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
+    calls = FurtherCalls(state, result, request, lambda: None, {}, streams, [])  # type: ignore[arg-type, return-value]
     monkeypatch.setattr(
         calls, "_planned", lambda: [(Case(name, CaseFamily.SIZE), False) for name in ("a", "b", "c")]
     )
     with pytest.raises(TimeoutError):
         calls.make()
-    assert state.verification.not_reached == ("b", "c")
+    assert result.so_far.not_reached == ("b", "c")
 
 
 def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(tmp_path: Path) -> None:
@@ -354,16 +356,17 @@ def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(
         tensor = torch.tensor(values)
         return CallRecord(CallResults((Value("output", tensor, str(tensor.dtype), tuple(tensor.shape)),)))
 
-    state: Any = SimpleNamespace(verification=None)
+    state: Any = None
+    result = VerifiedCalls()
     request: Any = SimpleNamespace(folder=str(tmp_path), seconds=60.0)
-    calls = FurtherCalls(state, request, lambda: None, {}, None, [])  # type: ignore[arg-type, return-value]
+    calls = FurtherCalls(state, result, request, lambda: None, {}, None, [])  # type: ignore[arg-type, return-value]
     case = Case("a", CaseFamily.SIZE)
     eager, compiled, new = record(1.0, 2.0), record(1.00001, 2.0), record(1.0, 2.00001)
     calls._add(case, new, [eager, compiled], compiled=True)
     calls._add(case, new, [eager, eager], compiled=True)
     calls._add(case, new, [eager], compiled=True)  # the old text was not compiled
     calls._add(case, new, [eager], compiled=False)
-    found = [one.rounding for comparison in state.verification.comparisons for one in comparison.differences]
+    found = [one.rounding for comparison in result.so_far.comparisons for one in comparison.differences]
     assert found == [True, False, False, False]
 
 

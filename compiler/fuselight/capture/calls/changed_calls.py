@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,8 +22,6 @@ from fuselight.capture.calls.rungs import Answered
 from fuselight.capture.dynamo.changed_tensors import filled, like, relaid, resized
 from fuselight.shared.inputs import DTYPES, UserCallError
 from fuselight.shared.report import CallChange, ChangeKind
-
-_OF_SIZES = frozenset({ChangeKind.SIZE, ChangeKind.SIZE_ONE})
 
 
 class ChangeError(Exception):
@@ -54,9 +52,9 @@ def changed_call(prepared: Prepared, change: CallChange, names: Mapping[str, Any
 
     `names` are the global variables that the function reads, which an attribute's change may set.
     """
-    during = _state(prepared, change, names)
-    if during is not None:
-        return replace(prepared, during=during)
+    surround = CHANGES[change.kind].during
+    if surround is not None:
+        return replace(prepared, during=surround(prepared, change, names))
     args, kwargs = list(prepared.args), dict(prepared.kwargs)
     for text in change.subject:
         name, keys, dimension = _read(text)
@@ -127,23 +125,12 @@ def _replaced(value: Any, keys: tuple[Any, ...], change: CallChange, dimension: 
 
 
 def _changed(value: Any, change: CallChange, dimension: int) -> Any:
-    if isinstance(value, torch.Tensor):
-        return filled(_changed_tensor(value, change, dimension), value)
-    if change.kind is ChangeKind.LENGTH:
-        return type(value)((*value, value[-1]))
-    return _value(change.now)
-
-
-def _changed_tensor(tensor: torch.Tensor, change: CallChange, dimension: int) -> torch.Tensor:
-    if change.kind in _OF_SIZES:
-        return resized(tensor, dimension, int(change.now))
-    if change.kind is ChangeKind.DTYPE:
-        return like(tensor, dtype=getattr(torch, DTYPES[change.now]))
-    if change.kind is ChangeKind.REQUIRES_GRAD:
-        return like(tensor, requires_grad=change.now == "True")
-    if change.kind is ChangeKind.STRIDES:
-        return relaid(tensor, change.now)
-    raise ChangeError(f"a tensor has no other {change.kind.value}")
+    kind = CHANGES[change.kind]
+    if not isinstance(value, torch.Tensor):
+        return kind.value(value, change)
+    if kind.tensor is None:
+        raise ChangeError(f"a tensor has no other {change.kind.value}")
+    return filled(kind.tensor(value, change, dimension), value)
 
 
 def _value(text: str) -> Any:
@@ -161,24 +148,24 @@ def _value(text: str) -> Any:
 _During = Callable[[], AbstractContextManager[Any]]
 
 
-def _state(prepared: Prepared, change: CallChange, names: Mapping[str, Any]) -> _During | None:
-    """What is in force during the call, for a change that is not one of its inputs."""
-    if change.kind is ChangeKind.TRAINING:
-        return functools.partial(
-            _training, module_of(prepared.function), is_training=change.now == "training"
-        )
-    if change.kind is ChangeKind.GRAD_MODE:
-        return functools.partial(torch.set_grad_enabled, change.now == "on")
-    if change.kind is ChangeKind.AUTOCAST:
-        tensors = (
-            one for one in (*prepared.args, *prepared.kwargs.values()) if isinstance(one, torch.Tensor)
-        )
-        device = next((one.device.type for one in tensors), "cpu")
-        return functools.partial(torch.autocast, device, dtype=torch.bfloat16, enabled=change.now == "on")
-    if change.kind is ChangeKind.ATTRIBUTE:
-        holder, name = _holder(prepared.function, change.subject[0], names)
-        return functools.partial(_having, holder, name, _value(change.now))
-    return None
+def _other_training(prepared: Prepared, change: CallChange, _names: Mapping[str, Any]) -> _During:
+    module = module_of(prepared.function)
+    return functools.partial(_training, module, is_training=change.now == "training")
+
+
+def _other_grad_mode(_prepared: Prepared, change: CallChange, _names: Mapping[str, Any]) -> _During:
+    return functools.partial(torch.set_grad_enabled, change.now == "on")
+
+
+def _other_autocast(prepared: Prepared, change: CallChange, _names: Mapping[str, Any]) -> _During:
+    tensors = (one for one in (*prepared.args, *prepared.kwargs.values()) if isinstance(one, torch.Tensor))
+    device = next((one.device.type for one in tensors), "cpu")
+    return functools.partial(torch.autocast, device, dtype=torch.bfloat16, enabled=change.now == "on")
+
+
+def _other_attribute(prepared: Prepared, change: CallChange, names: Mapping[str, Any]) -> _During:
+    holder, name = _holder(prepared.function, change.subject[0], names)
+    return functools.partial(_having, holder, name, _value(change.now))
 
 
 @contextlib.contextmanager
@@ -214,3 +201,44 @@ def _having(holder: Any, name: str, value: object) -> Iterator[None]:
         yield
     finally:
         holder[name] = before
+
+
+def _new_value(_value_now: Any, change: CallChange) -> Any:
+    return _value(change.now)
+
+
+@dataclass(frozen=True)
+class MadeChange:
+    """How a kind of change is made: in a tensor or another input of the call, or in what is in force during it."""
+
+    tensor: Callable[[torch.Tensor, CallChange, int], torch.Tensor] | None = None
+    """The tensor of the changed call, by the dimension that is named; None: tensors have no such change."""
+    value: Callable[[Any, CallChange], Any] = _new_value
+    """Another input of the changed call."""
+    during: Callable[[Prepared, CallChange, Mapping[str, Any]], _During] | None = None
+    """What is in force during the call; None for a change of its inputs."""
+
+
+def _resized(tensor: torch.Tensor, change: CallChange, dimension: int) -> torch.Tensor:
+    return resized(tensor, dimension, int(change.now))
+
+
+CHANGES = {
+    ChangeKind.SIZE: MadeChange(_resized),
+    ChangeKind.SIZE_ONE: MadeChange(_resized),
+    ChangeKind.DTYPE: MadeChange(
+        lambda tensor, change, _dimension: like(tensor, dtype=getattr(torch, DTYPES[change.now]))
+    ),
+    ChangeKind.STRIDES: MadeChange(lambda tensor, change, _dimension: relaid(tensor, change.now)),
+    ChangeKind.REQUIRES_GRAD: MadeChange(
+        lambda tensor, change, _dimension: like(tensor, requires_grad=change.now == "True")
+    ),
+    ChangeKind.TRAINING: MadeChange(during=_other_training),
+    ChangeKind.GRAD_MODE: MadeChange(during=_other_grad_mode),
+    ChangeKind.AUTOCAST: MadeChange(during=_other_autocast),
+    ChangeKind.NUMBER: MadeChange(),
+    ChangeKind.VALUE: MadeChange(),
+    ChangeKind.LENGTH: MadeChange(value=lambda value, _change: type(value)((*value, value[-1]))),
+    ChangeKind.ATTRIBUTE: MadeChange(during=_other_attribute),
+}
+"""The table of kinds of change. A new kind is one entry here; its question is asked in `capture/dynamo/forecast.py`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import enum
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +40,6 @@ MOST_LEAVES = 64
 """Values of one call that are changed, one at a time."""
 MOST_ATTRIBUTES = 32
 _DEPTH = 4
-_MODES = (ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST)
 _TENSOR_GUARD = re.compile(r"tensor '(?P<source>.+)' (?P<what>.+) mismatch")
 _COMMENT = re.compile(r"\s+#\s.*$", re.DOTALL)
 _COMPARED = re.compile(r"(?P<source>[LG]\[.+?)\s*(?:==|is|!=|<|>|%)")
@@ -165,11 +165,41 @@ def _with_guard(
 
 def _repeats(kind: ChangeKind, *, is_plain_size: bool) -> bool:
     """Whether further values compile again: torch makes a size or a number dynamic once it has changed."""
-    if kind in (*_MODES, ChangeKind.SIZE_ONE, ChangeKind.REQUIRES_GRAD):
-        return False
-    if kind is ChangeKind.SIZE:
-        return not (is_plain_size and settings.makes_dynamic())
-    return not (kind is ChangeKind.NUMBER and settings.makes_dynamic())
+    further = FURTHER_VALUES[kind]
+    becomes_dynamic = further is FurtherValues.DYNAMIC or (
+        further is FurtherValues.DYNAMIC_SIZE and is_plain_size
+    )
+    return further is not FurtherValues.NONE and not (becomes_dynamic and settings.makes_dynamic())
+
+
+class FurtherValues(enum.Enum):
+    """What a kind of change may change to after its second value."""
+
+    NONE = "none"
+    """There are two."""
+    COMPILED = "compiled"
+    """Each compiles."""
+    DYNAMIC = "dynamic"
+    """One compile serves them all where torch makes a changed value dynamic."""
+    DYNAMIC_SIZE = "dynamic_size"
+    """The same, if the guard that fails is that of a tensor's size."""
+
+
+FURTHER_VALUES = {
+    ChangeKind.SIZE: FurtherValues.DYNAMIC_SIZE,
+    ChangeKind.SIZE_ONE: FurtherValues.NONE,
+    ChangeKind.DTYPE: FurtherValues.COMPILED,
+    ChangeKind.STRIDES: FurtherValues.COMPILED,
+    ChangeKind.REQUIRES_GRAD: FurtherValues.NONE,
+    ChangeKind.TRAINING: FurtherValues.NONE,
+    ChangeKind.GRAD_MODE: FurtherValues.NONE,
+    ChangeKind.AUTOCAST: FurtherValues.NONE,
+    ChangeKind.NUMBER: FurtherValues.DYNAMIC,
+    ChangeKind.VALUE: FurtherValues.COMPILED,
+    ChangeKind.LENGTH: FurtherValues.COMPILED,
+    ChangeKind.ATTRIBUTE: FurtherValues.COMPILED,
+}
+"""By kind of change; each has an entry."""
 
 
 def _changes(

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import Assembled, Measured, Problem, Report, Tuned
+from fuselight.shared.report import Assembled, Measured, Problem, Report, Tuned, Verification
 
 if TYPE_CHECKING:
+    from fuselight.capture.dynamo import Parts
     from fuselight.capture.inductor import Generation
     from fuselight.capture.prims.paths import OperatorPaths
 
@@ -33,6 +34,11 @@ class RequestResult:
     def libraries(self) -> Iterable[str]:
         """Installed modules that other processes of this run have imported."""
         return ()
+
+    @property
+    def recorded(self) -> Parts | None:
+        """What the recorder had when the calls of the report ended; None: all that it has."""
+        return None
 
     def complete(self, report: Report) -> Report:
         """Add the result to what the run has recorded."""
@@ -85,6 +91,30 @@ class AssembledKernels(RequestResult):
     def complete(self, report: Report) -> Report:
         """As in RequestResult."""
         return replace(report, assembled=dict(self.assembled))
+
+
+@dataclass
+class VerifiedCalls(RequestResult):
+    """The calls of a text, compared with those of the text before a fix."""
+
+    verification: Verification | None = None
+    """None before the first comparison."""
+    recorded_calls: Parts | None = None
+    """What the recorder had when the recorded calls ended, if further calls follow."""
+
+    @property
+    def recorded(self) -> Parts | None:
+        """As in RequestResult."""
+        return self.recorded_calls
+
+    @property
+    def so_far(self) -> Verification:
+        """The comparisons so far, perhaps none."""
+        return self.verification or Verification()
+
+    def complete(self, report: Report) -> Report:
+        """As in RequestResult."""
+        return replace(report, verification=self.verification)
 
 
 @dataclass

@@ -47,7 +47,6 @@ from fuselight.shared.report import (
     Report,
     Rung,
     TargetRef,
-    Verification,
     is_user_file,
 )
 from fuselight.worker.child.compiled_roots import CompiledRoots
@@ -263,9 +262,6 @@ class RunState:
     """Frames that Dynamo has begun with."""
     label: str = ""
     """Name of the configuration, where this run is one of several processes of a benchmark."""
-    verification: Verification | None = None
-    parts: dynamo.Parts | None = None
-    """What the recorder had when the recorded calls ended, if further calls follow; None: all that it has."""
     forecasts: tuple[FrameForecast, ...] = ()
     recorded: dict[Recorded, None] = field(default_factory=dict)
     """Calls that the `__main__` block made, for runs that need inputs without it."""
@@ -394,7 +390,7 @@ class RunState:
     def report(self, environment: Environment | None = None) -> Report:
         """Return the report of what was recorded so far; `environment`, if it was read already."""
         request = self.job.request
-        parts = self.parts or self.recorder.parts()
+        parts = self.result.recorded or self.recorder.parts()
         inputs = None
         if self.rung is not None:
             inputs = Inputs(
@@ -432,7 +428,6 @@ class RunState:
             static_compiles=self.asked.static,
             recorded=tuple(self.recorded),
             texts={**parts.texts, **self.result.texts},
-            verification=self.verification,
         )
         return self.result.complete(made)
 

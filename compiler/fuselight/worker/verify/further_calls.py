@@ -28,6 +28,7 @@ from fuselight.shared.inputs import UserCallError
 from fuselight.shared.protocol import VerifyRequest
 from fuselight.shared.report import Aspect, CallComparison, CaseFamily, Difference, Verification
 from fuselight.shared.report.failure import first_line
+from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.child.state import RunState, put
 from fuselight.worker.child.target_run import Climb
 from fuselight.worker.live.call_records import (
@@ -92,6 +93,7 @@ class FurtherCalls:
     """The further calls of one text."""
 
     state: RunState
+    result: VerifiedCalls
     request: VerifyRequest
     climb: Climb
     names: Mapping[str, Any]
@@ -107,7 +109,7 @@ class FurtherCalls:
 
     def make(self) -> None:
         """Record the calls, or compare them with those that are recorded."""
-        self.state.verification = Verification()
+        self.result.verification = Verification()
         try:
             calls = self._planned()
             with settings.recompile_limit_of(_VERSIONS):  # else the last ones would run in eager mode
@@ -116,7 +118,7 @@ class FurtherCalls:
                 else:
                     self._compare(calls)
         except NothingToCompareError as why:
-            self.state.verification = replace(self.state.verification, refused=str(why))
+            self.result.verification = replace(self.result.so_far, refused=str(why))
 
     def _planned(self) -> list[tuple[Case, bool]]:
         """The cases, each with whether it is compiled: a few are, after the most ordinary ones."""
@@ -178,9 +180,8 @@ class FurtherCalls:
         self._note(refused, late)
 
     def _note(self, refused: Iterable[str], late: Iterable[str]) -> None:
-        verification = self.state.verification or Verification()
         late = tuple(dict.fromkeys(late))
-        self.state.verification = replace(verification, not_accepted=tuple(refused), not_reached=late)
+        self.result.verification = replace(self.result.so_far, not_accepted=tuple(refused), not_reached=late)
 
     def _read(self, name: str) -> dict[str, Any]:
         """What an earlier run wrote; empty if it wrote nothing."""
@@ -207,8 +208,8 @@ class FurtherCalls:
 
     def _add_differences(self, case: Case, differences: tuple[Difference, ...], *, compiled: bool) -> None:
         comparison = CallComparison(0, case.name, compiled, differences, case.family)
-        before = self.state.verification or Verification()
-        self.state.verification = replace(before, comparisons=(*before.comparisons, comparison))
+        before = self.result.so_far
+        self.result.verification = replace(before, comparisons=(*before.comparisons, comparison))
 
     def _differences(
         self, new: CallRecord, old: CallRecord, measured: MeasuredRounding | None, *, compiled: bool

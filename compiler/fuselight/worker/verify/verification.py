@@ -33,6 +33,7 @@ from fuselight.shared.protocol import RunRequest, VerifyRequest
 from fuselight.shared.report import Aspect, Call, CallComparison, Difference, Verification
 from fuselight.shared.report.failure import first_line
 from fuselight.worker.child import child, run_failures
+from fuselight.worker.child.request_results import VerifiedCalls
 from fuselight.worker.child.selections import SelectionWatch
 from fuselight.worker.child.state import RunState, keep, put
 from fuselight.worker.child.target_run import Climb
@@ -101,17 +102,18 @@ class VerifyCalls:
         request = state.job.request
         if not isinstance(request, VerifyRequest):
             raise TypeError(f"{type(request).__name__} does not say what to compare with")
+        result = state.result = VerifiedCalls()
         if request.cases:
-            FurtherCalls(state, request, climb, names, self.streams, available=[answered]).make()
+            FurtherCalls(state, result, request, climb, names, self.streams, available=[answered]).make()
             return
-        calls = _Calls(state, request, climb, names, self.streams, available=[answered])
+        calls = _Calls(state, result, request, climb, names, self.streams, available=[answered])
         try:
             if request.records:
                 calls.record()
             else:
                 calls.compare()
         except NothingToCompareError as why:
-            state.verification = replace(state.verification or Verification(), refused=str(why))
+            result.verification = replace(result.so_far, refused=str(why))
             if request.records:
                 calls.write_about()
 
@@ -121,6 +123,7 @@ class _Calls:
     """The rounds of calls of one text."""
 
     state: RunState
+    result: VerifiedCalls
     request: VerifyRequest
     climb: Climb
     names: Mapping[str, Any]
@@ -152,8 +155,7 @@ class _Calls:
 
     def record(self) -> None:
         """Write a record of each call. Raises NothingToCompareError."""
-        state = self.state
-        state.verification = Verification()
+        self.result.verification = Verification()
         first = self._write_round(_RECORDED, compiled=False)
         raised = next((one for one in first if one.raised), None)
         if raised is not None:
@@ -170,7 +172,7 @@ class _Calls:
         self._check_repeats(first)
         for draw in self.draws:
             self._write_round(draw, compiled=True)
-        state.verification = Verification(notes=tuple(self.notes))
+        self.result.verification = Verification(notes=tuple(self.notes))
         self.write_about()
 
     def _write_round(self, draw: Draw, *, compiled: bool) -> list[CallRecord]:
@@ -197,9 +199,8 @@ class _Calls:
 
     def write_about(self) -> None:
         """Write what the run of the new text must know."""
-        verification = self.state.verification or Verification()
         about = {
-            "refused": verification.refused,
+            "refused": self.result.so_far.refused,
             "printed_varies": self.printed_varies,
             "selections": sorted(self.selections.lines),
         }
@@ -239,10 +240,10 @@ class _Calls:
                 differences = self._as_compiled(record, old, self._old(draw, index, compiled=True))
         if differences is not None and self.selections.mixed and not compiled:
             differences = (*differences, Difference(Aspect.STRUCTURE, self.selections.mixed))
-        before = self.state.verification or Verification()
+        before = self.result.so_far
         made = () if differences is None else (CallComparison(index, draw.name, compiled, differences),)
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
-        self.state.verification = Verification((*before.comparisons, *made), notes=notes)
+        self.result.verification = Verification((*before.comparisons, *made), notes=notes)
 
     def _as_compiled(
         self, new: CallRecord, eager: CallRecord, compiled: CallRecord
@@ -297,7 +298,7 @@ class _Calls:
                     raise NothingToCompareError("the directive asks for fake tensors, which have no values")
                 yield index, self._one_call(draw, index, planned, compiled=compiled)
         if compiled and draw is _RECORDED:
-            self.state.parts = self.state.recorder.parts()
+            self.result.recorded_calls = self.state.recorder.parts()
             keep(self.state)
 
     def _restore(self) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.worker.timed import remote_run
-from fuselight.worker.timed.remote_run import RemoteRun, RunClient, RunStoppedError
+from fuselight.remote import run_client
+from fuselight.remote.run_client import RemoteRun, RunClient, RunStoppedError
 
 HEAD = """\
 #!{python}
@@ -149,10 +149,10 @@ def test_a_refusal_without_a_failure_names_its_reason(worker: Any) -> None:
 
 
 def test_a_worker_that_is_stuck_is_lost_at_its_limit(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_run, "OVERTIME_SECONDS", 0.2)
+    monkeypatch.setattr(run_client, "OVERTIME_SECONDS", 0.2)
     job = worker("send(**hello); send(type='Started', id=ask()['id'], pid=1, seconds=0.2); time.sleep(60)")
     assert "no answer" in RunClient(job).run(job).lost
-    monkeypatch.setattr(remote_run, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(run_client, "_START_SECONDS", 0.2)
     job = worker("time.sleep(60)")
     assert "did not get ready" in RunClient(job).run(job).lost
 
@@ -169,14 +169,14 @@ def test_a_process_keeps_one_worker_for_runs_that_can_share_it(worker: Any) -> N
     job = worker(ANSWERS)
     try:
         pids = [
-            (remote_run.run_remotely(one).report or {}).get("pid")
+            (run_client.run_remotely(one).report or {}).get("pid")
             for one in (job, job, worker(ANSWERS, environment={"COLOR": "red"}))
         ]
         assert pids[0] == pids[1] != pids[2]
         dead = worker("sys.exit(1)", environment={"COLOR": "red"})
-        assert remote_run.run_remotely(worker("sys.exit(1)", environment={"COLOR": "none"})).lost
-        assert remote_run._kept == []
-        assert remote_run.run_remotely(dead).lost
+        assert run_client.run_remotely(worker("sys.exit(1)", environment={"COLOR": "none"})).lost
+        assert run_client._kept == []
+        assert run_client.run_remotely(dead).lost
     finally:
-        while remote_run._kept:
-            remote_run._kept.pop().close()
+        while run_client._kept:
+            run_client._kept.pop().close()

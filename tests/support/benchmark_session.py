@@ -122,7 +122,7 @@ class BenchmarkSession:
     def edit(self) -> None:
         document = self.state.at(self.path)
         assert document is not None
-        self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
+        self.analysis.edits.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
 
     async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
         shown: dict[str, Any] = encode(await bench.measured(self, MeasuredParams(self.uri, "f", run, with_)))  # type: ignore[arg-type]

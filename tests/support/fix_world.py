@@ -35,9 +35,11 @@ from fuselight_server.editor.handlers import fix_actions
 from fuselight_server.editor.handlers.code_action import code_action
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.captures import capture_result_of
+from fuselight_server.editor.session.change_notices import ChangeNotices
 from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.fix_targets import PreparedRun
 from fuselight_server.editor.session.intake import ResultIntake
+from fuselight_server.editor.session.run_edits import RunEdits
 from fuselight_server.editor.session.state import Document, Folder, State
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import RunOptions, named_runs
@@ -154,7 +156,8 @@ class FixWorld:
         self.gate.set()
         self.asked_to_run = asyncio.Event()
         self.allowed = True
-        outcomes = ResultIntake(self.state, self.ui, generation=lambda: 1)
+        ChangeNotices(self.state, self.ui)
+        outcomes = ResultIntake(self.state, RunEdits(self.state))
         self.session = FixSession(self.state, outcomes, prepare=self._prepare)
         self.edits: list[types.WorkspaceEdit] = []
         self.runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))

@@ -221,7 +221,7 @@ class Workspace:
         document = self.state.at(self.path(name))
         assert document is not None
         for change in document.source.become(text):
-            self.analysis.outcomes.edited(document.path, change)
+            self.analysis.edits.edited(document.path, change)
         self.state.compare_with_text(document.path, document.source)
 
     def save(self, name: str, *, automatic: bool = False) -> None:

@@ -394,8 +394,8 @@ async def test_a_canceled_run_leaves_no_edits_and_no_task() -> None:
     document = session.state.at("/w/m.py")
     assert document is not None
     for _ in range(10):
-        session.analysis.outcomes.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
-    assert session.analysis.outcomes._changes == {}
+        session.analysis.edits.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
+    assert session.analysis.edits._changes == {}
     assert session.analysis.runs._lanes == {}
     await session.analysis.close()
 

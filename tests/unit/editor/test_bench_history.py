@@ -103,7 +103,7 @@ async def test_a_removed_run_disappears_from_the_page_and_the_lines(
     assert [one["id"] for one in (await session.page())["history"]] == [SECOND, FIRST]
     session.ui.drawn.clear()
     assert forget(run=SECOND)
-    session.analysis.outcomes.show_changes()
+    session.analysis.notices.show_changes()
     assert session.ui.drawn.is_set()
     assert session.state.measured == {}
     page = await session.page()

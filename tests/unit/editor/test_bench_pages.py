@@ -92,7 +92,7 @@ async def test_a_result_keeps_the_lines_that_ran_after_a_save_during_the_run(
     document = session.state.at(session.path)
     assert document is not None
     change = document.source.edit((LINE, 0), (LINE, 16), "    return x - 1")
-    session.analysis.outcomes.edited(session.path, change)
+    session.analysis.edits.edited(session.path, change)
     write(session, document.source.text)
     session.measuring.answer = found(session)
     session.measuring.held.set()
@@ -286,7 +286,7 @@ async def test_benchmark_results_are_stale_after_an_edit_of_any_line_that_ran(
     assert [(one.code, edited) for one, edited in findings_of(server, session.path)] == [("FL802", False)]
     document = session.state.at(session.path)
     assert document is not None
-    session.analysis.outcomes.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
+    session.analysis.edits.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
     assert [(one.code, edited) for one, edited in findings_of(server, session.path)] == [("FL802", True)]
     news = TimedRunNotifications()
     assert session.path in news.update(server)

@@ -177,7 +177,7 @@ async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(sessi
     assert document is not None
     for letter in "abc":
         change = document.source.edit((LINE + 1, 0), (LINE + 1, 0), letter)
-        session.analysis.outcomes.edited(session.path, change)
+        session.analysis.edits.edited(session.path, change)
         news.update(server)
     assert len(session.notified) == count
     session.edit()
@@ -211,7 +211,7 @@ async def test_a_change_of_an_imported_file_on_disk_marks_the_lines(
     session.ui.drawn.clear()
     session.analysis.documents.changed_on_disk(helper)
     assert session.state.measured[session.key].stale
-    session.analysis.outcomes.show_changes()
+    session.analysis.notices.show_changes()
     assert session.ui.drawn.is_set(), "lenses are asked for again"
     session.ui.drawn.clear()
     session.analysis.documents.changed_on_disk(str(tmp_path / "other.py"))

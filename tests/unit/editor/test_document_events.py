@@ -42,7 +42,7 @@ class Events:
             part("state", at=self.document),
             part("runs"),
             on_disk=part("on_disk", has_followed=follows_disk),
-            outcomes=part("outcomes"),
+            edits=part("edits"),
             stored=part("stored"),
             fixes=part("fixes"),
             live=part("live"),
@@ -73,8 +73,8 @@ def test_an_edit_moves_every_place_before_anything_is_shown_verified_or_predicte
     events.edit(EDIT, SECOND)
     assert events.order == [
         "live.before_edit",
-        "outcomes.edited",
-        "outcomes.edited",
+        "edits.edited",
+        "edits.edited",
         "state.compare_with_text",
         "fixes.edited",
         "state.mark_findings",
@@ -87,7 +87,7 @@ def test_an_edit_moves_every_place_before_anything_is_shown_verified_or_predicte
 def test_each_change_is_taken_in_with_the_text_of_that_moment() -> None:
     events = Events()
     events.edit(EDIT, SECOND)
-    texts = [text for name, text in events.calls if name in {"live.before_edit", "outcomes.edited"}]
+    texts = [text for name, text in events.calls if name in {"live.before_edit", "edits.edited"}]
     assert texts == ["x = 1\ny = 2\n", "x = 10\ny = 2\n", "x = 10\ny = 20\n"]
     assert {text for _, text in events.calls[3:]} == {"x = 10\ny = 20\n"}
 
@@ -109,7 +109,7 @@ def test_a_save_before_the_settings_are_known_runs_nothing() -> None:
 def test_an_opened_document_is_compared_before_stored_results_are_shown() -> None:
     events = Events()
     events.documents.opened(events.document)
-    assert events.order == ["state.open", "on_disk.note", "outcomes.opened", "stored.show_for", "tasks.start"]
+    assert events.order == ["state.open", "on_disk.note", "edits.opened", "stored.show_for", "tasks.start"]
     events.document.runnable = False
     events.calls.clear()
     events.documents.opened(events.document)

@@ -114,7 +114,7 @@ async def test_an_undone_edit_leaves_no_stale_marks(session: BenchmarkSession, e
     put(session, TEXT)
     assert [one.stale for one in every] == [False] * 3
     assert [lines(session, one) for one in every] == before
-    session.analysis.outcomes.show_changes()
+    session.analysis.notices.show_changes()
     assert session.ui.drawn.is_set(), "lenses and pages are asked for again"
     assert not (await session.page())["stale"]
     put(session, edited)

@@ -199,7 +199,7 @@ async def test_a_cancel_restores_the_previous_kernels() -> None:
     assert "partial" in await part_shown(session)
     document = session.state.at(PATH)
     assert document is not None
-    session.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    session.analysis.edits.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
     session.analysis.cancel(PATH)
     await session.settle()
     assert session.state.kernels[KERNELS] is before
@@ -223,7 +223,7 @@ async def test_an_edit_during_a_run_moves_its_partial_results() -> None:
     await part_shown(session)
     document = session.state.at(PATH)
     assert document is not None
-    session.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    session.analysis.edits.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
     assert kernel_summary(session.state.kernels[KERNELS]).endswith(
         "still being generated) (before your edit)"
     )

@@ -132,7 +132,7 @@ async def test_the_later_reading_of_the_last_run_is_shown(
         return await answer
 
     monkeypatch.setattr(asyncio, "to_thread", held)
-    both = [asyncio.create_task(session.analysis.outcomes.load_program(store)) for _ in range(2)]
+    both = [asyncio.create_task(session.analysis.program_reports.load(store)) for _ in range(2)]
     older, newer = await read.get(), await read.get()
     newer.set_result(report(generation=2))
     await both[1]

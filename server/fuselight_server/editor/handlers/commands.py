@@ -19,7 +19,7 @@ from fuselight_server.editor.handlers.server import installed
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.presenters.lens import SHOW_FIRST
 from fuselight_server.editor.presenters.markdown import code_block, code_span
-from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.editor.session.target_device import offered
 from fuselight_server.execution.runs.kernel_cache import forget
 from fuselight_server.execution.runs.keys import Key
@@ -100,7 +100,7 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
     stores |= {Store.of(Path(key.path)) for key in server.state.results if key.name != PROGRAM}
     stores |= {Store.of(Path(one.path)) for one in server.state.documents.values() if one.runnable}
     server.state.drop(server.state.results)
-    server.analysis.outcomes.show_changes()  # before the answer
+    server.analysis.notices.show_changes()  # before the answer
     server.ui.runs_changed()
     for store in stores:
         try:

@@ -150,7 +150,7 @@ async def load_results(server: Server) -> None:
     """Read what earlier sessions and the last `fuselight run` in each folder found."""
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
-            await server.analysis.outcomes.load_program(Store.at(Path(folder.path)))
+            await server.analysis.program_reports.load(Store.at(Path(folder.path)))
             await server.analysis.stored.show(Store.at(Path(folder.path)))
     for document in list(server.state.documents.values()):
         if document.runnable:

@@ -15,7 +15,7 @@ from fuselight_server.editor.handlers.untraced import untraced
 from fuselight_server.editor.presenters import convert
 from fuselight_server.editor.results.newest_run import NewestRun, Standing
 from fuselight_server.editor.results.predictions import PredictedStatus, gone_after_edit
-from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.explain.findings import expand, of_capture, of_measured
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
             continue
         if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
             server.spawn(
-                server.analysis.outcomes.load_program(Store(Path(path).parent)), "reading the last run"
+                server.analysis.program_reports.load(Store(Path(path).parent)), "reading the last run"
             )
         elif event.type == types.FileChangeType.Deleted and not os.path.exists(path):  # noqa: PTH110 - paths stay text
             server.analysis.documents.gone(path)

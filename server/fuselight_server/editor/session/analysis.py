@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.editor.session.background import BackgroundTasks, log_failures
 from fuselight_server.editor.session.benchmarks import BenchmarkSession
+from fuselight_server.editor.session.change_notices import ChangeNotices
 from fuselight_server.editor.session.consent import Consent
 from fuselight_server.editor.session.deliveries import Deliveries, UnrunnableTargets
 from fuselight_server.editor.session.disk_texts import DiskTexts
@@ -20,6 +21,9 @@ from fuselight_server.editor.session.fix_session import FixSession
 from fuselight_server.editor.session.intake import ResultIntake
 from fuselight_server.editor.session.live import LivePredictions
 from fuselight_server.editor.session.permissions import RunPermissions
+from fuselight_server.editor.session.program_reports import ProgramReports
+from fuselight_server.editor.session.run_edits import RunEdits
+from fuselight_server.editor.session.run_options import RunContext
 from fuselight_server.editor.session.run_requests import CurrentRequests, RunRequests
 from fuselight_server.editor.session.save_runs import SaveRuns
 from fuselight_server.editor.session.stored_results import StoredResults
@@ -61,9 +65,12 @@ class Analysis:
         self.early = PendingUntilConfigured()
         """What is asked for before the client's settings are known."""
         self.throttle = RunThrottle(state)
-        self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
-        self.benches = BenchmarkSession(state, self.outcomes)
-        self.tunings = TuningSession(state, self.outcomes, notes=self.benches.notes)
+        self.notices = ChangeNotices(state, ui)
+        self.edits = RunEdits(state)
+        self.outcomes = ResultIntake(state, self.edits)
+        self.program_reports = ProgramReports(state, generation=lambda: self.runs.generation)
+        self.benches = BenchmarkSession(state, self.edits)
+        self.tunings = TuningSession(state, self.edits, notes=self.benches.notes)
         self.stored = StoredResults(state)
         self.workers = Workers(
             state,
@@ -88,8 +95,9 @@ class Analysis:
     def _wire_requests(self) -> None:
         """What becomes a run."""
         self.consent = Consent(self._state, self._ui)
-        self.targets = TargetRuns(self._state, self.outcomes)
-        self.program_lines = ProgramLines(self.targets, self.outcomes)
+        context = RunContext(self._state)
+        self.targets = TargetRuns(self._state, context)
+        self.program_lines = ProgramLines(self.targets, context)
         self.permissions = RunPermissions(self._state, self.consent, self.targets, self.tasks)
         self._current = CurrentRequests(self._state, self.targets, self.permissions)
         self.requests = RunRequests(
@@ -102,7 +110,8 @@ class Analysis:
             current=self._current,
             workers=self.workers,
             throttle=self.throttle,
-            outcomes=self.outcomes,
+            context=context,
+            edits=self.edits,
             benches=self.benches,
             early=self.early,
         )
@@ -156,7 +165,7 @@ class Analysis:
             self._state,
             self.runs,
             on_disk=DiskTexts(),
-            outcomes=self.outcomes,
+            edits=self.edits,
             stored=self.stored,
             fixes=self.fixes,
             live=self.live,
@@ -204,7 +213,7 @@ class Analysis:
 
     def _runs_changed(self) -> None:
         running = self.runs.in_flight
-        self.outcomes.collect_for(running)
+        self.edits.collect_for(running)
         self._saves.keep_for(running)
         self.benches.watch(running)
         self._ui.runs_changed()

@@ -15,7 +15,7 @@ from fuselight.shared.report import Work
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.benchmarks import measured_result_of
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
-from fuselight_server.editor.session.intake import line_reader
+from fuselight_server.editor.session.report_reading import line_reader
 from fuselight_server.editor.session.timed_session import TimedSession
 from fuselight_server.explain.benchmarks.history import NotKeptError, run_of
 from fuselight_server.explain.benchmarks.history_diff import with_earlier_readings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fuselight.shared.report import Report
     from fuselight_server.base.settings import BenchSettings
     from fuselight_server.editor.results.benchmarks import MeasuredResult
-    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.run_edits import RunEdits
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job, Run
@@ -72,8 +72,8 @@ async def run_serialized(
 class BenchmarkSession(TimedSession["MeasuredResult"]):
     """Accepts what benchmarks measure."""
 
-    def __init__(self, state: State, outcomes: ResultIntake) -> None:
-        super().__init__(state, outcomes)
+    def __init__(self, state: State, edits: RunEdits) -> None:
+        super().__init__(state, edits)
         self.turn = asyncio.Lock()
         self._in_parallel: dict[Key, dict[str, None]] = {}
         """In words, what ran at the same time as each timed run in flight."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from fuselight_server.editor.session.deliveries import UnrunnableTargets
     from fuselight_server.editor.session.disk_texts import DiskTexts
     from fuselight_server.editor.session.fix_session import FixSession
-    from fuselight_server.editor.session.intake import ResultIntake
     from fuselight_server.editor.session.live import LivePredictions
+    from fuselight_server.editor.session.run_edits import RunEdits
     from fuselight_server.editor.session.run_requests import RunRequests
     from fuselight_server.editor.session.save_runs import SaveRuns
     from fuselight_server.editor.session.state import Document, State
@@ -47,7 +47,7 @@ class DocumentEvents:
         runs: Runs,
         *,
         on_disk: DiskTexts,
-        outcomes: ResultIntake,
+        edits: RunEdits,
         stored: StoredResults,
         fixes: FixSession,
         live: LivePredictions,
@@ -60,7 +60,7 @@ class DocumentEvents:
         tasks: BackgroundTasks,
     ) -> None:
         self._state, self._runs, self._on_disk = state, runs, on_disk
-        self._outcomes, self._stored, self._fixes, self._live = outcomes, stored, fixes, live
+        self._edits, self._stored, self._fixes, self._live = edits, stored, fixes, live
         self._targets, self._program_lines = targets, program_lines
         self._requests, self._saves, self._unrunnable = requests, saves, unrunnable
         self._early, self._tasks = early, tasks
@@ -70,7 +70,7 @@ class DocumentEvents:
         self._state.open(document)
         if document.runnable:
             self._on_disk.note(document.path)
-            self._outcomes.opened(document.path)
+            self._edits.opened(document.path)
             self._tasks.start(self._stored.show_for(document.path), "reading results of earlier sessions")
 
     def changed(self, document: Document, version: int, edits: Iterable[Edit]) -> None:
@@ -79,7 +79,7 @@ class DocumentEvents:
         self._live.before_edit(document)
         for edit in edits:
             for change in edit():
-                self._outcomes.edited(path, change)
+                self._edits.edited(path, change)
         document.version = version
         self._state.compare_with_text(path, document.source)
         self._fixes.edited(path)
@@ -111,7 +111,7 @@ class DocumentEvents:
         text = disk_text(path) if document.runnable else None
         changes = document.source.become(text) if text is not None else []
         for change in changes:
-            self._outcomes.edited(path, change)
+            self._edits.edited(path, change)
         if changes:
             self._state.compare_with_text(path, document.source)
         self._state.close(document.uri)
@@ -133,7 +133,7 @@ class DocumentEvents:
             if self._on_disk.was_written_by_others(path):
                 self._follow_disk(document)
             return
-        self._outcomes.changed_on_disk(path)
+        self._edits.changed_on_disk(path)
         self._targets.drop_lost(path)
         self._saves.note(path, automatic=False)
         self._saves.run_after_save(path, (), Trigger("changed on disk", automatic=True))
@@ -145,7 +145,7 @@ class DocumentEvents:
         files = {file for result in self._state.captures.values() for file in result.depends}
         used = [file for file in files if within(file, path)]
         self._unrunnable.forget(path)
-        self._outcomes.gone(path)
+        self._edits.gone(path)
         self._live.gone(path)
         for file in used:
             self._saves.run_after_save(file, (), Trigger("deleted", automatic=True))

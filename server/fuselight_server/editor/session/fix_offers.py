@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.codec import encode
 from fuselight_server.base.files import disk_text
-from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.editor.session.recent import Recent
 from fuselight_server.editor.session.verified_results import current_text, has_its_texts
 from fuselight_server.fixes.rewrites.families import RefusedRewrite

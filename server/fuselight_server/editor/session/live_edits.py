@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS
 from fuselight.shared.report import Report, Tier
-from fuselight_server.editor.session.intake import line_reader
+from fuselight_server.editor.session.report_reading import line_reader
 from fuselight_server.explain.findings import findings
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange
 from fuselight_server.source.document import LARGE

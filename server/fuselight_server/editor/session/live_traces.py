@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from fuselight.shared.protocol import RETRACE_REASONS, Refused
 from fuselight_server.editor.session.background import BackgroundTasks, log_failures
-from fuselight_server.editor.session.intake import thresholds_of
 from fuselight_server.editor.session.live_edits import (
     STARTING,
     EditedTarget,
@@ -25,6 +24,7 @@ from fuselight_server.editor.session.live_edits import (
     without_problems,
 )
 from fuselight_server.editor.session.live_runs import MOST_LIVE_RUNS
+from fuselight_server.editor.session.report_reading import thresholds_of
 from fuselight_server.source.code_changes import CodeChanges, DeferredChange, code_changes
 from fuselight_server.source.code_parts import UnreadableError
 

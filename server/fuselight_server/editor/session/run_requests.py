@@ -25,8 +25,9 @@ from fuselight_server.explain.searches.planning import tune_request
 if TYPE_CHECKING:
     from fuselight_server.editor.session.benchmarks import BenchmarkSession
     from fuselight_server.editor.session.consent import Consent
-    from fuselight_server.editor.session.intake import ResultIntake
     from fuselight_server.editor.session.permissions import RunPermissions
+    from fuselight_server.editor.session.run_edits import RunEdits
+    from fuselight_server.editor.session.run_options import RunContext
     from fuselight_server.editor.session.state import Folder, State
     from fuselight_server.editor.session.target_runs import TargetRuns
     from fuselight_server.editor.session.throttle import PendingUntilConfigured, RunThrottle
@@ -81,14 +82,16 @@ class RunRequests:
         current: CurrentRequests,
         workers: Workers,
         throttle: RunThrottle,
-        outcomes: ResultIntake,
+        context: RunContext,
+        edits: RunEdits,
         benches: BenchmarkSession,
         early: PendingUntilConfigured,
     ) -> None:
         self._state, self._ui, self._runs = state, ui, runs
         self._targets, self._consent, self._permissions = targets, consent, permissions
         self._current, self._workers, self._throttle = current, workers, throttle
-        self._outcomes, self._benches, self._early = outcomes, benches, early
+        self._context, self._edits = context, edits
+        self._benches, self._early = benches, early
 
     def command(
         self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: TimedPlan | None = None
@@ -156,9 +159,9 @@ class RunRequests:
             request = self._current.of(key, folder, generation, automatic=automatic)
             if request is None:
                 return None
-            self._outcomes.begin(key)
+            self._edits.begin(key)
             if plan is None:
-                return self._outcomes.request_for(key, request)
+                return self._context.request_for(key, request)
             self._benches.begin(key)
             return (
                 tune_request(request, plan) if isinstance(plan, TunePlan) else measure_request(request, plan)

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import Tier
-from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.editor.session.triggers import Trigger
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.editor.results.predictions import Prediction
-from fuselight_server.editor.session.intake import PROGRAM
 from fuselight_server.editor.session.live_edits import TOO_LARGE, EditedTarget, FunctionTrace
+from fuselight_server.editor.session.program_reports import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

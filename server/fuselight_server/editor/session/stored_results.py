@@ -18,7 +18,7 @@ from fuselight_server.editor.results.benchmarks import MeasuredResult, measured_
 from fuselight_server.editor.results.captures import read_capture
 from fuselight_server.editor.results.target_result import keys_on_disk
 from fuselight_server.editor.results.tunings import TuningResult, tuning_result_of
-from fuselight_server.editor.session.intake import line_reader, modified, thresholds_of
+from fuselight_server.editor.session.report_reading import line_reader, modified, thresholds_of
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.stored_reports import keep_capture, unchanged_captures
 from fuselight_server.explain.benchmarks.history import History, owners

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from fuselight_server.base.files import disk_text
-from fuselight_server.editor.session.intake import PROGRAM
+from fuselight_server.editor.session.program_reports import PROGRAM
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.execution.runs.planning import MAIN, default_runs, named_runs
 from fuselight_server.execution.runs.programs import Programs
@@ -14,7 +14,7 @@ from fuselight_server.source.document import read_source
 
 if TYPE_CHECKING:
     from fuselight.shared.protocol import RunRequest
-    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.run_options import RunContext
     from fuselight_server.editor.session.state import Document, Folder, State
     from fuselight_server.execution.runs.planning import PlannedRun, RunOptions
     from fuselight_server.source.reading import Reading
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class TargetRuns:
     """Plans the runs of targets."""
 
-    def __init__(self, state: State, outcomes: ResultIntake) -> None:
+    def __init__(self, state: State, context: RunContext) -> None:
         self._state = state
-        self._outcomes = outcomes
+        self._context = context
 
     def reading(self, path: str) -> Reading | None:
         """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
@@ -40,7 +40,7 @@ class TargetRuns:
         reading = self.reading(path)
         if reading is None:
             return ()
-        options = self._outcomes.options_for(path)
+        options = self._context.options_for(path)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
     def compiled_or_program(self, path: str) -> tuple[Key, ...]:
@@ -48,7 +48,7 @@ class TargetRuns:
         compiled, reading = self.compiled(path), self.reading(path)
         if compiled or reading is None:
             return compiled
-        options = self._outcomes.options_for(path)
+        options = self._context.options_for(path)
         return (Key(path, ""),) if self._program_run(reading, options) is not None else ()
 
     def of(
@@ -58,7 +58,7 @@ class TargetRuns:
         reading = self.reading(key.path)
         if reading is None:
             return None
-        options = self._outcomes.options_for(key.path, folder, with_buffers=with_buffers)
+        options = self._context.options_for(key.path, folder, with_buffers=with_buffers)
         runs = named_runs(reading, [key.name or MAIN], options)
         run = runs[0] if runs else None
         if run is None and not key.name:
@@ -67,7 +67,7 @@ class TargetRuns:
 
     def request_of_text(self, key: Key, text: str) -> RunRequest | None:
         """The run of a target of this text of its file; None where the text does not have it."""
-        options = self._outcomes.options_for(key.path)
+        options = self._context.options_for(key.path)
         runs = named_runs(read_source(key.path, text), [key.name or MAIN], options)
         return runs[0].request(0, 0, options) if runs else None
 
@@ -101,9 +101,9 @@ class ProgramLines:
     save of any file.
     """
 
-    def __init__(self, targets: TargetRuns, outcomes: ResultIntake) -> None:
+    def __init__(self, targets: TargetRuns, context: RunContext) -> None:
         self._targets = targets
-        self._outcomes = outcomes
+        self._context = context
         self._lines: dict[str, tuple[int | None, int | None]] = {}
         """The version of the text that was looked at, None for all until a save, and the line."""
 
@@ -115,7 +115,7 @@ class ProgramLines:
         if known is None or known[0] != version:
             line = None
             if not self._targets.compiled(path):
-                roots = self._outcomes.options_for(path).roots
+                roots = self._context.options_for(path).roots
                 programs = Programs({path: document.source.text}, frozenset())
                 run = await asyncio.to_thread(programs.run_of, reading, roots)
                 line = run.target.line if run is not None else None

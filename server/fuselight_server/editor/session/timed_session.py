@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fuselight.shared.report import Report
-    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.run_edits import RunEdits
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job
@@ -31,9 +31,9 @@ R = TypeVar("R", bound=TargetResult)
 class TimedSession(abc.ABC, Generic[R]):
     """Accepts the results of one tier of timed runs; a subclass says what its results are."""
 
-    def __init__(self, state: State, outcomes: ResultIntake) -> None:
+    def __init__(self, state: State, edits: RunEdits) -> None:
         self._state = state
-        self._outcomes = outcomes
+        self._edits = edits
 
     @abc.abstractmethod
     def _results(self) -> Mapping[Key, R]:
@@ -63,7 +63,7 @@ class TimedSession(abc.ABC, Generic[R]):
     async def accept(self, job: Job, report: Report) -> None:
         """Keep and show what a run found."""
         result = await self._result(job, report)
-        if not self._outcomes.catch_up(result, ended=True) or self._ends_early(result):
+        if not self._edits.catch_up(result, ended=True) or self._ends_early(result):
             return
         if self._is_cut_off(result):
             result.unfinished = ENDED_EARLY
@@ -79,7 +79,7 @@ class TimedSession(abc.ABC, Generic[R]):
             await self._cancel(job)
             return
         result = await self._result(job, report)
-        if self._has_begun(result) and self._outcomes.catch_up(result, ended=False):
+        if self._has_begun(result) and self._edits.catch_up(result, ended=False):
             result.unfinished = STILL_RUNNING
             self._state.accept(result)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fuselight_server.base.settings import TuneSettings
     from fuselight_server.editor.results.tunings import TuningResult
     from fuselight_server.editor.session.fix_session import FixSession
-    from fuselight_server.editor.session.intake import ResultIntake
+    from fuselight_server.editor.session.run_edits import RunEdits
     from fuselight_server.editor.session.state import State
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.execution.runs.queue import Job
@@ -63,11 +63,9 @@ def tune_plan_of(settings: TuneSettings, path: str) -> TunePlan:
 class TuningSession(TimedSession["TuningResult"]):
     """Accepts what searches decide."""
 
-    def __init__(
-        self, state: State, outcomes: ResultIntake, *, notes: Callable[[Key], tuple[str, ...]]
-    ) -> None:
+    def __init__(self, state: State, edits: RunEdits, *, notes: Callable[[Key], tuple[str, ...]]) -> None:
         """`notes` says what ran at the same time as a search in flight."""
-        super().__init__(state, outcomes)
+        super().__init__(state, edits)
         self._notes = notes
         self.preparing: dict[Key, CancelToken] = {}
         """What ends the searches that wait for the verification of fixes."""

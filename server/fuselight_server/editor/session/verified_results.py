@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.base.files import disk_text
 from fuselight_server.editor.results.captures import read_capture
 from fuselight_server.editor.results.target_result import keys_of, keys_on_disk
-from fuselight_server.editor.session.intake import line_reader, thresholds_of
+from fuselight_server.editor.session.report_reading import line_reader, thresholds_of
 
 if TYPE_CHECKING:
     from fuselight.shared.report import Report

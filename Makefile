@@ -2,12 +2,14 @@
 # can call `python scripts/test.py` instead.
 PYTHON ?= python3
 
-.PHONY: demo quick test lint bench package lock
+.PHONY: demo quick test lint bench package lock pictures
 demo: ; @$(PYTHON) scripts/demo.py
 quick: ; @$(PYTHON) scripts/quick.py
 # make test TORCH=2.14.1: what relies on torch, on that version of it
 test: ; @$(PYTHON) scripts/test.py $(if $(TORCH),--torch $(TORCH))
 lint: ; @$(PYTHON) scripts/lint.py
 bench: ; @$(PYTHON) scripts/bench.py
+# make pictures NAMES="tuning hover": these pictures of docs/images; without NAMES, all of them
+pictures: ; @$(PYTHON) scripts/pictures.py $(NAMES)
 package: ; @$(PYTHON) scripts/bundle.py
 lock: ; @$(PYTHON) scripts/lock.py

@@ -2,7 +2,7 @@
 
 The package itself is tested first, with every Python of this machine.
 
-Usage: `run.py PYTHON [--pictures] [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
+Usage: `run.py PYTHON [--picture NAME]... [--results FOLDER] [--only KIND[:NAME]]...`, where PYTHON has torch, KIND is
 `package`, `host` or `visual`, and NAME a label of the extension host (`.vscode-test.mjs`) or a file of visual tests.
 Each suite writes its results to `editor-<suite>.xml` in `artifacts/junit` or FOLDER, and `editor.failed` there lists
 what failed as values of `--only`.
@@ -36,7 +36,7 @@ KINDS = ("package", "host", "visual")
 ARTIFACTS = ROOT / "artifacts"
 
 
-def editor_environment(python: str, results: Path, *, pictures: bool) -> dict[str, str]:
+def editor_environment(python: str, results: Path, *, pictures: Sequence[str]) -> dict[str, str]:
     """The environment of the harness, after everything that it needs was installed. Raises Unavailable."""
     node = ensure_editor_tests()
     editor = ensure_code_server()
@@ -53,7 +53,7 @@ def editor_environment(python: str, results: Path, *, pictures: bool) -> dict[st
         FUSELIGHT_RESULTS=str(results),
     )
     if pictures:
-        variables["FUSELIGHT_PICTURES"] = "1"
+        variables["FUSELIGHT_PICTURES"] = ",".join(pictures)
     return variables
 
 
@@ -67,7 +67,7 @@ def _python_without_torch(python: str) -> Path:
 
 
 def run_editor_tests(
-    python: str, results: Path, *, pictures: bool = False, only: Sequence[tuple[str, str]] = ()
+    python: str, results: Path, *, pictures: Sequence[str] = (), only: Sequence[tuple[str, str]] = ()
 ) -> int:
     """Package the extension and run the tests; returns the exit code. Raises Unavailable.
 
@@ -127,7 +127,13 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
-    parser.add_argument("--pictures", action="store_true", help="redraw the pictures of the README")
+    parser.add_argument(
+        "--picture",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="replace this picture of docs/images (scripts/pictures.py knows which test takes it)",
+    )
     parser.add_argument("--results", type=Path, default=ARTIFACTS / "junit", help="the folder of the results")
     parser.add_argument(
         "--only",
@@ -142,7 +148,7 @@ def main() -> int:
         # Absolute, without resolving links: the editors have other working directories, and a venv's python is a link.
         python = os.path.abspath(options.python)  # noqa: PTH100 - Path.resolve would leave the venv
         return run_editor_tests(
-            python, options.results.absolute(), pictures=options.pictures, only=options.only
+            python, options.results.absolute(), pictures=options.picture, only=options.only
         )
     except Unavailable as why:
         print(f"editor: left out: {why}")

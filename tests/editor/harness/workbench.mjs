@@ -9,22 +9,8 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
-const pictures = new Set([
-  "benchmark",
-  "findings",
-  "first-minute",
-  "forecast",
-  "graphs",
-  "hover",
-  "kernel-linked",
-  "kernel-ptx-linked",
-  "kernels",
-  "live",
-  "quick-fix",
-  "report",
-  "tuning",
-  "verified-fix",
-]);
+/** Names of the pictures of the docs that this run takes anew (scripts/pictures.py). */
+const pictures = new Set((process.env.FUSELIGHT_PICTURES ?? "").split(",").filter((name) => name !== ""));
 
 export function workbench(page) {
   const editor = page.locator(".editor-instance .monaco-editor").first();
@@ -214,12 +200,12 @@ export function workbench(page) {
         .first()
         .click();
     },
-    /** Kept as an artifact; FUSELIGHT_PICTURES also replaces the picture of the docs with this name. */
+    /** Kept as an artifact; a name in FUSELIGHT_PICTURES also replaces that picture of the docs. */
     async screenshot(name) {
       fs.mkdirSync(tools.artifacts, { recursive: true });
       const file = path.join(tools.artifacts, `${name}.png`);
       await page.screenshot({ path: file, animations: "disabled" });
-      if (process.env.FUSELIGHT_PICTURES && pictures.has(name)) {
+      if (pictures.has(name)) {
         const folder = path.resolve(import.meta.dirname, "../../../docs/images");
         fs.mkdirSync(folder, { recursive: true });
         fs.copyFileSync(file, path.join(folder, `${name}.png`));

@@ -5,16 +5,23 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { test } from "../harness/session.mjs";
 
+/**
+ * The picture of the docs shows a search that wins: with many channels and few pixels, most of a call reorders the
+ * weights, which freezing does once. The test's own search is shorter, and its decision may be any.
+ */
+const isPicture = Boolean(process.env.FUSELIGHT_PICTURES);
+const [channels, input] = isPicture ? [512, "1, 512, 7, 7"] : [32, "8, 32, 32, 32"];
+const decision = isPicture ? /Tuned:\s[\d.]+×/ : /Tuned:\s(default\sis\sfastest|eager\sis\sfaster|[\d.]+×)/;
 const model = `import torch
 from torch import nn
 
 
-# fuselight: Net()(f32[8, 32, 32, 32])
+# fuselight: Net()(f32[${input}])
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv = nn.Conv2d(32, 32, 3, padding=1)
-        self.norm = nn.BatchNorm2d(32)
+        self.conv = nn.Conv2d(${channels}, ${channels}, 3, padding=1)
+        self.norm = nn.BatchNorm2d(${channels})
         self.eval()
 
     def forward(self, x):
@@ -47,7 +54,7 @@ test("a search, from the lens to the tuned file", async ({ session }) => {
       .poll(() => colors(tuning.getByRole("application", { name: /^Chart: Speed-up/ }).locator("canvas")))
       .toBeGreaterThan(3);
     await expect(view.lens("Cancel Tuning")).toHaveCount(0);
-    await expect(view.lens(/Tuned:\s(default\sis\sfastest|eager\sis\sfaster|[\d.]+×)/)).toBeVisible();
+    await expect(view.lens(decision)).toBeVisible();
     await view.screenshot("tuning");
     await tuning.getByText(/^As a table, with the reasons/).click();
     await expect(row(/^CUDA graphs .* no /).first()).toBeVisible();

@@ -38,7 +38,9 @@ CORES = min(os.cpu_count() or 1, 3)
 memory for more.
 """
 PROCESSES = CORES + 1
-"""Processes of pytest: tests wait for a quarter of their time."""
+"""Processes of pytest where no other ring runs in parallel: tests wait for a quarter of their time. Each imports torch,
+collects the tests and starts a worker, which takes 9 seconds of CPU.
+"""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m|#x1B\[[0-9;]*m|\[\d+m")
 _ALLOWED = re.compile(r"mark\.timeout\((\d+)\)")
 _ERROR = re.compile(r"\w*(Error|Exception|Failed)\b|Test timeout")

@@ -20,6 +20,7 @@ from node_tools import ROOT, Unavailable, npm_ci
 from ray_tools import ensure_ray
 from rings import (
     CORES,
+    PROCESSES,
     SLOWEST,
     Outcome,
     has_gpu,
@@ -71,8 +72,15 @@ def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome
         return Outcome("worker", skipped_because=environment.no_torch)
     files = longest_first("worker", sorted((TESTS / "worker").rglob("test_*.py")))
     options = ("-m", "not contract")
+    processes = CORES if shares_machine else PROCESSES  # the other ring has what waiting tests leave
     return pytest_ring(
-        "worker", environment, files, options=options, by_file=True, shares_machine=shares_machine
+        "worker",
+        environment,
+        files,
+        options=options,
+        processes=processes,
+        by_file=True,
+        shares_machine=shares_machine,
     )
 
 

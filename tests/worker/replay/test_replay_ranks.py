@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import socket
-import subprocess
 import sys
-import textwrap
+from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ import torch.distributed
 from fuselight.adapters.torch_api.inductor.job_store import JobStore
 from fuselight.replay import tuned_files
 from fuselight.replay.machine_key import MachineKey, machine_key
+from fuselight.replay.tuned_files import TunedSources
 from fuselight.shared import tuned_file
 from fuselight.shared.report import Numerics, TunedResult, Work
 
 pytestmark = pytest.mark.torch
-ROOT = Path(__file__).parents[3]
 HERE = MachineKey("CPU A", "", "2.13", "3.7")
 OTHER = MachineKey("CPU B", "", "2.13", "3.7")
 
@@ -71,38 +71,40 @@ def test_a_rank_that_never_compiles_is_not_waited_for_without_end(tmp_path: Path
     assert "rank 0 has not compiled anything" in second.problem
 
 
+def use_of_rank(rank: int, folder: Path, port: int, answers: Queue[tuple[int, str]]) -> None:
+    """Be one rank of two: say which results it uses."""
+    os.chdir(folder / str(rank))
+    store = f"tcp://127.0.0.1:{port}"
+    torch.distributed.init_process_group("gloo", store, rank=rank, world_size=2)
+    source = TunedSources().source(None, machine_key(torch.device("cpu")))
+    answers.put((rank, f"{source.path} {len(source.results)} {source.problem}"))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no distributed package")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the ranks compute nothing
 @pytest.mark.timeout(120)
-def test_two_processes_use_the_file_of_rank_0(tmp_path: Path) -> None:
-    """Rank 1 works in a folder with a file of its own."""
+def test_two_processes_use_the_file_of_rank_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 works in a folder with a file of its own. Where processes are forked, none imports torch again."""
     machine = machine_key(torch.device("cpu"))
     for rank in (0, 1):
         (tmp_path / str(rank)).mkdir()
         tuned_file.keep(tmp_path / str(rank) / tuned_file.NAME, [result(machine), result(HERE)][: rank + 1])
-    program = textwrap.dedent("""
-        import sys, torch, torch.distributed
-        from fuselight.replay.machine_key import machine_key
-        from fuselight.replay.tuned_files import TunedSources
-        torch.distributed.init_process_group("gloo", rank=int(sys.argv[1]), world_size=2)
-        source = TunedSources().source(None, machine_key(torch.device("cpu")))
-        print(source.path, len(source.results), source.problem)
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
-    """)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {
-        **os.environ, "PYTHONPATH": str(ROOT / "compiler"), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore",
-    }  # fmt: skip
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    context: Any = multiprocessing.get_context("fork" if sys.platform.startswith("linux") else "spawn")
+    answers: Queue[tuple[int, str]] = context.Queue()
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(rank)], cwd=tmp_path / str(rank), env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
+        context.Process(target=use_of_rank, args=(rank, tmp_path, port, answers), daemon=True)
         for rank in (0, 1)
-    ]  # fmt: skip
-    said = [rank.communicate(timeout=100) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert said[0][0] == said[1][0] == f"{tmp_path / '0' / tuned_file.NAME} 1 \n"
+    ]
+    for process in ranks:
+        process.start()
+    used = dict(answers.get(timeout=100) for _ in ranks)
+    for process in ranks:
+        process.join(100)
+    assert [process.exitcode for process in ranks] == [0, 0], used
+    assert used[0] == used[1] == f"{tmp_path / '0' / tuned_file.NAME} 1 "

@@ -10,6 +10,7 @@ import os
 import re
 import select
 import sys
+import unittest.mock
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +29,13 @@ from fuselight.shared.protocol import (
 )
 from fuselight.shared.report import Failure, Report
 from fuselight_server.base.settings import Interpreter
+from fuselight_server.commands.targets import StartedWorker
 from fuselight_server.execution.worker_client.client import Worker
 
 T = TypeVar("T")
 DEADLINE = 120.0
+COMMAND_DEADLINE = 800.0
+"""Seconds for a command that runs every file of a folder."""
 GOOD = """\
 import torch
 # fuselight: f(f32[4])
@@ -76,6 +80,22 @@ class LiveWorker:
 
     def do(self, work: Coroutine[Any, Any, T], deadline: float = DEADLINE) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
+
+    def do_command(self, command: Coroutine[Any, Any, T]) -> T:
+        """Do a use case with this worker: it neither starts one of its own nor ends this one."""
+
+        def start(started: StartedWorker, *_: Any, **__: Any) -> None:
+            started.choice = self.worker.interpreter
+
+        async def ready(_: StartedWorker) -> Worker:
+            await self.worker.start()
+            return self.worker
+
+        async def close(_: StartedWorker) -> None:
+            """The next command uses it as well."""
+
+        with unittest.mock.patch.multiple(StartedWorker, __init__=start, ready=ready, close=close):
+            return self.do(command, COMMAND_DEADLINE)
 
     def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> RunRequest:
         """Write `source` to `file` and create the request to run its target `name`."""

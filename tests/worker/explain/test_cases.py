@@ -1,14 +1,13 @@
 """Every annotated case end to end: static reading, plan, worker, torch.compile, findings.
 
-One worker serves all files, as it does for `fuselight check`. The files are copied first, so that the workspace is
-theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
+The worker of the ring serves all files, as that of `fuselight check` does. The files are copied first, so that the
+workspace is theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
 The files say per release of torch what comes on Python 3.11: ids and texts are torch's own, and other bytecode breaks
 elsewhere.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from pathlib import Path
@@ -24,6 +23,7 @@ from fuselight_server.source.positions import Places, tracked
 from fuselight_server.source.text_changes import Change
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
+from tests.support.live_worker import LiveWorker
 
 CASES = Path(__file__).parents[2] / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
@@ -51,10 +51,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
+def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
     """What was found in the files of the tests that were selected; in all for a test that counts."""
     paths = selected(request, workspace, FILES)
-    return asyncio.run(
+    return live.do_command(
         analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
     )
 

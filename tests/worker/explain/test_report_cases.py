@@ -6,7 +6,6 @@ log says of each plain program is in `docs/results/reports.md`, with the report 
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import expand
 from tests.support.case_files import MAIN_RELEASE, selected_names, torch_release
 from tests.support.cases import disagreements, rewritten
+from tests.support.live_worker import LiveWorker
 
 REPORTS = Path(__file__).parents[2] / "cases" / "reports"
 NAMES = sorted(path.parent.name for path in REPORTS.glob("*/main.py"))
@@ -43,10 +43,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
-    """The findings of the programs of the selected tests, by one command and one worker."""
+def outcome(request: pytest.FixtureRequest, workspace: Path, live: LiveWorker) -> CheckOutcome:
+    """The findings of the programs of the selected tests, by one command in the worker of the ring."""
     paths = tuple(workspace / name / "main.py" for name in selected_names(request, "name"))
-    return asyncio.run(
+    return live.do_command(
         analyze(CommandOptions(paths, python=sys.executable), lambda _text: None, CancelToken())
     )
 

@@ -6,7 +6,6 @@ with the main release of torch on Python 3.11.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from fuselight_server.commands.options import CommandOptions
 from fuselight_server.fixes.verification.fixer import Attempt
 from tests.support.case_files import MAIN_RELEASE, selected, torch_release
 from tests.support.fix_cases import attempts_of, disagreements, parse, rewritten
+from tests.support.live_worker import LiveWorker
 
 CASES = Path(__file__).parents[2] / "cases" / "fixes"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
@@ -32,9 +32,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def attempts(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, live: LiveWorker
 ) -> dict[str, list[Attempt]]:
-    """What was tried in the files of the tests that were selected, by name; one worker serves all, as for a command."""
+    """What was tried in the files of the selected tests, by name, by one command in the worker of the ring."""
     folder = tmp_path_factory.mktemp("cases") / "fixes"  # operators are named by the folder of their file
     folder.mkdir()
     (folder / "pyproject.toml").touch()
@@ -42,7 +42,7 @@ def attempts(
     cases = {str(path): parse((CASES / path.name).read_text(encoding="utf-8")) for path in paths}
     for path in paths:
         path.write_text(cases[str(path)].program, encoding="utf-8")
-    tried = asyncio.run(attempts_of(CommandOptions(paths, python=sys.executable), cases))
+    tried = live.do_command(attempts_of(CommandOptions(paths, python=sys.executable), cases))
     return {Path(path).name: found for path, found in tried.items()}
 
 

@@ -29,6 +29,7 @@ from benchmarks.architectures import BART, MODELS  # noqa: E402 - the path is se
 from benchmarks.small_models import small_model  # noqa: E402
 from benchmarks.table import Row  # noqa: E402
 from fuselight.shared.protocol import Limits  # noqa: E402
+from fuselight_server.base.cancellation import CancelToken  # noqa: E402
 from fuselight_server.commands.fix import FixedFiles  # noqa: E402
 from fuselight_server.commands.options import CommandOptions  # noqa: E402
 from fuselight_server.commands.targets import report_each  # noqa: E402
@@ -167,7 +168,7 @@ async def tried(folder: Path, name: str) -> list[Result]:
 
     main = project(folder, name)
     options = CommandOptions((main,), ("Small",), sys.executable, Limits(seconds=600.0))
-    await report_each(options, lambda _text: None, report_of)
+    await report_each(options, lambda _text: None, CancelToken(), report_of)
     files.fixer.forget_results()
     return results
 

@@ -51,6 +51,7 @@ from fuselight.shared.devices import find  # noqa: E402
 from fuselight.shared.protocol import CaptureRequest, GenerateRequest, Limits, TunePlan  # noqa: E402
 from fuselight.shared.report import Culprit, Outcome, Report, Work  # noqa: E402
 from fuselight.shared.suites import SIZES, SUITES, SuiteRow, suite_rows, write_rows  # noqa: E402
+from fuselight_server.base.cancellation import CancelToken  # noqa: E402
 from fuselight_server.commands.options import CommandOptions  # noqa: E402
 from fuselight_server.commands.outcome import CheckOutcome  # noqa: E402
 from fuselight_server.commands.targets import TargetRun, report_each  # noqa: E402
@@ -299,7 +300,7 @@ class SuiteRun:
 
         limits = Limits(seconds=options.seconds, memory_mb=options.memory)
         command = CommandOptions(tuple(present), ("model",), options.python, limits)
-        outcome = await report_each(command, lambda _text: None, report_of)
+        outcome = await report_each(command, lambda _text: None, CancelToken(), report_of)
         for problem in outcome.problems:
             print(f"{problem.what}: {problem.why}", flush=True)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.protocol import Limits
+from fuselight_server.base.cancellation import CancelToken
 from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.targets import report_each
@@ -90,7 +91,7 @@ async def offered(mains: list[Path], folder: Path, done: Callable[[Path, Offered
             done(main, everything[main])
 
     options = CommandOptions(tuple(everything), (), sys.executable, Limits(seconds=_SECONDS))
-    await report_each(options, lambda _text: None, report_of, after_all=attempt_all)
+    await report_each(options, lambda _text: None, CancelToken(), report_of, after_all=attempt_all)
 
 
 async def _attempt(files: FixedFiles, runs: list[tuple[TargetRun, Report]], into: Offered) -> None:

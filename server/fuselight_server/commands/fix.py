@@ -15,7 +15,7 @@ from fuselight.shared.owned_folders import owned_folder
 from fuselight.shared.report import Problem
 from fuselight_server.base.files import split_text
 from fuselight_server.commands.check import shared_findings
-from fuselight_server.commands.fix_parts import fix_part, parts_of
+from fuselight_server.commands.fix_parts import fix_part, parts_of, program_attempts
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.commands.targets import readings_of, report_each
@@ -120,6 +120,7 @@ class FixedFiles:
         self._readings: dict[str, Reading] = {}
         self._targets: list[tuple[TargetRun, list[tuple[TargetRun, Report]]]] = []
         """Each target, with the runs of its calls: of itself, or of what its program compiles."""
+        self._of_programs: list[Attempt] = []
         self.fixer = Fixer(
             read=self._text,
             obstacle=self._obstacle,
@@ -130,8 +131,8 @@ class FixedFiles:
 
     @property
     def attempts(self) -> list[Attempt]:
-        """All attempts so far."""
-        return self.fixer.attempts
+        """All attempts so far, last those for findings that no single part of a program has."""
+        return [*self.fixer.attempts, *self._of_programs]
 
     def read(self, outcome: CheckOutcome) -> None:
         """Let the ignore comments of the command's files count."""
@@ -146,6 +147,8 @@ class FixedFiles:
             self.fixer.add(one, report)
             if one is not target_run and report.failures and report.inputs is None:
                 self._notify(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
+        if parts[0][0] is not target_run:
+            self._of_programs += program_attempts(self.fixer, first, parts, self._asked)
         self._targets.append((target_run, parts))
         return first
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from fuselight_server.base.formatting import format_list
 from fuselight_server.execution.runs.planning import program_calls
-from fuselight_server.fixes.verification.fixer import FixTarget
+from fuselight_server.fixes.verification.fixer import Attempt, FixStatus, FixTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fuselight.shared.protocol import RunRequest
     from fuselight.shared.report import Report
     from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.base.finding import Finding
     from fuselight_server.fixes.verification.fixer import Fixer, FixOptions
 
 T = TypeVar("T", bound=FixTarget)
@@ -39,3 +41,38 @@ async def fix_part(
     is_changed = bool(fixer.texts.keys() & first.files.keys())
     report = await token.run(target.report(fixer.request(target))) if is_changed else first
     return await token.run(fixer.fix(target, report, asked))
+
+
+_NOT_IN_A_PART = (
+    "only the whole program has this finding, and a fix is compared on the calls of {} alone: nothing tells whether "
+    "it helps"
+)
+
+
+def program_attempts(
+    fixer: Fixer, first: Report, parts: Sequence[tuple[FixTarget, Report]], asked: FixOptions
+) -> list[Attempt]:
+    """The fixes that only the findings of a program as a whole have, each refused with the reason.
+
+    `check` names a program for `fix` by these findings, as it makes no calls of the parts. `first` is the program's
+    report, all reports are without any fix.
+    """
+    compared = {
+        _kind(finding, remedy.kind)
+        for _, report in parts
+        for finding in fixer.findings(report)
+        for remedy in fixer.candidates(finding, report)
+    }
+    names = dict.fromkeys(part.request.target.name for part, _ in parts)
+    why = _NOT_IN_A_PART.format(format_list([f"`{name}`" for name in names]))
+    return [
+        Attempt(finding, finding.span.line, remedy, FixStatus.REFUSED, why)
+        for finding in fixer.findings(first)
+        if asked.takes(finding)
+        for remedy in fixer.candidates(finding, first)
+        if _kind(finding, remedy.kind) not in compared
+    ]
+
+
+def _kind(finding: Finding, kind: str) -> tuple[str, str, int, str]:
+    return finding.code, finding.span.path, finding.span.line, kind

@@ -6,20 +6,32 @@ log says of each plain program is in `docs/results/reports.md`, with the report 
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from fuselight_server.base.cancellation import CancelToken
-from fuselight_server.commands.check import analyze
+from fuselight_server.commands.check import analyze, fix_command
+from fuselight_server.commands.fix import FixedFiles
 from fuselight_server.commands.options import CommandOptions
 from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.execution.runs.planning import MAIN, RunOptions, named_runs
 from fuselight_server.explain.findings import expand
+from fuselight_server.fixes.verification.fixer import FixOptions
 from tests.support.case_files import MAIN_RELEASE, selected_names, torch_release
 from tests.support.cases import disagreements, rewritten
 from tests.support.live_worker import LiveWorker
+
+if TYPE_CHECKING:
+    from fuselight.shared.protocol import RunRequest
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.targets import TargetRun
 
 REPORTS = Path(__file__).parents[2] / "cases" / "reports"
 NAMES = sorted(path.parent.name for path in REPORTS.glob("*/main.py"))
@@ -70,3 +82,51 @@ def test_a_program_and_its_findings_agree(
 def test_nothing_outside_of_the_programs_is_named(outcome: CheckOutcome, workspace: Path) -> None:
     """A frame of a library, of Python or of Fuselight is never where a user should look."""
     assert [part for part in outcome.findings if not Path(part.span.path).is_relative_to(workspace)] == []
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownRun:
+    """A run whose report is known. The calls of a part of a program alone have no finding, which is the worst case."""
+
+    request: RunRequest
+    known: Report
+    token: CancelToken = dataclasses.field(default_factory=CancelToken)
+
+    async def report(self, _request: RunRequest | None = None) -> Report:
+        return self.known
+
+    def of_call(self, request: RunRequest) -> KnownRun:
+        nothing = dataclasses.replace(self.known, breaks=(), recompiles=(), not_compiled=(), failures=())
+        return KnownRun(request, nothing)
+
+
+def known_run(outcome: CheckOutcome, report: Report, workspace: Path) -> KnownRun:
+    options = RunOptions((str(workspace),))
+    (one,) = named_runs(outcome.readings[report.target.path], [report.target.name or MAIN], options)
+    return KnownRun(one.request(1, 1, options), report)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
+    name: str, outcome: CheckOutcome, workspace: Path, tmp_path: Path
+) -> None:
+    main = str(workspace / name / "main.py")
+    reports = [one for one in outcome.reports if one.target.path == main]
+    here = [one for one in outcome.findings if one.span.path.startswith(str(workspace / name))]
+    alone = CheckOutcome(here, reports, sources=outcome.sources, readings=outcome.readings)
+    command = fix_command(alone)
+    files = FixedFiles(FixOptions(), str(tmp_path), writes=False)
+    candidates = []
+    for report in reports:
+        run = cast("TargetRun", known_run(outcome, report, workspace))
+        asyncio.run(files.report_of(run, outcome))
+        candidates += [
+            remedy
+            for finding in files.fixer.findings(report)
+            for remedy in files.fixer.candidates(finding, report)
+        ]
+    assert bool(candidates) == bool(command), "both look at the findings of the whole program"
+    assert not command or command.split()[2] == shown_path(main)
+    is_split = any(one.recorded for one in reports)
+    assert not is_split or len(files.attempts) == len(candidates)
+    assert all(one.why and one.report is None for one in files.attempts), "each is refused, and says why"

@@ -62,6 +62,7 @@ report; the end column is the one after the last character. Unknown values are n
 | `eager`, `limited` | functions that run in eager mode because of it, or reached the recompile limit |
 | `breaks`, `graphs` | breaks on the line, and graphs of the broken function |
 | `recompilations`, `seconds` | recompilations that the line causes, and their seconds |
+| `eager_us` | measured time of the line in eager mode in one call, microseconds; null if no kept benchmark has it |
 | `fix` | the command that verifies the known fixes; null if none is known |
 | `verified` | from `fuselight fix`, the fix of the line that has passed; null if none has, and from `check` |
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from fuselight.shared.codec import encode
 from fuselight_server.commands.findings import SourceHints, compose_findings
 from fuselight_server.commands.fix_classes import FixClasses
+from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.commands.sources import read_text, shown_path
 from fuselight_server.commands.targets import report_each
 from fuselight_server.execution.runs.planning import MAIN
 from fuselight_server.explain.findings import Thresholds, findings
 from fuselight_server.explain.findings.fixable import FixClass, has_remedies
-from fuselight_server.explain.findings.priority import of_reports
 from fuselight_server.explain.findings.static import example_unread
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = NO_THRESHOLD
     hints = [_hints(reading, outcome) for reading in outcome.readings.values()]
     kept = compose_findings(ran, hints, outcome.readings, served=called)
     outcome.findings = sorted(kept, key=lambda one: (one.span.path, one.span.start, one.code))
+    outcome.eager_us = measured_eager_times(outcome)
 
 
 def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:
@@ -124,10 +125,7 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
     """
     known = FixClasses(outcome)
     changing = ""
-    ranks = {
-        (one.cost.path, one.cost.line): rank
-        for rank, one in enumerate(of_reports(outcome.reports, outcome.findings))
-    }
+    ranks = {(one.cost.path, one.cost.line): rank for rank, one in enumerate(outcome.priorities)}
     fixable = sorted(
         (one for one in outcome.findings if has_remedies(one.code)),
         key=lambda one: ranks.get((one.span.path, one.span.line), len(ranks)),

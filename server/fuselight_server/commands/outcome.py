@@ -12,6 +12,7 @@ from fuselight_server.base.finding import Finding, Severity
 from fuselight_server.commands.findings import without_ignored
 from fuselight_server.commands.sources import SourceFiles
 from fuselight_server.explain.findings import findings_of_kernels, findings_of_measured
+from fuselight_server.explain.findings.priority import of_reports
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.kept_answers import KeptAnswers
     from fuselight_server.execution.runs.stored_reports import RepeatedCapture
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
+    from fuselight_server.explain.findings.priority import EagerTimes, Priority
     from fuselight_server.source.reading import Reading
 
 _UNANALYZED = frozenset({"FL403", "FL409", "FL504"})
@@ -45,6 +47,8 @@ class CheckOutcome:
     """If there was no target: where the files compile without a call that can be run."""
     capture_keys: dict[tuple[str, str], str] = field(default_factory=dict)
     """Path and name of each target of which a capture is kept, and the key of that capture."""
+    eager_us: EagerTimes = field(default_factory=dict)
+    """Measured time in eager mode of lines, from kept benchmarks."""
     answers: KeptAnswers | None = None
     """What earlier checks of the same captures have looked up; None if every target is run."""
 
@@ -62,6 +66,11 @@ class CheckOutcome:
     def unchanged_since(self, report: Report) -> datetime | None:
         """When the report was made, if its target was not run."""
         return self.unchanged.get((report.target.path, report.target.name))
+
+    @property
+    def priorities(self) -> tuple[Priority, ...]:
+        """The lines that are worth a fix and have a finding, the first one first."""
+        return of_reports(self.reports, self.findings, self.eager_us)
 
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
         """The findings that only tier kernels has, without those that a comment silences."""

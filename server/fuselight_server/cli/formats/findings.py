@@ -12,11 +12,11 @@ from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.base.terminal import cell_width, printable
 from fuselight_server.cli.formats.finding_parts import severity_word
+from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.links import shown_link
 from fuselight_server.commands.sources import shown_path
 from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.failures import code_of
-from fuselight_server.explain.findings.priority import advice, of_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +49,7 @@ _SHORTEST_TIME = 0.05
 
 def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
     """Print every finding with its source, then the summary."""
-    first = advice(of_reports(outcome.reports, outcome.findings))
-    if first is not None:
-        terminal.print((f"{first.words()} ({shown_path(first.cost.path)})", "bold"), "\n")
+    print_first(outcome, terminal)
     width = max(_NARROWEST, min(_WIDTH, terminal.width)) if terminal.is_terminal else _WIDTH
     for finding in outcome.findings:
         terminal.print(*_block(finding, outcome.sources, width))

@@ -9,10 +9,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.cli.formats.fix_first import print_first
 from fuselight_server.cli.formats.json import SCHEMA, fix_first_as_json, problems_as_json
 from fuselight_server.commands.fix import FixStatus
 from fuselight_server.commands.sources import shown_path
-from fuselight_server.explain.findings.priority import advice, of_reports
 
 if TYPE_CHECKING:
     from fuselight_server.base.terminal import Terminal
@@ -23,10 +23,7 @@ _HEADER = ("place", "code", "fix", "result", "why")
 
 def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) -> None:
     """Print which line to fix first, a table of the attempts, and how many there are of each result."""
-    first = advice(of_reports(outcome.checked.reports, outcome.checked.findings))
-    if first is not None:
-        words = first.words(fix=outcome.verified_fix(first))
-        terminal.print((f"{words} ({shown_path(first.cost.path)})", "bold"), "\n")
+    print_first(outcome.checked, terminal, outcome.verified_fix)
     attempts = outcome.attempts
     if attempts:
         terminal.print_table([_HEADER, *map(_row, attempts)])

@@ -12,7 +12,6 @@ from fuselight.shared.codec import encode
 from fuselight.shared.report import Outcome as CompileOutcome
 from fuselight_server.cli.formats.finding_parts import position_as_json, severity_word
 from fuselight_server.explain.findings.common.counts import counts
-from fuselight_server.explain.findings.priority import of_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +54,7 @@ def fix_first_as_json(
 
     `verified` names the fix of that line that has passed; empty where none has.
     """
-    lines = of_reports(outcome.reports, outcome.findings)
+    lines = outcome.priorities
     if not lines:
         return None
     cost = lines[0].cost
@@ -72,6 +71,7 @@ def fix_first_as_json(
         "graphs": cost.graphs,
         "recompilations": cost.recompilations,
         "seconds": round(cost.seconds, 3),
+        "eager_us": round(cost.eager_us, 3) or None,
         "fix": fix_command or None,
         "verified": verified(lines[0]) or None,
     }

@@ -108,6 +108,21 @@ def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[Lin
     return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
 
 
+def eager_times(row: MeasuredConfiguration, roots: Sequence[str]) -> dict[SourceLine, float]:
+    """Return the time in eager mode of each line in one call: its own kernels, and its gaps in which none runs."""
+    profile = row.profile
+    launches = profile.launches if profile is not None else ()
+    gaps = profile.gaps if profile is not None else ()
+    eager = [(one.stack, one.us) for one in launches if one.kind is LaunchKind.EAGER]
+    eager += [(one.stack, one.us) for one in gaps if one.kind is GapKind.EAGER]
+    times: defaultdict[SourceLine, float] = defaultdict(float)
+    for stack, us in eager:
+        place = place_of(stack, roots)
+        if place is not None and math.isfinite(us):
+            times[place] += us
+    return dict(times)
+
+
 def whole_us(profile: Profile) -> float:
     """Return what all lines are in sum, microseconds: each launch's median, where `device_us` is that of the sums."""
     return float(Fraction(sum(_ticks(launch.us) for launch in profile.launches), _TICKS))

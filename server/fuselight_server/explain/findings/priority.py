@@ -4,21 +4,25 @@ The rules, in this order:
 1. what ended the run, because nothing after it was analyzed;
 2. lines that leave whole functions in eager mode: the target's own function before others, then the most functions;
 3. lines that lead to the recompile limit, because later calls run in eager mode;
-4. lines that break graphs: the most breaks, then the most recompilations for values that the break carries;
+4. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
+   the most recompilations for values that the break carries;
 5. lines that compile again: the most seconds, then the most recompilations.
 Of lines that cost the same, the one that runs first comes first.
 
-Invariant: a pure function of the report. Every number is one that the report holds; times are those of the compiles.
+Invariant: a pure function of the reports and of measured times. Every number is one that a report holds; a time in
+eager mode is one that a benchmark measured, and is marked so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind
-from fuselight_server.base.formatting import format_count
+from fuselight_server.base.formatting import format_count, format_list, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
@@ -66,6 +70,8 @@ class FindingCost:
     recompilations: int = 0
     seconds: float = 0.0
     """Of those recompilations."""
+    eager_us: float = 0.0
+    """Measured time in eager mode of the line in one call; 0 where no benchmark has it."""
 
     @property
     def costs_nothing(self) -> bool:
@@ -90,6 +96,14 @@ class Priority:
         """`Fix layers.py:38 first: ... (Use torch.where: verified)`."""
         return f"Fix {self.place} first: {self.gain}{f' ({fix})' if fix else ''}"
 
+    def measured(self, us: float) -> Priority:
+        """The line with its measured time in eager mode, which counts where it breaks graphs and the run goes on."""
+        is_counted = us > 0 and self.cost.breaks and not (self.cost.ends_run or self.cost.eager)
+        if not is_counted:
+            return self
+        gain = f"{self.gain}; {format_time(us)} of a call in eager mode (measured)"
+        return Priority(replace(self.cost, eager_us=us), gain)
+
     def is_gained_by(self, code: str, path: str, line: int) -> bool:
         """Whether a fix of a finding removes what the line costs: of a line that breaks graphs, a fix of the break."""
         is_here = (path, line) == (self.cost.path, self.cost.line)
@@ -103,15 +117,23 @@ def priorities(context: Context) -> tuple[Priority, ...]:
     return tuple(Priority(one, _gain(one, "" if known else target)) for one in ranked(line_costs(context)))
 
 
-def of_reports(reports: Iterable[Report], shown: Iterable[Finding]) -> tuple[Priority, ...]:
+EagerTimes = Mapping[tuple[str, int], float]
+"""By path and line, the measured microseconds in eager mode of one call."""
+_NO_TIMES: EagerTimes = MappingProxyType({})
+
+
+def of_reports(
+    reports: Iterable[Report], shown: Iterable[Finding], eager_us: EagerTimes = _NO_TIMES
+) -> tuple[Priority, ...]:
     """The lines of several reports that are worth a fix and have a finding, the first one first."""
     places = {
         (place.path, place.line) for one in shown for place in (one.span, *(at.span for at in one.also_at))
     }
     found: dict[tuple[str, int], Priority] = {}
     for report in reports:
-        for one in priorities(Context.of(report)):
-            place = (one.cost.path, one.cost.line)
+        for given in priorities(Context.of(report)):
+            place = (given.cost.path, given.cost.line)
+            one = given.measured(eager_us.get(place, 0.0))
             known = found.get(place)
             if place in places and (known is None or _rank(one.cost) < _rank(known.cost)):
                 found[place] = one
@@ -130,6 +152,31 @@ def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:
     return None if is_plain and path in {"", first.path} else lines[0]
 
 
+_MOST_NAMED = 3
+
+
+def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], str]) -> str:
+    """Say which other lines end a run, or leave functions in eager mode, where the first line does: how many and where.
+
+    `place` names a line. Empty where there is none, and where the first line costs less.
+    """
+    rules = {
+        "ends a run": lambda cost: cost.ends_run,
+        "leaves functions in eager mode": lambda cost: bool(cost.eager),
+        "leads to the recompile limit": lambda cost: bool(cost.limited),
+    }
+    words = next((words for words, applies in rules.items() if lines and applies(lines[0].cost)), "")
+    others = [one for one in lines[1:] if words and rules[words](one.cost)]
+    if not others:
+        return ""
+    named = [place(one) for one in others[:_MOST_NAMED]]
+    more = len(others) - len(named)
+    listed = format_list([*named, *([f"{more} more"] if more else [])])
+    verb, _, rest = words.partition(" ")
+    verb = verb if len(others) == 1 else verb.removesuffix("s")
+    return f"{format_count(len(others), 'more line')} {verb} {rest}: {listed}"
+
+
 def ranked(costs: Iterable[FindingCost]) -> list[FindingCost]:
     """Order lines by the rules; those that cost nothing are left out."""
     return sorted((one for one in costs if not one.costs_nothing), key=_rank)
@@ -143,6 +190,7 @@ def _rank(one: FindingCost) -> tuple[object, ...]:
         -len(one.eager),
         not one.limited,
         not one.breaks,
+        -one.eager_us,
         -one.breaks,
         -one.recompilations if one.breaks else 0,
         -one.seconds,

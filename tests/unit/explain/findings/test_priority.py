@@ -27,6 +27,7 @@ from fuselight_server.explain.findings.priority import (
     FindingCost,
     Priority,
     advice,
+    more_like_the_first,
     of_reports,
     priorities,
     ranked,
@@ -52,6 +53,8 @@ def line(number: int, **changes: object) -> FindingCost:
         (line(9, eager=("a",), is_target_eager=True), line(1, eager=("b", "c"))),
         (line(9, eager=("a", "b")), line(1, eager=("c",), breaks=5)),
         (line(9, limited=("a",)), line(1, breaks=3)),
+        (line(9, breaks=1, eager_us=40.0), line(1, breaks=3, eager_us=2.0)),
+        (line(9, breaks=1, eager_us=1.0), line(1, breaks=1, recompilations=8)),
         (line(9, breaks=2), line(1, breaks=1, recompilations=8, seconds=8.0)),
         (line(9, breaks=1, recompilations=2), line(1, breaks=1, recompilations=1)),
         (line(9, breaks=1), line(1, recompilations=20, seconds=20.0)),
@@ -205,3 +208,50 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
     assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 3 graphs"
     assert (first["fix"], first["verified"]) == ("fuselight fix model.py", None), "a check verifies nothing"
     assert json.loads(as_json(CheckOutcome()))["fix_first"] is None
+
+
+def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:
+    given = report(
+        frames=(*FRAMES, dataclasses.replace(FRAMES[1], resumes_at=26)),
+        compiles=(*TWO_GRAPHS, Compile("2/0", 2, Outcome.COMPILED, graph=Graph(1))),
+        breaks=(broken(at(22)), broken(at(26), gb="GB0059", compile_id="1/0")),
+    )
+    outcome = CheckOutcome(findings=list(findings(given)), reports=[given])
+    assert [one.cost.line for one in outcome.priorities] == [22, 26]
+    outcome.eager_us = {(FILE, 26): 1234.0, (FILE, 99): 9.0}
+    assert [one.cost.line for one in outcome.priorities] == [26, 22]
+    assert outcome.priorities[0].words().endswith("; 1.23 ms of a call in eager mode (measured)")
+    assert "measured" not in outcome.priorities[1].words()
+    assert json.loads(as_json(outcome))["fix_first"]["eager_us"] == 1234.0
+
+
+def test_a_time_does_not_count_for_a_line_that_ends_the_run() -> None:
+    one = Priority(line(9, ends_run=True, breaks=1), "the run ends there")
+    assert one.measured(5.0) is one
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([], ""),
+        ([line(3, breaks=1)], ""),
+        ([line(3, ends_run=True)], "1 more line ends a run: 3"),
+        (
+            [line(3, ends_run=True), line(5, ends_run=True), line(7, eager=("f",))],
+            "2 more lines end a run: 3 and 5",
+        ),
+        ([line(n, ends_run=True) for n in range(2, 7)], "5 more lines end a run: 2, 3, 4 and 2 more"),
+    ],
+)
+def test_other_lines_that_end_a_run_are_counted_and_named(others: list[FindingCost], words: str) -> None:
+    lines = [Priority(one, "") for one in (line(1, ends_run=True), *others)]
+    assert more_like_the_first(lines, lambda one: str(one.cost.line)) == words
+
+
+def test_other_lines_that_leave_functions_in_eager_mode_are_named_after_the_first() -> None:
+    lines = [Priority(line(number, eager=("f",)), "") for number in (1, 2)]
+    assert more_like_the_first(lines, lambda one: one.place) == (
+        "1 more line leaves functions in eager mode: model.py:2"
+    )
+    broken_lines = [Priority(line(number, breaks=1), "") for number in (1, 2)]
+    assert more_like_the_first(broken_lines, lambda one: one.place) == ""

@@ -1,0 +1,31 @@
+"""The first lines of `check` and `fix`: what to fix first, and which other lines cost as much.
+
+Invariant: nothing is printed where it goes without saying.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.explain.findings.priority import advice, more_like_the_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.explain.findings.priority import Priority
+
+
+def print_first(
+    outcome: CheckOutcome, terminal: Terminal, verified: Callable[[Priority], str] = lambda _: ""
+) -> None:
+    """Print the line to fix first. `verified` names a fix of it that has passed; empty where none has."""
+    lines = outcome.priorities
+    first = advice(lines)
+    if first is None:
+        return
+    words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)})"
+    more = more_like_the_first(lines, lambda one: f"{shown_path(one.cost.path)}:{one.cost.line}")
+    terminal.print((f"{words}\n{more}" if more else words, "bold"), "\n")

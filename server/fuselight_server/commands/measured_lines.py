@@ -1,0 +1,47 @@
+"""The measured time in eager mode of lines that break graphs, from the newest kept benchmark of each target.
+
+Invariant: a line has a time only while its text is the one that was measured. Nothing is read where no two lines
+compete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.explain.benchmarks.planning import history_of
+from fuselight_server.explain.benchmarks.profile import eager_times
+from fuselight_server.explain.benchmarks.timing_stats import shown_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.shared.report import Report
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.explain.benchmarks.history import BenchmarkRun
+
+
+def measured_eager_times(outcome: CheckOutcome) -> dict[tuple[str, int], float]:
+    """By path and line, the microseconds of one call; of several benchmarks of a line, the longest time."""
+    if sum(bool(one.cost.breaks) for one in outcome.priorities) <= 1:
+        return {}
+    times: dict[tuple[str, int], float] = {}
+    for path, name in dict.fromkeys(target for report in outcome.reports for target in _targets(report)):
+        run = history_of(path, name).newest()
+        for place, us in _times_of(run, outcome) if run is not None else ():
+            times[place] = max(us, times.get(place, 0.0))
+    return times
+
+
+def _targets(report: Report) -> Iterator[tuple[str, str]]:
+    """The names under which a benchmark of the report's target is kept: a program has one for each of its parts."""
+    yield report.target.path, report.target.name
+    yield from ((one.path, one.target) for one in report.recorded)
+
+
+def _times_of(run: BenchmarkRun, outcome: CheckOutcome) -> Iterator[tuple[tuple[str, int], float]]:
+    shown = shown_of(run.report.measured) if run.report.measured is not None else None
+    for place, us in eager_times(shown, run.report.roots).items() if shown is not None else ():
+        text, measured = outcome.sources.line(place.path, place.line), run.line(place.path, place.line)
+        # The editor keeps lines with their end.
+        if text is not None and measured is not None and text == measured.rstrip("\r\n"):
+            yield (place.path, place.line), us

@@ -45,7 +45,7 @@ from fuselight.adapters.virtual_gpu.cuda_dispatch import dispatch_for
 from fuselight.adapters.virtual_gpu.cuda_operators import cuda_operators
 from fuselight.adapters.virtual_gpu.decomposed_layouts import laid_out_as_decomposed
 from fuselight.adapters.virtual_gpu.device_interface import answering, virtual_gpu
-from fuselight.adapters.virtual_gpu.partitioner import watching_partition
+from fuselight.adapters.virtual_gpu.partitioner import cut_with_free_constants, watching_partition
 from fuselight.adapters.virtual_gpu.retarget import devices_named, numbers_later, retarget
 from fuselight.shared.report import Device
 
@@ -136,6 +136,7 @@ def generate(
 
             enter(wrapped(compile_fx, "_recursive_joint_graph_passes", retarget_first))
             enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
+            enter(wrapped(compile_fx, "min_cut_rematerialization_partition", cut_with_free_constants))
         choices = enter(listing_choices(device))
         enter(observing(observer, choices.of, _text_only))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))

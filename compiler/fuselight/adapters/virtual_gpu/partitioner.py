@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Observes how AOTAutograd partitions a joint graph: what is saved between the parts, and what both compute.
+"""How AOTAutograd partitions a joint graph: what is saved between the parts, and what both compute.
 
-Invariant: the partition does not change. Sizes are hints, and reading one adds no guard.
+Invariant: watching does not change the partition. Sizes are hints, and reading one adds no guard.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ import torch.fx
 
 from fuselight.adapters.torch_api.inductor.size_hints import size_hint
 from fuselight.adapters.torch_api.patching import wrapped
+
+_MOVE = torch.ops.prims.device_put.default
+_FREE = torch.ops.aten.lift_fresh_copy.default
+"""Of this operator torch never saves the result."""
+_MOVED = "fuselight_moved"
 
 
 @contextlib.contextmanager
@@ -46,6 +51,27 @@ def watching_partition(
 
     with wrapped(torch._inductor.compile_fx, "min_cut_rematerialization_partition", partition):
         yield
+
+
+def cut_with_free_constants(
+    real: Callable[..., Any], joint: torch.fx.GraphModule, *args: Any, **named: Any
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """Cut a joint graph in whose place, on the device, its small constants would already be there.
+
+    `retarget` moves such a constant by an operator that torch would save for backward. On the device both parts read
+    the constant itself.
+    """
+    for node in joint.graph.find_nodes(op="call_function", target=_MOVE):
+        if isinstance(node.args[0], torch.fx.Node) and node.args[0].op == "get_attr":
+            node.meta[_MOVED] = node.args
+            node.target, node.args = _FREE, node.args[:1]
+    parts = real(joint, *args, **named)
+    for part in parts:
+        for node in part.graph.find_nodes(op="call_function", target=_FREE):
+            if _MOVED in node.meta:
+                node.target, node.args = _MOVE, (*node.args, *node.meta.pop(_MOVED)[1:])
+        part.recompile()
+    return parts[0], parts[1]
 
 
 def duplicated(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> list[torch.fx.Node]:

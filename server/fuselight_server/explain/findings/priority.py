@@ -160,7 +160,7 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
 
     `place` names a line. Empty where there is none, and where the first line costs less.
     """
-    rules = {
+    rules: dict[str, Callable[[FindingCost], bool]] = {
         "ends a run": lambda cost: cost.ends_run,
         "leaves functions in eager mode": lambda cost: bool(cost.eager),
         "leads to the recompile limit": lambda cost: bool(cost.limited),

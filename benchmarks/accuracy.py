@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parents[1]
 for _part in (".", "compiler", "server"):
@@ -32,6 +32,9 @@ for _part in (".", "compiler", "server"):
 
 from benchmarks.architectures import MODELS  # noqa: E402 - the path is set above
 from benchmarks.table import Row  # noqa: E402
+
+if TYPE_CHECKING:
+    from fuselight_server.jobs.trace_log.model import ProcessLog
 
 Key = tuple[str, int, "str | None"]
 LEVELS = ("breaks", "findings", "refusals", "errors")
@@ -68,28 +71,37 @@ def compare(recorded: set[Key], found: set[Key]) -> Score:
     )
 
 
+def process_logs(folder: Path) -> list[ProcessLog]:
+    """The logs in the folder; none if the model compiled nothing."""
+    from fuselight_server.jobs.trace_log.reader import read_jobs  # noqa: PLC0415 - as above
+
+    jobs = read_jobs([folder]) if any(folder.glob("*.log")) else ()
+    return [process for job in jobs for process in job.processes]
+
+
 def recorded(folder: Path) -> dict[str, set[Key]]:
     """The universes: what the logs in the folder say."""
     from fuselight.capture.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
     from fuselight.shared.torch_texts import read_reasons  # noqa: PLC0415
-    from tests.support.torch_trace import Stats, open_log, read_events  # noqa: PLC0415
-    from tests.support.torch_trace.events import CompileMetrics, Errored, GraphBroke  # noqa: PLC0415
+    from fuselight_server.jobs.trace_log.payloads import read_text  # noqa: PLC0415
 
     out: dict[str, set[Key]] = {"breaks": set(), "refusals": set(), "errors": set()}
-    for log in folder.glob("*.log"):
-        stats = Stats()
-        for event in read_events(open_log(log), stats):
-            fact = event.fact
-            if isinstance(fact, GraphBroke):
-                out["breaks"].add((fact.where.path, fact.where.line, fact.chain[0].gb_id))
-            elif isinstance(fact, CompileMetrics) and fact.fail_type is not None:
-                out["refusals"].add((fact.path or "", 0, user_function(fact.function or "")))
-            elif isinstance(fact, Errored):
-                where = from_text(fact.text)
+    for process in process_logs(folder):
+        for attempt in (attempt for compiled in process.compiles for attempt in compiled.attempts):
+            for item in attempt.breaks:
+                out["breaks"].add((item.location.path, item.location.line, item.chain[0].gb_id))
+            for metrics in attempt.metrics:
+                if metrics.fail_type is not None:
+                    out["refusals"].add((metrics.path or "", 0, user_function(metrics.function or "")))
+            for error in attempt.errors:
+                text = read_text(error.payload)
+                where = from_text(text)
                 if where:
-                    out["errors"].add((where[-1].path, where[-1].line, read_reasons(fact.text)[0].gb_id))
-        if stats.skipped:
-            raise SystemExit(f"{log}: {stats.skipped} records could not be read: {stats.skips[:3]}")
+                    out["errors"].add((where[-1].path, where[-1].line, read_reasons(text)[0].gb_id))
+        if process.bad_records:
+            raise SystemExit(
+                f"{process.file}: {process.bad_records} records cannot be read: {process.bad_lines[:3]}"
+            )
     return out
 
 

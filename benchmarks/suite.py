@@ -43,6 +43,7 @@ from benchmarks.accuracy import (  # noqa: E402 - the path is set above
     compare,
     error_keys,
     finding_keys,
+    process_logs,
     recorded,
     refusal_keys,
 )
@@ -82,11 +83,10 @@ _WHY = 300
 def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
     """Graphs and recompilations of the logs in the folder by compile ID, and the functions at a recompile limit."""
     from fuselight.capture.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
-    from tests.support.torch_trace import read_log  # noqa: PLC0415 - as in benchmarks/accuracy.py
+    from tests.support.trace_parts import read_parts  # noqa: PLC0415
 
     found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}
-    for log in folder.glob("*.log"):
-        parts, _ = read_log(log)
+    for parts in map(read_parts, process_logs(folder)):
         for name, keys in compile_keys(parts).items():
             found[name] |= keys
         found["limits"] |= {

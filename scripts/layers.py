@@ -247,6 +247,12 @@ ROOMS = (
         "runs a fix, and decides what may be offered",
         "fuselight.shared base source execution explain fixes.rewrites fixes.syntax",
     ),
+    _room(f"{_S}.jobs", "jobs that ran elsewhere, from the files that they left"),
+    _room(
+        f"{_S}.jobs.trace_log",
+        "torch's structured logs (`TORCH_TRACE`) of every process, as data; long texts are read on demand",
+        "fuselight.shared",
+    ),
     _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",

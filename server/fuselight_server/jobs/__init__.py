@@ -1,0 +1,1 @@
+"""Jobs that ran elsewhere, from the files that they left."""

@@ -1,0 +1,107 @@
+"""Which processes belong to one job.
+
+Invariant: a log names no job. Processes that ran at the same time are one job, unless two of them have the same rank; a
+process that starts after all others have ended starts another job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight_server.jobs.trace_log.model import LoggedJob, LogNote, NoteKind, ProcessLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_GAP = 2.0
+"""Seconds without any process after which a job has ended: workers of one job can follow each other."""
+_MAX_NAMED = 10
+
+
+@dataclass
+class _Group:
+    processes: list[ProcessLog] = field(default_factory=list)
+    ends: float | None = None
+
+    def add(self, process: ProcessLog) -> None:
+        self.processes.append(process)
+        end = process.ended if process.ended is not None else process.started
+        if end is not None:
+            self.ends = end if self.ends is None else max(self.ends, end)
+
+    def has_ended(self, process: ProcessLog) -> bool:
+        """Whether the process starts after all others of the group."""
+        return (
+            self.ends is not None and process.started is not None and process.started > self.ends + _GAP
+        ) or self.version not in {None, process.torch_version}
+
+    def has_rank(self, process: ProcessLog) -> bool:
+        """Whether another log than the process's own has its rank."""
+        return process.rank is not None and any(
+            one.rank == process.rank and one.file != process.file for one in self.processes
+        )
+
+    @property
+    def version(self) -> str | None:
+        return next((one.torch_version for one in self.processes if one.torch_version is not None), None)
+
+
+def jobs_of(name: str, processes: Iterable[ProcessLog], notes: Sequence[LogNote]) -> tuple[LoggedJob, ...]:
+    """The jobs of these processes, in order of their start. `notes`: about the files."""
+    groups: list[_Group] = []
+    overlapping = False
+    ordered = sorted(processes, key=lambda one: (one.started is None, one.started or 0.0))
+    for process in ordered:
+        fitting = [group for group in groups if not group.has_ended(process) and not group.has_rank(process)]
+        if not fitting:
+            overlapping |= any(not group.has_ended(process) and group.has_rank(process) for group in groups)
+            fitting = [_Group()]
+            groups += fitting
+        fitting[0].add(process)
+    shared = list(notes)
+    if overlapping:
+        message = (
+            "Several processes have the same rank at the same time: which ranks belong together is not known."
+        )
+        shared.append(LogNote(NoteKind.OVERLAPPING_JOBS, message))
+    return tuple(
+        _job(name if len(groups) == 1 else f"{name} ({number})", group.processes, shared)
+        for number, group in enumerate(groups, 1)
+    )
+
+
+def _job(name: str, processes: Sequence[ProcessLog], shared: Sequence[LogNote]) -> LoggedJob:
+    ranks: dict[int | None, list[ProcessLog]] = {}
+    for process in processes:
+        ranks.setdefault(process.rank, []).append(process)
+    ordered = sorted(ranks, key=lambda rank: (rank is None, rank or 0))
+    started = min((one.started for one in processes if one.started is not None), default=None)
+    notes = [*shared, *_missing_ranks(ranks)]
+    for process in processes:
+        notes += _notes_of(process)
+    return LoggedJob(name, started, {rank: tuple(ranks[rank]) for rank in ordered}, tuple(notes))
+
+
+def _missing_ranks(ranks: Iterable[int | None]) -> Iterable[LogNote]:
+    known = {rank for rank in ranks if rank is not None}
+    if not known or max(known) > 1_000_000:  # noqa: PLR2004 - no job has a million ranks
+        return
+    missing = [rank for rank in range(max(known)) if rank not in known]
+    if missing:
+        named = ", ".join(map(str, missing[:_MAX_NAMED])) + (", ..." if len(missing) > _MAX_NAMED else "")
+        message = f"{len(missing):,} ranks below {max(known)} have no log: {named}."
+        yield LogNote(NoteKind.MISSING_RANKS, message)
+
+
+def _notes_of(process: ProcessLog) -> Iterable[LogNote]:
+    if process.bad_records:
+        offset, cause = process.bad_lines[0]
+        message = f"{process.bad_records:,} records cannot be read; the first, at byte {offset:,}: {cause}."
+        yield LogNote(NoteKind.BAD_RECORDS, message, process.file)
+    if process.is_truncated:
+        yield LogNote(NoteKind.TRUNCATED, "The log ends inside a record.", process.file)
+    if process.not_kept:
+        counts = ", ".join(f"{count:,} {name}" for name, count in process.not_kept.items())
+        message = f"The job has more than is kept in memory; not kept: {counts}."
+        yield LogNote(NoteKind.NOT_KEPT, message, process.file)

@@ -1,0 +1,75 @@
+"""The reader of TORCH_TRACE logs on recordings of one program, as parts of a Report."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.report import NotCompiledKind, Outcome
+from fuselight_server.jobs.trace_log.reader import read_jobs
+from tests.support.trace_parts import read_parts
+
+RECORDINGS = sorted(Path(__file__).parents[3].joinpath("recordings").glob("torch-*/trace.log.gz"))
+SUBJECT = (Path(__file__).parents[3] / "recordings" / "subject.py").read_text(encoding="utf-8").splitlines()
+
+
+def line_of(text: str) -> int:
+    """The subject's line with this text."""
+    (found,) = [number for number, line in enumerate(SUBJECT, 1) if text in line]
+    return found
+
+
+def test_there_are_recordings() -> None:
+    assert RECORDINGS
+
+
+@pytest.mark.parametrize("log", RECORDINGS, ids=lambda log: log.parent.name)
+def test_a_recording_is_read_completely(log: Path) -> None:
+    (job,) = read_jobs([log])
+    (process,) = job.processes
+    assert job.notes == ()
+    parts = read_parts(process)
+    breaks = {(found.stack[-1].line, found.ids) for found in parts.breaks}
+    assert breaks == {
+        (line_of('print("broken")'), ("GB0059",)),
+        (line_of("if x.sum() > 0"), ("GB0170",)),
+        (line_of('print("loop", index)'), ("GB0059", "GB7000")),
+    }
+    helper = parts.breaks[0]
+    assert [place.line for place in helper.stack][-2:] == [
+        line_of("helper(self.linear"),
+        line_of('print("broken")'),
+    ]
+    assert helper.hints
+    assert "print" in helper.explanation
+    skipped = [found for found in parts.breaks if found.frame_skipped]
+    assert [found.stack[-1].line for found in skipped] == [line_of('print("loop", index)')]
+    (limit,) = parts.not_compiled
+    assert (limit.kind, limit.function) == (NotCompiledKind.RECOMPILE_LIMIT, "rescaled")
+    assert limit.location.line == line_of("def rescaled")
+    (fixed,) = [one for one in parts.compiles if parts.frames[one.frame].function == "fixed"]
+    assert fixed.symbols[0].specialized_to == "4"
+    assert fixed.symbols[0].source == "x.size(0)"
+    assert fixed.symbols[0].stack[-1].line == line_of("if x.size(0) == 4")
+    (whole,) = [one for one in parts.compiles if parts.frames[one.frame].function == "whole"]
+    assert whole.outcome is Outcome.SKIPPED
+    assert whole.graph is None
+    first = parts.compiles[0]
+    assert first.graph is not None
+    assert first.graph.text_key in parts.texts
+    assert first.guard_count
+    assert first.guard_us
+    again = [one for one in parts.recompiles if one.function == "rescaled"]
+    assert len(again) == 8
+    assert again[-1].compile_id is None
+    assert again[0].entries[0].failures[0].difference == "scale == 'a'"
+
+
+def test_the_breaks_equal_torchs_own_record() -> None:
+    for log in RECORDINGS:
+        text = gzip.decompress(log.read_bytes()).decode("utf-8")
+        (process,) = read_jobs([log])[0].processes
+        broke = [item for compiled in process.compiles for item in compiled.breaks]
+        assert len(broke) == text.count("\tGraph break in user code at ")

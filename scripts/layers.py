@@ -254,6 +254,11 @@ ROOMS = (
         "fuselight.shared",
     ),
     _room(
+        f"{_S}.jobs.ranks",
+        "what the ranks of a job did: table, first differences, timeline, waits from the flight recorder",
+        "fuselight.shared",
+    ),
+    _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
         "fuselight.shared base source execution explain fixes",

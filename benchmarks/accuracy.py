@@ -46,7 +46,7 @@ class Score:
     """How one run compares."""
 
     recorded: int
-    found: int
+    reported: int
     missing: tuple[Key, ...]
     surplus: tuple[Key, ...]
 
@@ -58,16 +58,16 @@ class Score:
     @property
     def precision(self) -> float:
         """Share of the reported facts that torch recorded; 1 without reported facts."""
-        return 1 - len(self.surplus) / self.found if self.found else 1.0
+        return 1 - len(self.surplus) / self.reported if self.reported else 1.0
 
 
-def compare(recorded: set[Key], found: set[Key]) -> Score:
+def compare(recorded: set[Key], entries: set[Key]) -> Score:
     """The score of one set against torch's."""
     return Score(
         len(recorded),
-        len(found),
-        tuple(sorted(recorded - found, key=str)),
-        tuple(sorted(found - recorded, key=str)),
+        len(entries),
+        tuple(sorted(recorded - entries, key=str)),
+        tuple(sorted(entries - recorded, key=str)),
     )
 
 
@@ -161,7 +161,10 @@ def _loss(output: Any) -> Any:
 
 def break_keys(report: Any) -> set[Key]:
     """What the Report says."""
-    return {(one.stack[-1].path, one.stack[-1].line, one.ids[0]) for one in report.breaks}
+    return {
+        (graph_break.stack[-1].path, graph_break.stack[-1].line, graph_break.ids[0])
+        for graph_break in report.breaks
+    }
 
 
 def refusal_keys(report: Any) -> set[Key]:
@@ -172,23 +175,25 @@ def refusal_keys(report: Any) -> set[Key]:
     # torch measures a compile from its begin on, and turns a generator away before
     never_begun = (NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED, NotCompiledKind.GENERATOR)
     ended = report.compiles[-1:] if report.failures else ()
-    failed = [one for one in report.compiles if one.outcome is Outcome.FAILED]
-    frames = [report.frames[one.frame] for one in (*failed, *ended)]
-    reported = [one for one in report.not_compiled if one.kind not in never_begun]
+    failed = [record for record in report.compiles if record.outcome is Outcome.FAILED]
+    frames = [report.frames[value.frame] for value in (*failed, *ended)]
+    reported = [value for value in report.not_compiled if value.kind not in never_begun]
     keys: set[Key] = set()
-    for one in (*frames, *reported):
-        if one.wrapper is None:
-            keys.add((one.location.path, 0, user_function(one.function.rpartition(".")[2])))
+    for frame in (*frames, *reported):
+        if frame.wrapper is None:
+            keys.add((frame.location.path, 0, user_function(frame.function.rpartition(".")[2])))
         else:  # torch records the wrapper, the Report names what it wraps
-            keys.add((one.wrapper.path, 0, one.wrapper.function))
+            keys.add((frame.wrapper.path, 0, frame.wrapper.function))
     return keys
 
 
 def error_keys(report: Any) -> set[Key]:
     """The errors of Dynamo in the Report: those that ended a call, and those after which a frame ran in eager mode."""
-    left = [one for one in report.not_compiled if one.gb_id is not None]
+    left = [value for value in report.not_compiled if value.gb_id is not None]
     return {
-        (one.stack[-1].path, one.stack[-1].line, one.gb_id) for one in (*report.failures, *left) if one.stack
+        (failure.stack[-1].path, failure.stack[-1].line, failure.gb_id)
+        for failure in (*report.failures, *left)
+        if failure.stack
     }
 
 
@@ -198,8 +203,11 @@ def finding_keys(report: Any) -> set[Key] | None:
         from fuselight_server.explain.findings import findings  # noqa: PLC0415 - not everywhere installed
     except ImportError:
         return None
-    reported = [one for one in findings(report) if one.code.startswith("GB")]
-    places = {(one.stack[-1].path, one.stack[-1].line, one.ids[0]): one for one in report.breaks}
+    reported = [finding for finding in findings(report) if finding.code.startswith("GB")]
+    places = {
+        (graph_break.stack[-1].path, graph_break.stack[-1].line, graph_break.ids[0]): graph_break
+        for graph_break in report.breaks
+    }
     return set(_matched(reported, places))
 
 
@@ -305,14 +313,14 @@ class Total:
 
     recorded: int = 0
     missing: int = 0
-    found: int = 0
+    reported: int = 0
     surplus: int = 0
 
     def add(self, score: Score) -> None:
         """Take in one run."""
         self.recorded += score.recorded
         self.missing += len(score.missing)
-        self.found += score.found
+        self.reported += score.reported
         self.surplus += len(score.surplus)
 
     @property
@@ -323,7 +331,7 @@ class Total:
     @property
     def precision(self) -> float:
         """Share of the reported facts that torch recorded."""
-        return 1 - self.surplus / self.found if self.found else 1.0
+        return 1 - self.surplus / self.reported if self.reported else 1.0
 
 
 def totals(names: Sequence[str]) -> dict[str, Total]:
@@ -343,7 +351,7 @@ def totals(names: Sequence[str]) -> dict[str, Total]:
 def rows() -> Iterator[Row]:
     """The promises: every graph break that torch recorded has its finding, and no finding is without a record."""
     for level, total in totals(tuple(MODELS)).items():
-        detail = f"{total.recorded} recorded, {total.found} reported, {len(MODELS)} architectures"
+        detail = f"{total.recorded} recorded, {total.reported} reported, {len(MODELS)} architectures"
         yield Row(f"{level}: recall", total.recall, 1.0, "", at_least=True, detail=detail)
         yield Row(f"{level}: precision", total.precision, 1.0, "", at_least=True, detail=detail)
 
@@ -362,7 +370,7 @@ def main() -> int:
     for level, total in sums.items():
         print(
             f"{level}: recall {total.recall:.2f} ({total.recorded - total.missing} of {total.recorded}), "
-            f"precision {total.precision:.2f} ({total.found - total.surplus} of {total.found})"
+            f"precision {total.precision:.2f} ({total.reported - total.surplus} of {total.reported})"
         )
     return 1 if any(total.missing or total.surplus for total in sums.values()) else 0
 

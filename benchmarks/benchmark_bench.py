@@ -84,7 +84,11 @@ def _bench(path: Path, *options: str) -> dict[str, Any]:
 
 
 def _row(page: dict[str, Any], name: str) -> float:
-    (row,) = (one for one in page["targets"][0]["page"]["configurations"] if one["name"] == name)
+    (row,) = (
+        configuration
+        for configuration in page["targets"][0]["page"]["configurations"]
+        if configuration["name"] == name
+    )
     return float(row["us"])
 
 

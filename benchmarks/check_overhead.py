@@ -118,11 +118,9 @@ def _recorded(path: Path) -> ProcessTimes:
 
 def _row(name: str, ours: list[ProcessTimes], plain: list[ProcessTimes]) -> Row:
     """The promise about one program, by pairs of neighbors in time: slow drift of the machine cancels."""
-    walls = [one.wall / two.wall for one, two in zip(ours, plain, strict=True)]
-    cpu = median([one.cpu for one in ours]) / median([one.cpu for one in plain])
-    seconds = (
-        f"{median([one.wall for one in ours]):.2f} s against {median([one.wall for one in plain]):.2f} s"
-    )
+    walls = [times.wall / two.wall for times, two in zip(ours, plain, strict=True)]
+    cpu = median([times.cpu for times in ours]) / median([times.cpu for times in plain])
+    seconds = f"{median([times.wall for times in ours]):.2f} s against {median([times.wall for times in plain]):.2f} s"
     return Row(
         f"{name}, as a process, over python with the same file and bare Dynamo",
         median(walls),
@@ -144,7 +142,7 @@ def rows() -> Iterator[Row]:
                 "check": lambda path=path: _checked(path),
                 "run": lambda path=path: _recorded(path),
             }
-            times: dict[str, list[ProcessTimes]] = {one: [] for one in runs}
+            times: dict[str, list[ProcessTimes]] = {word: [] for word in runs}
             for number in range(ROUNDS + 1):
                 for kind in list(runs) if number % 2 else reversed(runs):
                     taken = runs[kind]()

@@ -103,21 +103,21 @@ def main() -> int:
     flags = [f"--{name}" for name in ("ahead", "tiny") if getattr(asked, name)]
     names = (asked.configuration or [DEFAULT]) * asked.times
     groups = [names[place : place + asked.at_once] for place in range(0, len(names), asked.at_once)]
-    made = 0
+    number = 0
     for group in groups:
         if time.monotonic() > until:
             break
-        for found in _compiled(asked.model, group, until, flags, asked.caches):
-            row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **found}
-            made += LATE not in row
-            print(f"{row['configuration']}: {_said(row)}", flush=True)
+        for entries in _compiled(asked.model, group, until, flags, asked.caches):
+            row = {"model": asked.model, "ahead": asked.ahead, "at_once": len(group), **entries}
+            number += LATE not in row
+            print(f"{row['configuration']}: {_row_text(row)}", flush=True)
             with asked.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-    print(table(_rows_of(asked.out)) if made else "nothing was compiled")
-    return int(made < len(names))
+    print(table(_rows_of(asked.out)) if number else "nothing was compiled")
+    return int(number < len(names))
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _row_text(row: Mapping[str, Any]) -> str:
     if LATE in row:
         return f"not ready after {row[LATE]:.1f} s of its process"
     return f"{row['us']:.1f} us, first call {row['first']:.1f} s"
@@ -175,8 +175,8 @@ def _device() -> str:
 def _caches(model: str, name: str, kept: Path | None) -> Iterator[Path]:
     """An empty folder for caches, removed after the block unless it is to be kept."""
     if kept is None:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
         return
     folder = kept_folder(kept.resolve(), model, name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -198,8 +198,8 @@ def _is_ready(process: subprocess.Popen[str], until: float) -> bool:
 def _told(process: subprocess.Popen[str]) -> dict[str, Any] | None:
     """Have a process time itself; returns its answer."""
     try:
-        said, _ = process.communicate("\n", timeout=_TIMING_SECONDS)
-        return dict(json.loads(said.splitlines()[-1])) if process.returncode == 0 else None
+        message, _ = process.communicate("\n", timeout=_TIMING_SECONDS)
+        return dict(json.loads(message.splitlines()[-1])) if process.returncode == 0 else None
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         end_tree(process)  # the next one is timed alone
         process.wait()
@@ -208,7 +208,7 @@ def _told(process: subprocess.Popen[str]) -> dict[str, Any] | None:
 
 def _serve(model: str, name: str, since: float, *, ahead: bool, tiny: bool) -> None:
     """Compile a model, say so, and time it once that is asked. `since`: when the process was started."""
-    said = sys.stdout
+    stream = sys.stdout
     with contextlib.redirect_stdout(sys.stderr), tempfile.TemporaryDirectory() as folder:
         work = _WORKS.get(model.rpartition("_")[2], Work.INFERENCE)
         on_gpu = torch.cuda.is_available()
@@ -233,14 +233,14 @@ def _serve(model: str, name: str, since: float, *, ahead: bool, tiny: bool) -> N
             for _ in range(2):  # the second call of a CUDA graph records it
                 program.call()
             program.wait()
-        print(_READY, file=said, flush=True)
+        print(_READY, file=stream, flush=True)
         sys.stdin.readline()
         us = sorted(program.round_us(_CALLS if on_gpu else 1) for _ in range(_ROUNDS))
         answer = {
             "device": _device(), "torch": torch.__version__,
             "first": first, "seconds": seconds, "timed": len(timed), "us": us[len(us) // 4],
-            "padding": choices.found.get(PADDING, {}), "algorithms": choices.found.get(ALGORITHMS, {}),
-            "kernels": _kernels(program, choices.found.get(TRITON, {})) if on_gpu else {},
+            "padding": choices.by_family.get(PADDING, {}), "algorithms": choices.by_family.get(ALGORITHMS, {}),
+            "kernels": _kernels(program, choices.by_family.get(TRITON, {})) if on_gpu else {},
         }  # fmt: skip
     print(json.dumps(answer), flush=True)
 
@@ -273,12 +273,12 @@ def _kernels(program: ModelProgram, chosen: Mapping[str, Mapping[str, Any]]) -> 
         program.wait()
     folder: Any = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
     known = generated(Path(folder.cache_dir()), chosen)
-    found = {}
+    kernels = {}
     for event in profile.key_averages():
         if us := event.self_device_time_total:
             row = {"calls": event.count / _PROFILED, "us": round(us / _PROFILED, 2)}
-            found[event.key] = {**row, **known.get(event.key, {})}
-    return found
+            kernels[event.key] = {**row, **known.get(event.key, {})}
+    return kernels
 
 
 def generated(folder: Path, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -287,7 +287,7 @@ def generated(folder: Path, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str
     A name that two kernels have, for example one of the forward and one of the backward, has neither: a profile knows
     names alone.
     """
-    found: dict[str, dict[str, Any]] = {}
+    generated: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("*/*.py")):
         text = path.read_text(encoding="utf-8")
         names = _DEFINED.findall(text)
@@ -296,9 +296,9 @@ def generated(folder: Path, chosen: Mapping[str, Mapping[str, Any]]) -> dict[str
         key = kernel_key(text)
         all_of_it = chosen.get(key, {})
         config = {name: all_of_it[name] for name in _CONFIGURATION if name in all_of_it}
-        is_other = names[0] in found and found[names[0]].get("key") != key
-        found[names[0]] = {} if is_other else {"key": key, "config": config}
-    return found
+        is_other = names[0] in generated and generated[names[0]].get("key") != key
+        generated[names[0]] = {} if is_other else {"key": key, "config": config}
+    return generated
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:
@@ -318,7 +318,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "| µs lost | by |"
     )
     lines = [head, "|" + "---|" * head.count(" |")]
-    for row in sorted(rows, key=lambda one: (one["model"], one["device"], one["us"])):
+    for row in sorted(rows, key=lambda row: (row["model"], row["device"], row["us"])):
         lost = {
             name: calls * (us - best[_kernel(row, key)])
             for name, (key, us, calls) in _kernels_with_key(row).items()
@@ -341,9 +341,9 @@ def _kernel(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def _kernels_with_key(row: Mapping[str, Any]) -> dict[str, tuple[str, float, float]]:
     """Key, microseconds of one launch, and calls of each generated kernel of a compile."""
     return {
-        name: (one["key"], one["us"] / one["calls"], one["calls"])
-        for name, one in row["kernels"].items()
-        if one.get("key") and one["calls"]
+        name: (kernel["key"], kernel["us"] / kernel["calls"], kernel["calls"])
+        for name, kernel in row["kernels"].items()
+        if kernel.get("key") and kernel["calls"]
     }
 
 

@@ -107,15 +107,15 @@ def project(folder: Path, name: str) -> Path:
         package, call = _FOLDERS.get(name, name), _CALLS[kind]
         file = f"modeling_{package}"
     else:
-        made = small_model(name)
-        package, file = made.package, made.file
-        configuration, model = made.configuration, made.model
-        sizes, call = made.sizes, made.call
+        new_model = small_model(name)
+        package, file = new_model.package, new_model.file
+        configuration, model = new_model.configuration, new_model.model
+        sizes, call = new_model.sizes, new_model.call
     own = Path(transformers.__file__).parent / "models" / package / f"{file}.py"
     names = {1: f"transformers.models.{package}", 2: "transformers.models", 3: "transformers"}
 
-    def absolute(found: re.Match[str]) -> str:
-        return f"{found[1]}{names[len(found[2])]}{'.' if found[3] else ''}{found[3]}"
+    def absolute(match: re.Match[str]) -> str:
+        return f"{match[1]}{names[len(match[2])]}{'.' if match[3] else ''}{match[3]}"
 
     here = folder / name
     here.mkdir()
@@ -132,7 +132,9 @@ def in_user_code(finding: Finding, report: Report) -> bool:
     """Whether a finding is a break that happens on its own line, not in a library that the line calls."""
     place = (finding.span.path, finding.span.line)
     return finding.code.startswith("GB") and any(
-        (one.stack[-1].path, one.stack[-1].line) == place for one in report.breaks if one.stack
+        (graph_break.stack[-1].path, graph_break.stack[-1].line) == place
+        for graph_break in report.breaks
+        if graph_break.stack
     )
 
 
@@ -158,11 +160,14 @@ async def tried(folder: Path, name: str) -> list[Result]:
                     offered = remedy.kind
                     break
                 reasons.append(f"{remedy.kind}: {attempt.why[:_WHY]}")
-            reasons = reasons or ["no remedy", *(f"{one.kind} {one.words}" for one in rewrites.refused)]
+            reasons = reasons or [
+                "no remedy",
+                *(f"{rewrite.kind} {rewrite.words}" for rewrite in rewrites.refused),
+            ]
             result = Result(name, finding, offered, "; ".join(reasons))
             results.append(result)
             show(result)
-        if any(one.offered for one in results) and not all(one.offered for one in results):
+        if any(result.offered for result in results) and not all(result.offered for result in results):
             results[:] = await together(files, target_run, report, results)
         return report
 
@@ -185,12 +190,16 @@ async def together(
 ) -> list[Result]:
     """Try what no remedy passed for again, on top of the fixes of the others, as `fuselight fix` does."""
     await files.fixer.fix(target_run, report, FixOptions(select=("GB",), classes=frozenset(FixClass)))
-    kinds = {(one.finding.code, one.line): one.remedy.kind for one in files.fixer.attempts if one.has_passed}
+    kinds = {
+        (attempt.finding.code, attempt.line): attempt.remedy.kind
+        for attempt in files.fixer.attempts
+        if attempt.has_passed
+    }
     out = []
-    for one in results:
-        kind = kinds.get((one.finding.code, one.finding.span.line), "")
-        out.append(one if one.offered or not kind else replace(one, offered=kind))
-        if out[-1] is not one:
+    for result in results:
+        kind = kinds.get((result.finding.code, result.finding.span.line), "")
+        out.append(result if result.offered or not kind else replace(result, offered=kind))
+        if out[-1] is not result:
             show(out[-1], " on top of the other fixes")
     return out
 
@@ -199,13 +208,13 @@ def measure(names: tuple[str, ...]) -> list[Result]:
     """Every finding of every model."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     with tempfile.TemporaryDirectory(prefix="fuselight-coverage-", ignore_cleanup_errors=True) as folder:
-        return [one for name in names for one in asyncio.run(tried(Path(folder), name))]
+        return [result for name in names for result in asyncio.run(tried(Path(folder), name))]
 
 
 def rows() -> Iterator[Row]:
     """The promise about fixes."""
     results = measure(HELD_OUT)
-    offered = sum(bool(one.offered) for one in results)
+    offered = sum(bool(result.offered) for result in results)
     detail = f"{offered} of {len(results)} findings in {len(HELD_OUT)} models"
     share = offered / len(results) if results else 0.0
     yield Row("findings in user code with a verified fix", share, GOAL, "", at_least=True, detail=detail)
@@ -219,7 +228,7 @@ def main() -> int:
     options = parser.parse_args()
     names = tuple(options.models.split(",")) if options.models else ()
     results = measure(names or (BUILT if options.half == "built" else HELD_OUT))
-    offered = sum(bool(one.offered) for one in results)
+    offered = sum(bool(result.offered) for result in results)
     share = offered / len(results) if results else 0.0
     print(f"{offered} of {len(results)} findings have a verified fix: {share:.0%}, to reach {GOAL:.0%}")
     return 0 if share >= GOAL else 1

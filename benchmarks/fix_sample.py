@@ -31,32 +31,32 @@ _ARGUMENT = re.compile(r"(\w+)=(\w+)\[([\d, ]+)\]")
 
 def inputs_of(call: str) -> dict[str, torch.Tensor]:
     """The arguments of a call, as its text describes them: i64[2, 8] are tokens, f32[2, 8] random numbers."""
-    made = {}
+    tensors = {}
     for name, dtype, sizes in _ARGUMENT.findall(call):
         shape = [int(size) for size in sizes.split(",")]
-        made[name] = torch.randint(5, 95, shape) if dtype == "i64" else torch.randn(shape)
-    return made
+        tensors[name] = torch.randint(5, 95, shape) if dtype == "i64" else torch.randn(shape)
+    return tensors
 
 
 def own_breaks(model_type: str) -> int:
     """How many lines of an architecture's own file break. Raises what its configuration, model or call raises."""
     import transformers  # noqa: PLC0415 - seconds
 
-    made = small_model(model_type)
-    model_class: Any = getattr(transformers, made.model)
-    configuration = getattr(transformers, made.configuration)(**made.sizes)
+    new_model = small_model(model_type)
+    model_class: Any = getattr(transformers, new_model.model)
+    configuration = getattr(transformers, new_model.configuration)(**new_model.sizes)
     with torch.device("meta"):
-        parameters = sum(one.numel() for one in model_class(configuration).parameters())
+        parameters = sum(parameter.numel() for parameter in model_class(configuration).parameters())
     if parameters > MOST_PARAMETERS:
         raise ValueError(f"{parameters:,} parameters")
     torch.manual_seed(0)
-    model, inputs = model_class(configuration).train(), inputs_of(made.call)
+    model, inputs = model_class(configuration).train(), inputs_of(new_model.call)
     model(**inputs)
     torch._dynamo.reset()  # noqa: SLF001 - a benchmark
     explained = torch._dynamo.explain(model)(**inputs)  # noqa: SLF001
-    stacks = [one.user_stack[-1] for one in explained.break_reasons if one.user_stack]
+    stacks = [reason.user_stack[-1] for reason in explained.break_reasons if reason.user_stack]
     own = sys.modules[model_class.__module__].__file__
-    return len({one.lineno for one in stacks if one.filename == own})
+    return len({stack.lineno for stack in stacks if stack.filename == own})
 
 
 def main() -> int:

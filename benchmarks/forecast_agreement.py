@@ -50,7 +50,7 @@ MODES = ("eval", "train", "dynamic")
 GOAL = 0.99
 
 
-def _made(name: str) -> tuple[Any, dict[str, Any], str, dict[str, Any]]:
+def _model_of(name: str) -> tuple[Any, dict[str, Any], str, dict[str, Any]]:
     """A model, the arguments of its call, the folder of its code, and the global variables that it reads."""
     import torch  # noqa: PLC0415 - the parent needs none
 
@@ -85,7 +85,7 @@ def run_model(name: str, mode: str, *, is_fresh: bool) -> dict[str, Any]:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # a fork has no other threads
     torch.compiler.reset()
-    model, inputs, root, names = _made(name)
+    model, inputs, root, names = _model_of(name)
     is_training = mode == "train"
     model.train(is_training)
     prepared, answers = Prepared(model, (), inputs), []
@@ -99,13 +99,13 @@ def run_model(name: str, mode: str, *, is_fresh: bool) -> dict[str, Any]:
         if recompiles(compiled, prepared):
             return {"error": "the recorded call compiles again", "answers": []}
         asked, is_partial = _asked(recorder.parts(), frames)
-        for one in asked:
-            if is_partial and not one["said"]:
+        for entry in asked:
+            if is_partial and not entry["said"]:
                 continue  # nothing is said of code without a forecast
-            change = CallChange(one["kind"], tuple(one["subject"]), one["now"])
+            change = CallChange(entry["kind"], tuple(entry["subject"]), entry["now"])
             ask = functools.partial(recompiles, compiled, changed_call(prepared, change, names))
             real = _in_fork(ask) if is_fresh else ask()
-            answers.append({**one, "kind": one["kind"].value, "is": real})
+            answers.append({**entry, "kind": entry["kind"].value, "is": real})
         if recompiles(compiled, prepared):
             return {"error": "a change was not undone", "answers": answers}
     error = "" if frames else "no forecast: it changes what its guards check"
@@ -114,7 +114,7 @@ def run_model(name: str, mode: str, *, is_fresh: bool) -> dict[str, Any]:
 
 def _backward(output: Any) -> None:
     values = output.values() if isinstance(output, dict) else (output,)
-    next(one for one in values if getattr(one, "requires_grad", False)).float().mean().backward()
+    next(value for value in values if getattr(value, "requires_grad", False)).float().mean().backward()
 
 
 def _asked(parts: Parts, frames: tuple[FrameForecast, ...]) -> tuple[list[dict[str, Any]], bool]:
@@ -131,17 +131,22 @@ def _asked(parts: Parts, frames: tuple[FrameForecast, ...]) -> tuple[list[dict[s
     report = report_of_parts(
         dataclasses.replace(parts, breaks=()), TargetRef(__file__, "model", 1, "module"), forecasts=frames
     )
-    made: dict[tuple[Any, ...], dict[str, Any]] = {}
+    entries: dict[tuple[Any, ...], dict[str, Any]] = {}
     context = Context.of(report)
     for asked in linked_changes(context):
-        one = asked.change
+        forecast = asked.change
         if is_of_call(context, asked):
-            words = {"kind": one.kind, "subject": list(one.subject), "was": one.was, "now": one.now}
-            same = made.setdefault(
-                tuple(map(str, words.values())), {**words, "said": False, "guard": one.guard}
+            words = {
+                "kind": forecast.kind,
+                "subject": list(forecast.subject),
+                "was": forecast.was,
+                "now": forecast.now,
+            }
+            same = entries.setdefault(
+                tuple(map(str, words.values())), {**words, "said": False, "guard": forecast.guard}
             )
-            same["said"] = same["said"] or one.recompiles  # a mode is of several functions
-    return list(made.values()), has_unasked_parts(report)
+            same["said"] = same["said"] or forecast.recompiles  # a mode is of several functions
+    return list(entries.values()), has_unasked_parts(report)
 
 
 def recompiles(compiled: Any, prepared: Prepared) -> bool:
@@ -201,18 +206,21 @@ def compared(names: Sequence[str], *, is_fresh: bool = False) -> Iterator[dict[s
 
 def _print_row(name: str, mode: str, row: dict[str, Any]) -> None:
     answers = row["answers"]
-    wrong = [one for one in answers if one["said"] is not one["is"]]
+    wrong = [answer for answer in answers if answer["said"] is not answer["is"]]
     agree = f"{len(answers) - len(wrong):>3} of {len(answers):>3}"
     print(f"{name:<12} {mode:<8} {agree}  {row['error']}".rstrip(), flush=True)
-    for one in wrong:
-        said = "recompiles" if one["said"] else "needs no compile"
-        print(f"    wrong: {one['kind']} {one['subject']} {one['was']} -> {one['now']}: {said}", flush=True)
+    for value in wrong:
+        text = "recompiles" if value["said"] else "needs no compile"
+        print(
+            f"    wrong: {value['kind']} {value['subject']} {value['was']} -> {value['now']}: {text}",
+            flush=True,
+        )
 
 
 def rows() -> Iterator[Row]:
     """The promise about forecasts."""
     answers = list(compared(NAMES))
-    agree = sum(one["said"] is one["is"] for one in answers)
+    agree = sum(answer["said"] is answer["is"] for answer in answers)
     detail = f"{agree} of {len(answers)} changes over {len(NAMES)} models"
     yield Row(
         "forecasts that agree with a real call", agree / len(answers), GOAL, "", at_least=True, detail=detail
@@ -227,18 +235,18 @@ def main() -> int:
     parser.add_argument("--child", choices=NAMES)
     options = parser.parse_args()
     if options.child:
-        found = {mode: run_model(options.child, mode, is_fresh=options.fresh) for mode in MODES}
-        print(json.dumps(found))
+        entries = {mode: run_model(options.child, mode, is_fresh=options.fresh) for mode in MODES}
+        print(json.dumps(entries))
         return 0
     answers = list(compared(options.models.split(","), is_fresh=options.fresh))
     if not answers:
         print("nothing was compared")
         return 1
-    agree = sum(one["said"] is one["is"] for one in answers)
-    said = Counter((one["kind"], one["said"]) for one in answers)
+    agree = sum(answer["said"] is answer["is"] for answer in answers)
+    counts = Counter((answer["kind"], answer["said"]) for answer in answers)
     print("\nchange          recompiles  needs no compile")
-    for kind in dict.fromkeys(kind for kind, _ in said):
-        print(f"{kind:<15} {said[kind, True]:>10}  {said[kind, False]:>16}")
+    for kind in dict.fromkeys(kind for kind, _ in counts):
+        print(f"{kind:<15} {counts[kind, True]:>10}  {counts[kind, False]:>16}")
     print(f"\n{agree} of {len(answers)} forecasts agree with the real call ({agree / len(answers):.1%})")
     return int(agree / len(answers) < GOAL)
 

@@ -38,9 +38,9 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         model = write_model(Path(name))
         runs = [_phases(model) for _ in range(ROUNDS)]
-    seconds = median([one["forecast"] for one in runs])
-    part = median([one["forecast"] / one["call"] for one in runs])
-    detail = f"{1000 * seconds:.1f} ms of {median([one['call'] for one in runs]):.2f} s"
+    seconds = median([entry["forecast"] for entry in runs])
+    part = median([entry["forecast"] / entry["call"] for entry in runs])
+    detail = f"{1000 * seconds:.1f} ms of {median([entry['call'] for entry in runs]):.2f} s"
     return [
         Row("forecast of a GPT-2, 12 layers", 1000 * seconds, 50, unit="ms"),
         Row("the same, as a part of its captured call", 100 * part, 5, unit="%", detail=detail),

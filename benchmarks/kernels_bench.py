@@ -194,7 +194,7 @@ def _lenses(result: KernelResult) -> float:
 def rows() -> list[Row]:
     """The promises about kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        found = _measured(Path(folder))
+        rows = _measured(Path(folder))
     report = _huge()
     started = time.perf_counter()
     data = json.dumps(encode(report))
@@ -202,7 +202,7 @@ def rows() -> list[Row]:
     fold(report.generated[0], report.roots)
     shown = time.perf_counter() - started
     return [
-        *found,
+        *rows,
         Row("lenses of 1,000 kernels, after an edit", 1000 * _lenses(result), 50, unit="ms"),
         Row("a report of 1,000 kernels: written and shared between lines", shown, 1, unit="s"),
         Row("its size", len(data) / 1e6, 20, unit="MB"),

@@ -66,7 +66,7 @@ class RuleTimes:
 
 def rows() -> list[Row]:
     """The promise about the time from a keystroke to what the rules predict."""
-    times = measure(next(one for one in sources() if one.name == SOURCE))
+    times = measure(next(source for source in sources() if source.name == SOURCE))
     ratio = median(times.predicted) / median(times.parsed)
     name = "a typed break to its diagnostic by rules, over ast.parse of the file"
     return [Row(name, ratio, 3.0, detail=times.words())]
@@ -91,7 +91,7 @@ def measure(source: Source) -> RuleTimes:
                 ast.parse(text)
                 times.parsed.append(time.perf_counter() - start)
                 if number == 0:  # it starts the live run
-                    client.wait(lambda one: "is ready after" in _logged(one), "the live run")
+                    client.wait(lambda message: "is ready after" in _logged(message), "the live run")
                     before = sum(server.cpu_times()[:2])
                 else:
                     times.predicted.append(seconds)
@@ -110,8 +110,8 @@ def _edits(source: Source, folder: Path) -> tuple[str, list[CorpusEdit]]:
     finally:
         worker.close()
     text, path = comparison.text, comparison.path
-    made = edits_of(text, path, report, f"rules {source.name}", {"insert": EDITS})
-    return text, [one for one in made if predict(report, path, text, one.text)]
+    edits = edits_of(text, path, report, f"rules {source.name}", {"insert": EDITS})
+    return text, [edit for edit in edits if predict(report, path, text, edit.text)]
 
 
 def _predicted(client: Client, uri: str, edit: CorpusEdit, version: int) -> float:
@@ -121,17 +121,21 @@ def _predicted(client: Client, uri: str, edit: CorpusEdit, version: int) -> floa
     new = "".join(f"{line}\n" for line in edit.text.split("\n")[first:last])
     since, start = client.mark(), time.perf_counter()
     client.edit(uri, (first, 0), (first, 0), new, version)
-    client.notified("textDocument/publishDiagnostics", lambda one: any(_codes(one)), since=since)
+    client.notified("textDocument/publishDiagnostics", lambda params: any(_codes(params)), since=since)
     seconds = time.perf_counter() - start
     since = client.mark()
     client.edit(uri, (first, 0), (last, 0), "", version + 1)
-    client.notified("textDocument/publishDiagnostics", lambda one: not any(_codes(one)), since=since)
+    client.notified("textDocument/publishDiagnostics", lambda params: not any(_codes(params)), since=since)
     return seconds
 
 
 def _codes(published: Any) -> Iterator[str]:
     """The codes of the predicted diagnostics."""
-    return (one["code"] for one in published["diagnostics"] if "Predicted from your edit" in one["message"])
+    return (
+        diagnostic["code"]
+        for diagnostic in published["diagnostics"]
+        if "Predicted from your edit" in diagnostic["message"]
+    )
 
 
 def _logged(message: Any) -> str:
@@ -143,7 +147,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Time the rules on edits of real models.")
     parser.add_argument("names", nargs="*", default=[SOURCE], help="as transformers/bert")
     every = RuleTimes()
-    for source in (one for one in sources() if one.name in parser.parse_args().names):
+    for source in (source for source in sources() if source.name in parser.parse_args().names):
         times = measure(source)
         every.predicted += times.predicted
         every.parsed += times.parsed

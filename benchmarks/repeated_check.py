@@ -54,7 +54,7 @@ def _check(folder: Path, *options: str) -> tuple[float, int]:
         [*command, "--format", "json", *options], folder, codes=(0, 1), XDG_STATE_HOME=str(folder)
     )
     targets = json.loads(done.printed)["targets"]
-    return done.cpu, sum(one["unchanged_since"] is not None for one in targets)
+    return done.cpu, sum(target["unchanged_since"] is not None for target in targets)
 
 
 def _rows_of(what: str, folder: Path, limit: float) -> list[Row]:
@@ -88,14 +88,14 @@ def _rows_of(what: str, folder: Path, limit: float) -> list[Row]:
 def rows() -> list[Row]:
     """The promises about a second check."""
     with tempfile.TemporaryDirectory() as name:
-        one, many = Path(name) / "one", Path(name) / "many"
-        for folder in (one, many):
+        path, many = Path(name) / "one", Path(name) / "many"
+        for folder in (path, many):
             folder.mkdir()
             (folder / "pyproject.toml").touch()
-        (one / "model.py").write_text(_WITH_FINDINGS, encoding="utf-8")
+        (path / "model.py").write_text(_WITH_FINDINGS, encoding="utf-8")
         for index in range(FILES):
             (many / f"model_{index}.py").write_text(_SMALL.format(index), encoding="utf-8")
-        return [*_rows_of("one file with findings", one, 40), *_rows_of(f"{FILES} files", many, 80)]
+        return [*_rows_of("one file with findings", path, 40), *_rows_of(f"{FILES} files", many, 80)]
 
 
 if __name__ == "__main__":

@@ -105,11 +105,11 @@ def main() -> int:
     known = _models_of(asked.out)
     wanted = asked.models.split(",") if asked.models else ()
     results = [
-        one
-        for one in results_of(asked.folder, _machines_here())
-        if (not wanted or name_of(one) in wanted) and name_of(one) not in known
+        tuned_result
+        for tuned_result in results_of(asked.folder, _machines_here())
+        if (not wanted or name_of(tuned_result) in wanted) and name_of(tuned_result) not in known
     ]
-    results.sort(key=lambda one: wanted.index(name_of(one)) if wanted else 0)
+    results.sort(key=lambda tuned_result: wanted.index(name_of(tuned_result)) if wanted else 0)
     until = time.monotonic() + 60 * asked.minutes if asked.minutes else float("inf")
     passed = True
     for row in _rows(results, asked, until):
@@ -132,13 +132,20 @@ def results_of(folder: Path, machines: Collection[Sequence[str]]) -> tuple[Tuned
     file = tuned_file.read(folder / tuned_file.NAME)
     if file is None:
         raise SystemExit(f"there is no {tuned_file.NAME} in {folder}: run benchmarks.tune_models first")
-    known = {tuple(one) for one in machines}
-    here = [one for one in file.results if (one.device, one.capability, one.torch, one.triton) in known]
+    known = {tuple(machine) for machine in machines}
+    here = [
+        tuned_result
+        for tuned_result in file.results
+        if (tuned_result.device, tuned_result.capability, tuned_result.torch, tuned_result.triton) in known
+    ]
     if not here:
-        names = "; ".join(", ".join(filter(None, one)) for one in machines)
+        names = "; ".join(", ".join(filter(None, machine)) for machine in machines)
         raise SystemExit(f"no result in {folder} is for this machine: {names}")
-    latest = {name_of(one): one for one in sorted(here, key=lambda one: one.when)}
-    return tuple(one for one in here if one in latest.values())
+    latest = {
+        name_of(tuned_result): tuned_result
+        for tuned_result in sorted(here, key=lambda tuned_result: tuned_result.when)
+    }
+    return tuple(tuned_result for tuned_result in here if tuned_result in latest.values())
 
 
 def _machines_here() -> list[list[str]]:
@@ -157,9 +164,9 @@ def python_path() -> str:
 def end_tree(started: subprocess.Popen[str]) -> None:
     """End a process and everything that it has started, if it is still there."""
     if started.poll() is None:
-        for one in reversed(process.descendants(started.pid)):
+        for descendant in reversed(process.descendants(started.pid)):
             with contextlib.suppress(OSError):
-                os.kill(one, 9)
+                os.kill(descendant, 9)
         started.kill()
 
 
@@ -194,7 +201,7 @@ def _rows(
                 for model in compiling:
                     model.give_up()
             while waiting and len(compiling) < asked.at_once:
-                made = _Model(
+                new_model = _Model(
                     waiting.pop(0),
                     asked.folder.resolve(),
                     asked.limit,
@@ -203,7 +210,7 @@ def _rows(
                     asked.caches.resolve() if asked.caches else None,
                     asked.more,
                 )
-                compiling.append(stack.enter_context(made))
+                compiling.append(stack.enter_context(new_model))
             if turns.is_asked_to_wait():
                 with _paused(compiling):
                     turns.make_way()
@@ -221,15 +228,15 @@ def _rows(
 @contextlib.contextmanager
 def _paused(models: Sequence[_Model]) -> Iterator[None]:
     """Within the block, the processes of these models are stopped, and their time limits with them."""
-    processes = [one for model in models for one in model.all_processes()]
+    processes = [process for model in models for process in model.all_processes()]
     began = time.monotonic()
-    for one in processes:
-        one.pause()
+    for other_process in processes:
+        other_process.pause()
     try:
         yield
     finally:
-        for one in processes:
-            one.resume(began)
+        for other_process in processes:
+            other_process.resume(began)
 
 
 @dataclass
@@ -255,7 +262,7 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
         kinds = [DEFAULT, SAME, REPLAY, *[LOADED] * bool(self.result.artifacts)]
         later = {_SECOND} if _FIRST in self.modes else set[str]()
         kinds += [mode for mode in MODES if mode in self.modes - {DEFAULT} - later]
-        for kind in (*kinds, *(f"{ADDED}{one}" for one in self.more)):
+        for kind in (*kinds, *(f"{ADDED}{text}" for text in self.more)):
             self._start(kind)
 
     def __exit__(self, *_: object) -> None:
@@ -263,14 +270,14 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
 
     def all_processes(self) -> list[_Process]:
         """Every process that was started."""
-        return [one for started in self.processes.values() for one in started]
+        return [process for started in self.processes.values() for process in started]
 
     def _start(self, kind: str, caches: str | None = None) -> None:
         name, kept = name_of(self.result), None
         if caches is None and self.kept is not None and kind in AUTOTUNING_MODES:
             kept = _KeptCaches(kept_folder(self.kept, name, kind))
-        made = _Process(f"{kind}:{name}", self.folder, self.limit, caches, kept)
-        self.processes.setdefault(kind, []).append(made)
+        process = _Process(f"{kind}:{name}", self.folder, self.limit, caches, kept)
+        self.processes.setdefault(kind, []).append(process)
 
     def is_ready(self) -> bool:
         """Whether every process has made its first call, or never will.
@@ -286,63 +293,65 @@ class _Model(contextlib.AbstractContextManager["_Model"]):
             if kind in _REPEATED:
                 for _ in range(len(started), self.count):
                     self._start(kind, first.caches)
-        called = [one.has_called() for one in self.all_processes()]
+        called = [process.has_called() for process in self.all_processes()]
         return all(called)
 
     def give_up(self) -> None:
         """End each process that has not made its first call, and start no other."""
         self._gave_up = True
-        for one in self.all_processes():
-            one.give_up()
+        for other_process in self.all_processes():
+            other_process.give_up()
 
     def timed(self) -> dict[str, Any]:
         """Time the steady calls of every process in interleaved rounds; returns the row."""
-        for one in self.all_processes():
-            one.tell("warm up")
-            one.hear()
+        for other_process in self.all_processes():
+            other_process.tell("warm up")
+            other_process.hear()
         for _ in range(_ROUNDS):
-            for one in self.all_processes():
-                one.time()
-        said = {kind: _answer(started) for kind, started in self.processes.items()}
+            for other_process in self.all_processes():
+                other_process.time()
+        answer = {kind: _answer(started) for kind, started in self.processes.items()}
         if _SECOND in self.modes:
-            said.setdefault(_SECOND, {"failure": f"not started, because {_FIRST} was not ready"})
-        return _row(self.result, said)
+            answer.setdefault(_SECOND, {"failure": f"not started, because {_FIRST} was not ready"})
+        return _row(self.result, answer)
 
     def end(self) -> None:
         """End the processes."""
-        for one in self.all_processes():
-            one.end()
+        for other_process in self.all_processes():
+            other_process.end()
 
 
 def _answer(processes: Sequence[_Process]) -> dict[str, Any]:
     """What the first process of a program says; the median time, timings, warnings and failures are those of all."""
-    said, *others = [one.answer() for one in processes]
-    return answer_of_all(said, others) if others else said
+    answer, *others = [process.answer() for process in processes]
+    return answer_of_all(answer, others) if others else answer
 
 
-def answer_of_all(said: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def answer_of_all(entries: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The answer of a program: that of its first process, with what the others add. A failure of that one stands."""
-    if "failure" in said:
-        return dict(said)
-    every = (said, *others)
-    found = dict(said)
-    each = sorted(one["us"] for one in every if "us" in one)
+    if "failure" in entries:
+        return dict(entries)
+    every = (entries, *others)
+    answer = dict(entries)
+    each = sorted(entry["us"] for entry in every if "us" in entry)
     if each:
-        found.update(us=round(statistics.median(each), 2), each_us=each)
-    if "timed" in said:
-        found["timed"] = max(one.get("timed", 0) for one in every)
-        found["warnings"] = list(dict.fromkeys(text for one in every for text in one.get("warnings", ())))
-        found["close"] = all(one.get("close", True) for one in every)
-    failures = [one["failure"] for one in others if "failure" in one]
+        answer.update(us=round(statistics.median(each), 2), each_us=each)
+    if "timed" in entries:
+        answer["timed"] = max(entry.get("timed", 0) for entry in every)
+        answer["warnings"] = list(
+            dict.fromkeys(text for entry in every for text in entry.get("warnings", ()))
+        )
+        answer["close"] = all(entry.get("close", True) for entry in every)
+    failures = [entry["failure"] for entry in others if "failure" in entry]
     if failures:
-        found[LATER_FAILURES] = failures
-    return found
+        answer[LATER_FAILURES] = failures
+    return answer
 
 
-def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _row(result: TunedResult, answer: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": name_of(result), "work": result.work.value, "configuration": result.configuration,
-        "gain": result.gain, "tuned_us": result.us, "default_us": result.default_us, **said,
+        "gain": result.gain, "tuned_us": result.us, "default_us": result.default_us, **answer,
     }  # fmt: skip
     replayed = row[REPLAY].get("us")
     row["replayed_over_tuned"] = _ratio(replayed, result.us)
@@ -354,8 +363,8 @@ def _row(result: TunedResult, said: Mapping[str, dict[str, Any]]) -> dict[str, A
     return row
 
 
-def _ratio(one: float | None, other: float | None) -> float | None:
-    return round(one / other, 3) if one and other else None
+def _ratio(value: float | None, other: float | None) -> float | None:
+    return round(value / other, 3) if value and other else None
 
 
 class _KeptCaches:
@@ -384,8 +393,8 @@ class _Process:
         self._until = time.monotonic() + limit
         self._kept = kept
         caches = str(kept.folder) if kept is not None else caches
-        self._made = None if caches else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        self.caches = caches or (self._made.name if self._made else "")
+        self._temporary = None if caches else tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.caches = caches or (self._temporary.name if self._temporary else "")
         """Folder of its caches."""
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - until it has ended
         environment = {
@@ -451,8 +460,8 @@ class _Process:
         end_tree(self._process)
         self._process.communicate()
         self._errors.close()
-        if self._made is not None:
-            self._made.cleanup()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def _can_be_heard(self, seconds: float) -> bool:
         stream = self._process.stdout
@@ -480,25 +489,25 @@ class _Process:
     def _without_stops(self, began: float, ended: float) -> float:
         """Seconds between two times of the clock, without those in which the process was stopped."""
         stopped = (min(ended, until) - max(began, since) for since, until in self._stops)
-        return ended - began - sum(one for one in stopped if one > 0)
+        return ended - began - sum(value for value in stopped if value > 0)
 
     def answer(self) -> dict[str, Any]:
         """What it has measured, or why it could not."""
         self.tell("end")
-        said = self.hear()
+        message = self.hear()
         try:
-            found: dict[str, Any] = json.loads(said)
+            data: dict[str, Any] = json.loads(message)
         except ValueError:
             self._errors.seek(0)
             errors = self._errors.read().strip().splitlines()
             return {"failure": self.failure or (errors[-1] if errors else "it gave no answer")}
-        if "first" in found:
-            found["first"] = round(self._without_stops(*found["first"]), 3)
+        if "first" in data:
+            data["first"] = round(self._without_stops(*data["first"]), 3)
             if self._kept is not None:
-                self._kept.add(found["first"])
-                found["first"] = self._kept.seconds
+                self._kept.add(data["first"])
+                data["first"] = self._kept.seconds
         rounds = sorted(self._rounds)
-        return {**found, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else found
+        return {**data, "us": round(rounds[(len(rounds) - 1) // 4], 2)} if rounds else data
 
 
 if __name__ == "__main__":

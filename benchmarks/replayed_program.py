@@ -71,12 +71,12 @@ class ModelProgram:
                 return self.function(*self.args, **self.named)
         for parameter in self.parameters:
             parameter.grad = None
-        found = self.function(*self.args, **self.named)
-        losses = [one.sum() for one in tensors_in(found) if one.requires_grad]
+        function = self.function(*self.args, **self.named)
+        losses = [tensor.sum() for tensor in tensors_in(function) if tensor.requires_grad]
         torch.autograd.backward(losses)
         if self.optimizer is not None:
             self.optimizer.step()
-        return found
+        return function
 
     def round_us(self, calls: int) -> float:
         """Microseconds of one of several calls: by the clock with which a search times rounds."""
@@ -117,10 +117,10 @@ def model_program(folder: Path, name: str, result: TunedResult) -> ModelProgram:
     timing.load(device.type)
     module.model.to(device)
     args, named = with_tensors(module.example_inputs(), lambda tensor: tensor.to(device))
-    made = ModelProgram(module, result, args, named, device, module.call, list(module.model.parameters()))
+    program = ModelProgram(module, result, args, named, device, module.call, list(module.model.parameters()))
     if result.work is Work.TRAINING_STEP:
-        made.optimizer = torch.optim.SGD(made.parameters, lr=0.0)
-    return made
+        program.optimizer = torch.optim.SGD(program.parameters, lr=0.0)
+    return program
 
 
 def _arguments(folder: Path, kind: str, result: TunedResult, scratch: str) -> dict[str, Any]:
@@ -149,13 +149,13 @@ def _file(folder: Path, result: TunedResult, kind: str, scratch: str) -> str:
     return str(path)
 
 
-def _is_close(found: Any, expected: Any) -> bool:
+def _is_close(value: Any, expected: Any) -> bool:
     """Whether results are those of eager mode but for rounding."""
-    pairs = zip(tensors_in(found), tensors_in(expected), strict=True)
+    pairs = zip(tensors_in(value), tensors_in(expected), strict=True)
     return all(
-        float((one.detach().float() - other.detach().float()).abs().max())
+        float((tensor.detach().float() - other.detach().float()).abs().max())
         <= _TOLERANCE * max(1.0, float(other.detach().float().abs().max()))
-        for one, other in pairs
+        for tensor, other in pairs
         if other.numel()
     )
 
@@ -169,7 +169,9 @@ def machines_here() -> list[tuple[str, ...]]:
 def main(folder: Path, what: str) -> dict[str, Any]:
     """Compile and call one model in this process, and time it on demand; returns the answer."""
     kind, _, name = what.rpartition(":")
-    result = next(one for one in results_of(folder, machines_here()) if name_of(one) == name)
+    result = next(
+        tuned_result for tuned_result in results_of(folder, machines_here()) if name_of(tuned_result) == name
+    )
     if kind in MODES:
         result = replace(result, blocks=(), optimizer=False, dynamic=None, fixed_modules=False)
     warnings: list[str] = []
@@ -186,13 +188,13 @@ def main(folder: Path, what: str) -> dict[str, Any]:
         with counting_timings() as timed:
             timing.wait(program.device)
             began = time.monotonic()  # the clock of the process that stops this one
-            found = program.call()
+            value = program.call()
             timing.wait(program.device)
             ended = time.monotonic()
             is_close = _is_close(
-                found, expected
+                value, expected
             )  # now: the next replay of a CUDA graph overwrites the results
-            del found
+            del value
         phases = _phases()
         program.call()  # the second call of a CUDA graph records it
         program.call()

@@ -63,11 +63,11 @@ class Program:
     def line(self) -> str:
         """The next line that the program prints."""
         assert self.process.stdout is not None
-        said = self.process.stdout.readline().strip()
-        if not said:
+        text = self.process.stdout.readline().strip()
+        if not text:
             self.log.seek(0)
             raise RuntimeError(f"the program ended:\n{self.log.read()[-2000:]}")
-        return said
+        return text
 
     def round(self) -> float:
         """Median seconds of a few steps."""

@@ -85,22 +85,31 @@ def recorded_compiles(folder: Path) -> dict[str, set[Key]]:
     from fuselight.capture.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
     from tests.support.trace_parts import read_parts  # noqa: PLC0415
 
-    found: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}
+    compiles: dict[str, set[Key]] = {"graphs": set(), "recompilations": set(), "limits": set()}
     for parts in map(read_parts, process_logs(folder)):
         for name, keys in compile_keys(parts).items():
-            found[name] |= keys
-        found["limits"] |= {
-            (one.location.path, 0, user_function(one.function.rpartition(".")[2]))
-            for one in parts.not_compiled
+            compiles[name] |= keys
+        compiles["limits"] |= {
+            (uncompiled_code.location.path, 0, user_function(uncompiled_code.function.rpartition(".")[2]))
+            for uncompiled_code in parts.not_compiled
         }
-    return found
+    return compiles
 
 
 def compile_keys(parts: Any) -> dict[str, set[Key]]:
     """Graphs and recompilations of a Report, or of what torch recorded, by compile ID."""
-    graphs = [one.id for one in parts.compiles if one.graph is not None and one.outcome is Outcome.COMPILED]
-    again = [one.compile_id for one in parts.recompiles if one.compile_id is not None]
-    return {"graphs": {(one, 0, None) for one in graphs}, "recompilations": {(one, 0, None) for one in again}}
+    graphs = [
+        record.id
+        for record in parts.compiles
+        if record.graph is not None and record.outcome is Outcome.COMPILED
+    ]
+    again = [
+        recompilation.compile_id for recompilation in parts.recompiles if recompilation.compile_id is not None
+    ]
+    return {
+        "graphs": {(graph, 0, None) for graph in graphs},
+        "recompilations": {(value, 0, None) for value in again},
+    }
 
 
 def agreement(report: Report, folder: Path) -> dict[str, Score]:
@@ -108,13 +117,13 @@ def agreement(report: Report, folder: Path) -> dict[str, Score]:
     record = {**recorded(folder), **recorded_compiles(folder)}
     if _UNNAMED in record["refusals"]:  # torch's record of a limit has the compile ID, and no function
         record["refusals"] = (record["refusals"] - {_UNNAMED}) | record["limits"]
-    said = {
+    answer = {
         "breaks": break_keys(report),
         "refusals": refusal_keys(report),
         "errors": error_keys(report),
         **compile_keys(report),
     }
-    scores = {name: compare(record[name], said[name]) for name in said}
+    scores = {name: compare(record[name], answer[name]) for name in answer}
     findings = finding_keys(report)
     if findings is not None:
         scores["findings"] = compare(record["breaks"], findings)
@@ -124,11 +133,11 @@ def agreement(report: Report, folder: Path) -> dict[str, Score]:
 def captured_row(report: Report, folder: Path) -> dict[str, Any]:
     """What the capture of a row tells, and whether torch's record agrees."""
     numbers = counts(report)
-    has_failed = any(one.culprit in _NOT_RUN for one in report.failures)
+    has_failed = any(failure.culprit in _NOT_RUN for failure in report.failures)
     graphs = {
-        one.frame: one.graph
-        for one in reversed(report.compiles)
-        if one.outcome is Outcome.COMPILED and one.graph
+        record.frame: record.graph
+        for record in reversed(report.compiles)
+        if record.outcome is Outcome.COMPILED and record.graph
     }
     scores = agreement(report, folder)
     differs = {
@@ -141,11 +150,11 @@ def captured_row(report: Report, folder: Path) -> dict[str, Any]:
         "breaks": numbers.breaks,
         "recompilations": numbers.recompilations,
         "operators": sum(graph.operators for graph in graphs.values()),
-        "facts": {name: [score.recorded, score.found] for name, score in scores.items()},
+        "facts": {name: [score.recorded, score.reported] for name, score in scores.items()},
         "agrees": None if has_failed else not differs,
         "differs": differs,
         "failure": _failure(report),
-        "problems": [f"{one.stage}: {one.what}: {one.why}"[:_WHY] for one in report.problems],
+        "problems": [f"{problem.stage}: {problem.what}: {problem.why}"[:_WHY] for problem in report.problems],
     }
 
 
@@ -193,11 +202,11 @@ def known_rows(path: Path) -> dict[str, dict[str, Any]]:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; a torn last line is none."""
-    found = []
+    lines = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         with contextlib.suppress(ValueError):
-            found.append(json.loads(line))
-    return found
+            lines.append(json.loads(line))
+    return lines
 
 
 @dataclass(frozen=True)
@@ -217,12 +226,12 @@ class SuiteRun:
             or f"{options.do}_seconds" in row
             or (options.do != "capture" and row.get("failure"))
         }
-        parts = [one.strip().lower() for one in options.models.split(",") if one.strip()]
+        parts = [part.strip().lower() for part in options.models.split(",") if part.strip()]
         rows = [
             row
             for row in suite_rows(options.suite, size=options.size, training=options.train)
             if f"{row.group}/{row.name}" not in done
-            and (not parts or any(one in row.name.lower() for one in parts))
+            and (not parts or any(part in row.name.lower() for part in parts))
         ]
         if options.do == "kernels":  # those that take long come last
             rows.sort(key=lambda row: known.get(f"{row.group}/{row.name}", {}).get("operators", 0))
@@ -237,13 +246,20 @@ class SuiteRun:
             stream.flush()
             os.fsync(stream.fileno())
 
-    def keep(self, row: SuiteRow, found: dict[str, Any]) -> None:
+    def keep(self, row: SuiteRow, entries: dict[str, Any]) -> None:
         """Write and print a row."""
         options = self.options
         head = {"suite": options.suite, "size": options.size, "training": options.train}
         if options.do == "tune":  # beside the row's other facts, which are those of another size
             head = {"suite": options.suite, "timed_size": options.size}
-        line = {"name": row.name, "group": row.group, **head, "note": row.note, "absent": row.absent, **found}
+        line = {
+            "name": row.name,
+            "group": row.group,
+            **head,
+            "note": row.note,
+            "absent": row.absent,
+            **entries,
+        }
         self.write(line)
         print(_line(line), flush=True)
 
@@ -254,8 +270,8 @@ class SuiteRun:
         for row in rows:
             if row.absent:
                 self.keep(row, {})
-        with tempfile.TemporaryDirectory(prefix="fuselight-suite-", ignore_cleanup_errors=True) as made:
-            folder = Path(made).resolve()
+        with tempfile.TemporaryDirectory(prefix="fuselight-suite-", ignore_cleanup_errors=True) as directory:
+            folder = Path(directory).resolve()
             trace = folder / "trace"
             trace.mkdir()
             paths = write_rows(rows, str(folder / "rows"))
@@ -277,7 +293,7 @@ class SuiteRun:
                 log.unlink()
             if options.do == "capture":
                 report = await target_run.report(target_run.request.of_kind(CaptureRequest))
-                found = captured_row(report, trace)
+                entries = captured_row(report, trace)
             elif options.do == "tune":
                 plan = TunePlan(
                     work=Work.FORWARD_BACKWARD if options.train else Work.INFERENCE,
@@ -288,12 +304,12 @@ class SuiteRun:
                     jobs=options.jobs,
                 )
                 report = await target_run.report(tune_request(target_run.request, plan))
-                found = tuned_row(report)
+                entries = tuned_row(report)
             else:
                 report = await target_run.report(target_run.request.of_kind(GenerateRequest, device=device))
-                found = {**kernels_row(report), "device": device.key}
-            found[f"{options.do}_seconds"] = round(time.monotonic() - began, 1)
-            self.keep(present[Path(target_run.request.target.path)], found)
+                entries = {**kernels_row(report), "device": device.key}
+            entries[f"{options.do}_seconds"] = round(time.monotonic() - began, 1)
+            self.keep(present[Path(target_run.request.target.path)], entries)
             return Report(
                 report.versions, report.target, report.tier, 0
             )  # all of a suite's would be gigabytes
@@ -319,7 +335,7 @@ print(json.dumps(found))
 
 def about(python: str, rows: Iterable[SuiteRow]) -> dict[str, Any]:
     """The machine, and the versions of what the rows need in the interpreter that runs them; empty: not installed."""
-    names = sorted({"torch", "torchvision", *(one for row in rows for one in row.packages)})
+    names = sorted({"torch", "torchvision", *(package for row in rows for package in row.packages)})
     done = subprocess.run([python, "-c", _VERSIONS, *names], capture_output=True, text=True, check=True)
     processor = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
@@ -377,7 +393,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.command == "page":
         rows = list(known_rows(options.results).values())
-        sweeps = [one for file in options.sweep for one in _lines(file)]
+        sweeps = [line for file in options.sweep for line in _lines(file)]
         options.page.write_text(suite_page(rows, _lines(options.results), sweeps), encoding="utf-8")
         return 0
     asyncio.run(SuiteRun(options.results, options).run())

@@ -33,7 +33,7 @@ _FACTS = {
 def suite_page(rows: Sequence[Row], lines: Iterable[Row], sweeps: Iterable[Row]) -> str:
     """The page. `rows`: one for each model; `lines`: those of their file, which name machine and versions."""
     merged = with_sweeps(rows, sweeps)
-    abouts = [one["about"] for one in lines if "about" in one]
+    abouts = [line["about"] for line in lines if "about" in line]
     is_timed = any(name in row for row in merged for name in _TIMED)
     parts = [_INTRODUCTION, _about(merged, abouts), _summary(merged), _agreement(merged)]
     for group, title in _GROUPS.items():
@@ -44,25 +44,25 @@ def suite_page(rows: Sequence[Row], lines: Iterable[Row], sweeps: Iterable[Row])
 
 def with_sweeps(rows: Sequence[Row], sweeps: Iterable[Row]) -> list[Row]:
     """The rows, each with what sweeps say of the same model."""
-    found: dict[tuple[str, str], Row] = {}
+    entries: dict[tuple[str, str], Row] = {}
     for row in rows:
-        kept = found[row["group"], row["name"]] = dict(row)
+        kept = entries[row["group"], row["name"]] = dict(row)
         if kept.get("graphs_without_kernels"):  # a count of some of its graphs is no number of kernels
             kept.pop("kernels", None)
     for line in sweeps:
         key = (str(line.get("group", "")), str(line.get("name", "")).partition(":")[0])
-        if key not in found or line.get("status") != "done":
+        if key not in entries or line.get("status") != "done":
             continue
-        row = found[key]
+        row = entries[key]
         if line.get("kernels") is not None:
             row.setdefault("kernels", line["kernels"])
         if line.get("configurations"):
             row.update(_times(line))
-    return list(found.values())
+    return list(entries.values())
 
 
 def _times(line: Row) -> Row:
-    timed = {one["name"]: one for one in line["configurations"]}
+    timed = {configuration["name"]: configuration for configuration in line["configurations"]}
     times = {
         name: f"{timed[name]['us'] / 1000:.2f} ms"
         for name in ("eager", "default")
@@ -70,7 +70,7 @@ def _times(line: Row) -> Row:
     }
     if line.get("gain") is not None:
         times["tuned"] = f"{line['gain']:.2f}× default"
-    checked = [one["is_accurate"] for one in timed.values() if one.get("is_accurate") is not None]
+    checked = [value["is_accurate"] for value in timed.values() if value.get("is_accurate") is not None]
     if checked:
         times["accuracy"] = "right" if all(checked) else "differs"
     return times
@@ -88,13 +88,13 @@ def _about(rows: Sequence[Row], abouts: Sequence[Row]) -> str:
     sizes = sorted({f"{row['size']}, {'training' if row['training'] else 'inference'}" for row in rows})
     devices = sorted({row["device"] for row in rows if row.get("device")})
     table = ["| | |", "|---|---|", f"| rows | {'; '.join(sizes)} |"]
-    for machine in dict.fromkeys(one["machine"] for one in abouts):
+    for machine in dict.fromkeys(entry["machine"] for entry in abouts):
         # A name may have several: some rows need another build of torch.
         versions: dict[str, dict[str, None]] = {}
-        for one in abouts:
-            for name, version in one["versions"].items() if one["machine"] == machine else ():
+        for entry in abouts:
+            for name, version in entry["versions"].items() if entry["machine"] == machine else ():
                 versions.setdefault(name, {}).update({version: None} if version else {})
-        shown = [f"{name} {' and '.join(found)}" for name, found in versions.items() if found]
+        shown = [f"{name} {' and '.join(version)}" for name, version in versions.items() if version]
         table.append(f"| machine | {machine} |")
         table.append(f"| versions | {', '.join(shown)} |")
     if devices:
@@ -139,21 +139,21 @@ def _summary(rows: Sequence[Row]) -> str:
 
 
 def _agreement(rows: Sequence[Row]) -> str:
-    said, found, missing, surplus = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    totals, counts, missing, surplus = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for row in rows:
         if row.get("agrees") is None:
             continue
         for name, numbers in row["facts"].items():
-            said[name] += numbers[0]
-            found[name] += numbers[1]
+            totals[name] += numbers[0]
+            counts[name] += numbers[1]
             missing[name] += len(row["differs"].get(name, {}).get("missing", ()))
             surplus[name] += len(row["differs"].get(name, {}).get("surplus", ()))
     lines = ["| fact | torch recorded | Fuselight reports | recall | precision |", "|---|--:|--:|--:|--:|"]
     for name, words in _FACTS.items():
-        recall = 1 - missing[name] / said[name] if said[name] else None
-        precision = 1 - surplus[name] / found[name] if found[name] else None
-        shares = " | ".join(_NONE if one is None else f"{one:.2f}" for one in (recall, precision))
-        lines.append(f"| {words} | {said[name]:,} | {found[name]:,} | {shares} |")
+        recall = 1 - missing[name] / totals[name] if totals[name] else None
+        precision = 1 - surplus[name] / counts[name] if counts[name] else None
+        shares = " | ".join(_NONE if value is None else f"{value:.2f}" for value in (recall, precision))
+        lines.append(f"| {words} | {totals[name]:,} | {counts[name]:,} | {shares} |")
     return "\n".join(lines)
 
 
@@ -177,4 +177,4 @@ def _has_run(row: Row) -> bool:
 def _remark(row: Row) -> str:
     lost = "" if "kernels" in row else row.get("kernels_failure", "")
     reasons = (row["absent"], row.get("failure", ""), lost, row["note"])
-    return "; ".join(one.replace("|", "\\|") for one in reasons if one)
+    return "; ".join(reason.replace("|", "\\|") for reason in reasons if reason)

@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--do", choices=("check", "bench"), default="check")
     options = parser.parse_args()
-    counts = [int(one) for one in options.workers.split(",")]
+    counts = [int(part) for part in options.workers.split(",")]
     runs = [swept(count, options) for count in counts]
     print(
         f"\n{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {options.engine}, {options.do}"
@@ -94,8 +94,8 @@ def main() -> int:
 
 def swept(workers: int, options: argparse.Namespace) -> ScalingRun:
     """Sweep the suite once."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         (folder / "pyproject.toml").touch()
         (folder / "models").mkdir()
         for number in range(options.models):

@@ -141,12 +141,12 @@ def _open_models(asked: argparse.Namespace) -> Iterator[str]:
 
 def _rows(lines: Path) -> list[dict[str, Any]]:
     """The last line of each model; a line that an interruption cut off is ignored."""
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for line in lines.read_text(encoding="utf-8").splitlines() if lines.exists() else ():
         with contextlib.suppress(ValueError):
             row = json.loads(line)
-            found[row["model"]] = row
-    return list(found.values())
+            entries[row["model"]] = row
+    return list(entries.values())
 
 
 def _page(asked: argparse.Namespace) -> str:
@@ -178,7 +178,7 @@ def _model(name: str, worker: _Worker, asked: argparse.Namespace) -> dict[str, A
         "half": "building" if name in BUILDING else "held out",
         "work": model.work.value,
         "rows": model.sizes(tiny=asked.tiny).rows,
-        "made": _made(asked),
+        "made": _provenance(asked),
     }
     seconds = asked.budget + _SPARE_SECONDS + asked.mode_limit * len(plan.modes)
     report, why = worker.answer(_request(path, plan), time.monotonic() + seconds)
@@ -304,7 +304,7 @@ def _is_step(progress: Progress) -> bool:
     return progress.phase in {"measure", "measured"} and ": " not in progress.detail
 
 
-def _made(asked: argparse.Namespace) -> dict[str, str]:
+def _provenance(asked: argparse.Namespace) -> dict[str, str]:
     """The machine, the versions and the command."""
     import torch  # noqa: PLC0415 - for its version alone
 

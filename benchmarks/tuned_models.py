@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.gpu.models import Made
+from benchmarks.gpu.models import ModelCall
 from benchmarks.gpu.own_models import UNet
 from fuselight.shared.report import Work
 
@@ -42,7 +42,7 @@ TINY = Sizes(rows=2, layers=3, width=32, length=16, image=64)
 class TunedModel:
     """One model and its work."""
 
-    make: Callable[[Sizes], Made]
+    make: Callable[[Sizes], ModelCall]
     work: Work
     rows: int
     length: int = 128
@@ -58,8 +58,8 @@ class TunedModel:
 
 def _transformers(config: str, model: str, **sizes: Any) -> nn.Module:
     library: Any = importlib.import_module("transformers")
-    made: nn.Module = getattr(library, model)(getattr(library, config)(**sizes))
-    return made
+    module: nn.Module = getattr(library, model)(getattr(library, config)(**sizes))
+    return module
 
 
 def _tokens(sizes: Sizes, length: int = 0) -> torch.Tensor:
@@ -70,53 +70,53 @@ def _images(sizes: Sizes) -> torch.Tensor:
     return torch.randn(sizes.rows, 3, sizes.image, sizes.image)
 
 
-def _torchvision(name: str) -> Callable[[Sizes], Made]:
-    def make(sizes: Sizes) -> Made:
+def _torchvision(name: str) -> Callable[[Sizes], ModelCall]:
+    def make(sizes: Sizes) -> ModelCall:
         library: Any = importlib.import_module("torchvision.models")
         return getattr(library, name)(), (_images(sizes),), {}
 
     return make
 
 
-def _timm(name: str, **options: Any) -> Callable[[Sizes], Made]:
-    def make(sizes: Sizes) -> Made:
+def _timm(name: str, **options: Any) -> Callable[[Sizes], ModelCall]:
+    def make(sizes: Sizes) -> ModelCall:
         library: Any = importlib.import_module("timm")
-        made: nn.Module = library.create_model(name, pretrained=False, **options)
-        return made, (_images(sizes),), {}
+        module: nn.Module = library.create_model(name, pretrained=False, **options)
+        return module, (_images(sizes),), {}
 
     return make
 
 
-def _encoder(config: str, model: str, **options: Any) -> Callable[[Sizes], Made]:
+def _encoder(config: str, model: str, **options: Any) -> Callable[[Sizes], ModelCall]:
     """An encoder of transformers with the usual names of sizes."""
 
-    def make(sizes: Sizes) -> Made:
-        made = _transformers(
+    def make(sizes: Sizes) -> ModelCall:
+        module = _transformers(
             config, model, hidden_size=sizes.width, num_hidden_layers=sizes.layers,
             num_attention_heads=max(2, sizes.width // 64), intermediate_size=4 * sizes.width,
             vocab_size=_VOCABULARY, **options,
         )  # fmt: skip
-        return made, (_tokens(sizes),), {}
+        return module, (_tokens(sizes),), {}
 
     return make
 
 
-def _decoder(config: str, model: str, **options: Any) -> Callable[[Sizes], Made]:
+def _decoder(config: str, model: str, **options: Any) -> Callable[[Sizes], ModelCall]:
     """A decoder of today's kind: grouped heads, gated multiplications."""
 
-    def make(sizes: Sizes) -> Made:
+    def make(sizes: Sizes) -> ModelCall:
         heads = max(2, sizes.width // 64)
-        made = _transformers(
+        module = _transformers(
             config, model, hidden_size=sizes.width, num_hidden_layers=sizes.layers, num_attention_heads=heads,
             num_key_value_heads=max(1, heads // 4), head_dim=sizes.width // heads,
             intermediate_size=3 * sizes.width, vocab_size=_VOCABULARY, use_cache=False, **options,
         )  # fmt: skip
-        return made, (_tokens(sizes),), {}
+        return module, (_tokens(sizes),), {}
 
     return make
 
 
-def _gpt2(sizes: Sizes) -> Made:
+def _gpt2(sizes: Sizes) -> ModelCall:
     model = _transformers(
         "GPT2Config", "GPT2LMHeadModel", n_embd=sizes.width, n_layer=sizes.layers,
         n_head=max(2, sizes.width // 64), vocab_size=_VOCABULARY, use_cache=False,
@@ -125,7 +125,7 @@ def _gpt2(sizes: Sizes) -> Made:
     return model, (_tokens(sizes),), {}
 
 
-def _distilbert(sizes: Sizes) -> Made:
+def _distilbert(sizes: Sizes) -> ModelCall:
     model = _transformers(
         "DistilBertConfig", "DistilBertForMaskedLM", dim=sizes.width, n_layers=sizes.layers,
         n_heads=max(2, sizes.width // 64), hidden_dim=4 * sizes.width, vocab_size=_VOCABULARY,
@@ -133,7 +133,7 @@ def _distilbert(sizes: Sizes) -> Made:
     return model, (_tokens(sizes),), {}
 
 
-def _t5(sizes: Sizes) -> Made:
+def _t5(sizes: Sizes) -> ModelCall:
     model = _transformers(
         "T5Config", "T5Model", d_model=sizes.width, d_kv=64, d_ff=4 * sizes.width, num_layers=sizes.layers,
         num_decoder_layers=sizes.layers, num_heads=max(2, sizes.width // 64), vocab_size=_VOCABULARY,
@@ -143,7 +143,7 @@ def _t5(sizes: Sizes) -> Made:
     return model, (), named
 
 
-def _whisper(sizes: Sizes) -> Made:
+def _whisper(sizes: Sizes) -> ModelCall:
     heads = max(2, sizes.width // 64)
     model = _transformers(
         "WhisperConfig", "WhisperModel", d_model=sizes.width, encoder_layers=sizes.layers,
@@ -159,7 +159,7 @@ def _whisper(sizes: Sizes) -> Made:
     return model, (), named
 
 
-def _vit(sizes: Sizes) -> Made:
+def _vit(sizes: Sizes) -> ModelCall:
     library: Any = importlib.import_module("timm.models.vision_transformer")
     model: nn.Module = library.VisionTransformer(
         img_size=sizes.image, patch_size=16, embed_dim=sizes.width, depth=sizes.layers,
@@ -168,7 +168,7 @@ def _vit(sizes: Sizes) -> Made:
     return model, (_images(sizes),), {}
 
 
-def _mixer(sizes: Sizes) -> Made:
+def _mixer(sizes: Sizes) -> ModelCall:
     library: Any = importlib.import_module("timm.models.mlp_mixer")
     model: nn.Module = library.MlpMixer(
         img_size=sizes.image, patch_size=16, embed_dim=sizes.width, num_blocks=sizes.layers, num_classes=1000
@@ -176,7 +176,7 @@ def _mixer(sizes: Sizes) -> Made:
     return model, (_images(sizes),), {}
 
 
-def _swin(sizes: Sizes) -> Made:
+def _swin(sizes: Sizes) -> ModelCall:
     library: Any = importlib.import_module("timm.models.swin_transformer")
     model: nn.Module = library.SwinTransformer(
         img_size=sizes.image, depths=(2, 2), num_heads=(3, 6), embed_dim=96, num_classes=1000,
@@ -185,7 +185,7 @@ def _swin(sizes: Sizes) -> Made:
     return model, (_images(sizes),), {}
 
 
-def _unet(sizes: Sizes) -> Made:
+def _unet(sizes: Sizes) -> ModelCall:
     return UNet(64), (_images(sizes), torch.rand(sizes.rows)), {}
 
 
@@ -228,7 +228,7 @@ MAIN = (
 """All models, held-out ones alternating with the others and the most different kinds first, for a limited time."""
 
 
-def made(name: str, *, tiny: bool = False) -> Made:
+def build_model(name: str, *, tiny: bool = False) -> ModelCall:
     """The model of that name and the arguments of one call, in its dtype; float32 if `tiny`."""
     model = MODELS[name]
     torch.manual_seed(0)

@@ -76,7 +76,7 @@ def read_row(line: Mapping[str, Any]) -> TunedRow:
     if "tuned" not in line:
         return row
     tuned = decode(Tuned, line["tuned"])
-    known = {one.configuration.name: one.configuration for one in tuned.candidates}
+    known = {candidate.configuration.name: candidate.configuration for candidate in tuned.candidates}
     raced = _of_last_race(tuned)
     us = {name: us for name in (EAGER, *MODES) if (us := _us(known.get(name), raced)) is not None}
     failures = {name: why for name in MODES if (why := _why_not(known.get(name)))}
@@ -119,7 +119,7 @@ def _of_programs(replayed: Mapping[str, Any]) -> dict[str, float]:
         name: replayed[name] for name in (*MODES, REPLAY) if replayed.get(name, {}).get("us") is not None
     }
     is_comparable = _is_comparable(replayed)
-    right = {name: one["us"] for name, one in timed.items() if one.get("close") or not is_comparable}
+    right = {name: value["us"] for name, value in timed.items() if value.get("close") or not is_comparable}
     return {"tuned" if name == REPLAY else name: us for name, us in right.items()}
 
 
@@ -133,11 +133,11 @@ def _of_last_race(tuned: Tuned) -> dict[str, float]:
 
     As in the races of a search: what disturbs a round of a machine that others use only makes it longer.
     """
-    last = max((one.stage for one in tuned.race), default=0)
+    last = max((race_sample.stage for race_sample in tuned.race), default=0)
     rounds: dict[str, list[float]] = {}
-    for one in tuned.race:
-        if one.stage == last:
-            rounds.setdefault(one.name, []).append(one.us)
+    for sample in tuned.race:
+        if sample.stage == last:
+            rounds.setdefault(sample.name, []).append(sample.us)
     others = set(rounds) & set(_OTHERS)
     return {name: sorted(times)[(len(times) - 1) // 4] for name, times in rounds.items()} if others else {}
 
@@ -190,7 +190,7 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
     if missing := [name for name in models if name not in known]:
         notes.append(f"- no search was run yet: {', '.join(missing)}")
     means = "\n".join(f"- {line}" for line in _means(ordered))
-    made = "\n".join(f"- {key}: {value}" for key, value in _made(ordered).items())
+    content = "\n".join(f"- {key}: {value}" for key, value in _provenance(ordered).items())
     replays = _replays([row for row in ordered if row.replayed])
     missed = ("\n\n## Not measured\n\n" + "\n".join(notes)) if notes else ""
     return (
@@ -200,7 +200,7 @@ def page(rows: Sequence[TunedRow], models: Iterable[str] = ()) -> str:
         'configuration are programs in fresh processes, and the last replays the result with `backend="fuselight"`;\n'
         "elsewhere they are processes of the search. A dash is what was not measured.\n"
         "[tuning.md](../tuning.md) describes the search.\n\n"
-        f"{means}\n\n{text}{missed}{replays}\n\n## Machine\n\n{made}\n"
+        f"{means}\n\n{text}{missed}{replays}\n\n## Machine\n\n{content}\n"
     )
 
 
@@ -225,28 +225,28 @@ def _replays(rows: Sequence[TunedRow]) -> str:
         if row.replayed.get("cold_start_over_same_options")
     ]
     timed = [row.model for row in rows if row.replayed.get(REPLAY, {}).get("timed") != 0]
-    near, near_same = (sum(one <= WITHIN for one in ratios) for ratios in (over, same))
+    near, near_same = (sum(ratio <= WITHIN for ratio in ratios) for ratios in (over, same))
     notes = [
         f"within 2% of the tuned time, or faster: {near} of {len(rows)}",
         f"within 2% of the same options in the same rounds, or faster: {near_same} of {len(same)}",
         f"longest cold start: {_ratio(max(starts, default=None))} of that with the same options (goal {COLD:.1f}×)",
         f"replays that timed a kernel at start: {', '.join(timed) or 'none'}",
     ]
-    return "\n\n## Replays\n\n" + "\n".join(f"- {one}" for one in notes) + "\n\n" + "\n".join(lines)
+    return "\n\n## Replays\n\n" + "\n".join(f"- {note}" for note in notes) + "\n\n" + "\n".join(lines)
 
 
 def _replay_line(row: TunedRow) -> str:
-    found = row.replayed
-    replay, same = found.get(REPLAY, {}), found.get(SAME, {})
+    replayed = row.replayed
+    replay, same = replayed.get(REPLAY, {}), replayed.get(SAME, {})
     results = "right" if replay.get("close") else "wrong"
-    results = results if _is_comparable(found) else "not comparable"
+    results = results if _is_comparable(replayed) else "not comparable"
     failures, warnings = len(replay.get(LATER_FAILURES, ())), len(replay.get("warnings", ()))
     results += f", {failures} failed with warm caches" * bool(failures) + f", {warnings} warnings" * bool(
         warnings
     )
     cells = [
-        row.model, _number(replay.get("us")), _ratio(found.get("replayed_over_tuned"), 3),
-        _ratio(found.get("replayed_over_same_options"), 3), _ratio(found.get("cold_start_over_same_options")),
+        row.model, _number(replay.get("us")), _ratio(replayed.get("replayed_over_tuned"), 3),
+        _ratio(replayed.get("replayed_over_same_options"), 3), _ratio(replayed.get("cold_start_over_same_options")),
         f"{same.get('timed', '-')}, {replay.get('timed', '-')}",
         replay.get("failure") or results,
     ]  # fmt: skip
@@ -298,13 +298,13 @@ def _mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def _made(rows: Sequence[TunedRow]) -> dict[str, str]:
+def _provenance(rows: Sequence[TunedRow]) -> dict[str, str]:
     """What the rows were measured with, each difference once."""
-    found: dict[str, dict[str, None]] = {}
+    entries: dict[str, dict[str, None]] = {}
     for row in rows:
         for key, value in row.made.items():
-            found.setdefault(key, {})[f"`{value}`" if key == "command" else value] = None
-    return {key: ", ".join(values) for key, values in found.items()}
+            entries.setdefault(key, {})[f"`{value}`" if key == "command" else value] = None
+    return {key: ", ".join(values) for key, values in entries.items()}
 
 
 def _number(value: float | None, digits: int = 1) -> str:

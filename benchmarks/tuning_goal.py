@@ -142,9 +142,9 @@ def replay_command(name: str, folder: Path, limit: float) -> tuple[str, ...]:
 
 def _out(name: str, folder: Path) -> Path:
     """Where the commands of a model write."""
-    made = folder / "lanes" / name
-    made.mkdir(parents=True, exist_ok=True)
-    return made
+    path = folder / "lanes" / name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def _all_models() -> list[str]:

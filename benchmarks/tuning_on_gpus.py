@@ -75,7 +75,7 @@ def main() -> int:
     until = time.monotonic() + asked.seconds
     make = searches if asked.what == "search" else replays
     lanes = lanes_of(
-        [make(one, folder, number, passed_on, asked.seconds) for number, one in enumerate(asked.lane)]
+        [make(value, folder, number, passed_on, asked.seconds) for number, value in enumerate(asked.lane)]
     )
     with ThreadPoolExecutor(len(lanes) or 1) as pool:
         codes = list(pool.map(lambda lane: run_lane(lane, folder, until), lanes))
@@ -127,12 +127,12 @@ def lanes_of(commands: Sequence[Sequence[tuple[str, ...]]]) -> list[Lane]:
     gpus = usable_gpus()
     cores = allowed_cores()
     share = max(1, len(cores) // len(gpus))
-    made = []
+    lanes = []
     for number, of_lane in enumerate(commands):
         place = number % len(gpus)
         own = frozenset(cores[place * share : (place + 1) * share])
-        made.append(Lane(number, gpus[place], own, tuple(of_lane)))
-    return made
+        lanes.append(Lane(number, gpus[place], own, tuple(of_lane)))
+    return lanes
 
 
 def usable_gpus() -> list[str]:
@@ -143,7 +143,7 @@ def usable_gpus() -> list[str]:
 def _gpus() -> list[str]:
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
-        return [one for one in allowed.split(",") if one]
+        return [part for part in allowed.split(",") if part]
     with contextlib.suppress(OSError):
         asked = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
         return (
@@ -231,24 +231,28 @@ def _started(row: Mapping[str, Any]) -> str:
 def _keep(folder: Path, files: Iterable[Path]) -> None:
     """Add the results in files to those of a folder. Of two for the same, the later one stays."""
     for path in files:
-        found = tuned_file.read(path)
-        if found is not None:
+        file = tuned_file.read(path)
+        if file is not None:
             known = tuned_file.read(folder / tuned_file.NAME) or tuned_file.TunedFile()
-            latest = {tuned_file.key_of(one): one.when for one in known.results}
-            later = [one for one in found.results if one.when >= latest.get(tuned_file.key_of(one), "")]
+            latest = {tuned_file.key_of(tuned_result): tuned_result.when for tuned_result in known.results}
+            later = [
+                tuned_result
+                for tuned_result in file.results
+                if tuned_result.when >= latest.get(tuned_file.key_of(tuned_result), "")
+            ]
             tuned_file.keep(folder / tuned_file.NAME, later)
 
 
 def rows_of(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """The last row of each model, the last decision if it has one; a line that was cut off is ignored."""
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for path in files:
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError):
                 row = json.loads(line)
-                if "failure" not in row or "failure" in found.get(row["model"], row):
-                    found[row["model"]] = row
-    return found
+                if "failure" not in row or "failure" in rows.get(row["model"], row):
+                    rows[row["model"]] = row
+    return rows
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -130,11 +130,11 @@ def _outer_torch() -> OuterTorch | None:
 def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
     print(f"setting up Python {sys.version.split()[0]} in {home.relative_to(ROOT)} (once)", flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    made = _quiet([sys.executable, "-m", "venv", str(home)])
-    if made.returncode != 0:
+    process = _quiet([sys.executable, "-m", "venv", str(home)])
+    if process.returncode != 0:
         shutil.rmtree(home, ignore_errors=True)
         raise Unavailable(
-            f"{sys.executable} -m venv failed: {_last_line(made.stdout)}\n"
+            f"{sys.executable} -m venv failed: {_last_line(process.stdout)}\n"
             "On Debian and Ubuntu: apt-get install python3-venv"
         )
     if outer is not None:
@@ -178,10 +178,10 @@ def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | N
         if sys.platform == "linux" and _install(python, "--no-deps", TRITON).returncode != 0:
             print(f"pip finds no {TRITON} here: what needs it says so and is left out", flush=True)
         keep_installed_bytecode(python)
-    said = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
-    if said.returncode != 0:
-        return f"torch does not import in {python}: {_last_line(said.stdout)}"
-    (home / "torch").write_text(said.stdout, encoding="utf-8")
+    process = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
+    if process.returncode != 0:
+        return f"torch does not import in {python}: {_last_line(process.stdout)}"
+    (home / "torch").write_text(process.stdout, encoding="utf-8")
     return None
 
 

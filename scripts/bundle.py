@@ -181,9 +181,9 @@ def _keep_sampler() -> None:
 
 def _uv() -> list[str]:
     """uv, which unlike pip evaluates markers for the Python that is asked for and not for the one that runs."""
-    found = shutil.which("uv")
-    if found:
-        return [found]
+    text = shutil.which("uv")
+    if text:
+        return [text]
     home = CACHE / "uv"
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.is_file():
@@ -208,10 +208,10 @@ def main() -> None:
             every = [package(options.platform), runtime_wheel()]
     except Unavailable as why:
         sys.exit(str(why))
-    for made in every:
-        files = [made] if made.is_file() else made.rglob("*")
+    for path in every:
+        files = [path] if path.is_file() else path.rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file())
-        print(f"{made.relative_to(ROOT)}  {size / 1e6:.1f} MB")
+        print(f"{path.relative_to(ROOT)}  {size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

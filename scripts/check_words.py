@@ -1,4 +1,4 @@
-"""The words of the project: no unfinished marks, no private paths, and plain English in what a user reads.
+"""The words of the project: no unfinished marks, no private paths, plain English in what a user reads, nouns as names.
 
 Invariant: each line that breaks a rule is printed as `path:line: what: text`, and the exit code is 1 if there is one.
 """
@@ -60,9 +60,59 @@ RIDDLES = {
 """Phrases that a reader has to decode, and what to write instead."""
 _RIDDLES = [(re.compile(pattern, re.IGNORECASE), better) for pattern, better in RIDDLES.items()]
 
+VAGUE_NAMES = {
+    "one": "the noun of the element, as `row`, `graph`, `finding`",
+    "found": "the noun of the result, as `matches`, `breaks`, `report`",
+    "made": "the noun of the result, as `report`, `page`, `process`",
+    "said": "`message`, `answer`, `text`",
+}
+"""Names that hide what they hold, and what to write instead. Leading underscores do not count."""
+MISSPELLED_PARTS = {
+    "librarys": "`library`",
+    "learnt": "`learned`",
+    "spelt": "`spelled`",
+    "behaviour": "`behavior`",
+    "colour": "`color`",
+    "artefact": "`artifact`",
+}
+"""Words that no name has among those that it is made of."""
+RENAMED = {
+    "_Hearing": "`_EventListener`",
+    "_Trying": "`_TrialRunner`",
+    "_Searching": "`_TimedSearch`",
+    "_Outcomes": "`ResultIntake`",
+    "Outcomes": "`ResultIntake`",
+    "InTurn": "`SerializedRunner`",
+    "Greeting": "`WorkerHello`",
+    "Early": "`PendingUntilConfigured`",
+    "Face": "`Ui`",
+}
+"""Names that were replaced."""
+_WORKER_KEYS = {"lane": "`worker_key`", "lanes": "`worker_keys`"}
+RENAMED_IN = {
+    "server/fuselight_server/editor/": _WORKER_KEYS,
+    "server/fuselight_server/execution/": _WORKER_KEYS,
+}
+"""Names that were replaced in one folder, and mean something else in others."""
+WRITTEN_FIELDS = {
+    ("compiler/fuselight/doctor/check.py", "found"),
+    ("compiler/fuselight/measure/profile/recording.py", "made"),
+    ("server/fuselight_server/explain/benchmarks/page_types.py", "found"),
+    ("server/fuselight_server/explain/graphs/page_types.py", "found"),
+    ("server/fuselight_server/explain/searches/page_types.py", "found"),
+    ("benchmarks/tuned_table.py", "made"),
+}
+"""Fields whose names stand in messages or in files that are kept: these stay as they are."""
+
 PAGES = re.compile(r"^(?:README|CONTRIBUTING)\.md$|^docs/.*\.md$|^package\.json$")
 TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
 PYTHON = re.compile(r"^(?:compiler|server|tests|benchmarks|scripts)/.*\.py$")
+SAMPLES = re.compile(
+    r"^tests/cases/|^tests/editor/host/workspace|^tests/recordings/(?:subject|jobs)\.py$|^benchmarks/fix_truth/programs/"
+)
+"""Programs as users write them."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
 _GENERATED = ("docs/results/",)
 
@@ -81,23 +131,23 @@ def committed() -> list[str]:
 
 def wrong_lines() -> list[str]:
     """Every committed line with an unfinished mark or a private path."""
-    found = []
+    wrong_lines = []
     for name in committed():
         try:
             lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
             continue  # pictures, and sources in other encodings that tests are about
-        found += [
+        wrong_lines += [
             f"{name}:{number}: {line.strip()[:120]}"
             for number, line in enumerate(lines, 1)
             if UNFINISHED.search(line) or PRIVATE.search(line)
         ]
-    return found
+    return wrong_lines
 
 
 def riddles() -> list[str]:
     """Every phrase of `RIDDLES` in a page, in a docstring or in a string."""
-    found = []
+    riddles = []
     for name in committed():
         if name.startswith(_GENERATED):
             continue
@@ -106,8 +156,8 @@ def riddles() -> list[str]:
                 hit = pattern.search(text)
                 if hit is not None:
                     line = number + text.count("\n", 0, hit.start())
-                    found.append(f"{name}:{line}: `{hit[0]}`: write `{better}`")
-    return found
+                    riddles.append(f"{name}:{line}: `{hit[0]}`: write `{better}`")
+    return riddles
 
 
 def shown_texts(name: str) -> Iterator[tuple[int, str]]:
@@ -137,7 +187,48 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def vague_names() -> list[str]:
+    """Every name that a program binds and that `name_fault` rejects."""
+    lines = []
+    for name in committed():
+        if PYTHON.search(name) and not SAMPLES.search(name):
+            tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+            for line, identifier in bound_names(tree):
+                better = name_fault(identifier, name)
+                if better:
+                    lines.append(f"{name}:{line}: name `{identifier}`: write {better}")
+    return lines
+
+
+def name_fault(identifier: str, path: str) -> str:
+    """What to write instead of an identifier; empty if it is fine, or part of a format that is kept."""
+    whole = identifier.strip("_")
+    if (path, identifier) in WRITTEN_FIELDS:
+        return ""
+    for folder, renamed in RENAMED_IN.items():
+        if path.startswith(folder) and whole in renamed:
+            return renamed[whole]
+    better = RENAMED.get(identifier) or VAGUE_NAMES.get(whole, "")
+    parts = (MISSPELLED_PARTS.get(word.lower()) for word in _WORD.findall(whole))
+    return better or next(filter(None, parts), "")
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield (line, name) of each name that a program binds: variables, parameters, attributes, imports, definitions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+        elif isinstance(node, _NAMED) and node.name:
+            yield node.lineno, node.name
+
+
 if __name__ == "__main__":
-    wrong = [*wrong_lines(), *riddles()]
-    print("\n".join(wrong) or "no unfinished marks, no private paths, no riddles")
+    wrong = [*wrong_lines(), *riddles(), *vague_names()]
+    print("\n".join(wrong) or "no unfinished marks, no private paths, no riddles, no vague names")
     sys.exit(1 if wrong else 0)

@@ -114,7 +114,7 @@ def page() -> str:
         devices=_rows(_device(device) for device in DEVICES),
         dtypes=" | ".join(f"`{dtype}`" for dtype in DTYPES),
         dtype_rules="|".join("---" for _ in DTYPES),
-        rates=_rows([_key(one), *(_number(one.tflops.get(dtype)) for dtype in DTYPES)] for one in gpus),
+        rates=_rows([_key(gpu), *(_number(gpu.tflops.get(dtype)) for dtype in DTYPES)] for gpu in gpus),
         limits=_rows(_limits(device) for device in gpus),
         keys=", ".join(f"`{key}`" for key in KEYS),
         sources=_rows([_key(device), device.source] for device in DEVICES),

@@ -169,13 +169,13 @@ def _works(executable: Path) -> bool:
 def _system_browser() -> Browser:
     named = os.environ.get("CHROMIUM")
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
-    found = [Path(path) for name in names if (path := shutil.which(name))]
+    paths = [Path(path) for name in names if (path := shutil.which(name))]
     if platform.system() == "Darwin":
-        found += [
+        paths += [
             Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
             Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
         ]
-    for executable in ([Path(named)] if named else []) + found:
+    for executable in ([Path(named)] if named else []) + paths:
         if _works(executable):
             return Browser(executable, _flags(), "the system's")
     raise Unavailable("none installed")

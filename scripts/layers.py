@@ -423,15 +423,19 @@ def table() -> str:
         ("fuselight_server", "server/fuselight_server"),
     ):
         lines += ["", f"| room in `{folder}/` | contents | may import |", "|---|---|---|"]
-        for room in (one for one in ROOMS if one.package == package and not one.is_inner):
-            inner = [one for one in ROOMS if one.is_inner and one.name.startswith(f"{room.name}.")]
+        for room in (room for room in ROOMS if room.package == package and not room.is_inner):
+            inner = [
+                other_room
+                for other_room in ROOMS
+                if other_room.is_inner and other_room.name.startswith(f"{room.name}.")
+            ]
             words = room.contents + "".join(
-                f"; `{_short(one.name, room.name)}/` {one.contents}" for one in inner
+                f"; `{_short(other_room.name, room.name)}/` {other_room.contents}" for other_room in inner
             )
             outer = dict.fromkeys(
                 _outer(name, package)
-                for one in (room, *inner)
-                for name in one.imports
+                for other_room in (room, *inner)
+                for name in other_room.imports
                 if not covers((room.name,), name)
             )
             lines.append(f"| `{_short(room.name, package)}/` | {words} | {', '.join(outer) or 'nothing'} |")
@@ -442,7 +446,7 @@ def _extension_tables() -> Iterator[str]:
     """The lines of the tables of the extension, whose rooms have no rooms inside them."""
     for part in PARTS:
         yield from ("", f"| room in `extension/{part}/` | contents | may import |", "|---|---|---|")
-        for room in (one for one in EXTENSION_ROOMS if one.package == part):
+        for room in (extension_room for extension_room in EXTENSION_ROOMS if extension_room.package == part):
             name = "its files" if room.name == part else f"`{_short(room.name, part)}/`"
             rooms = [_short(other, part).replace("src/", "src: ") for other in room.imports]
             yield f"| {name} | {room.contents} | {', '.join((*rooms, *room.libraries)) or 'nothing'} |"

@@ -109,7 +109,7 @@ def interface(kind: type) -> str:
 
 def _field_comments(kind: type) -> dict[str, str]:
     """Return the string after each field of a dataclass and its bases, in which its meaning is written."""
-    found = {}
+    comments = {}
     for each in kind.__mro__[-2::-1]:
         (tree,) = ast.parse(inspect.getsource(each)).body
         for field, after in itertools.pairwise(tree.body if isinstance(tree, ast.ClassDef) else []):
@@ -118,8 +118,8 @@ def _field_comments(kind: type) -> dict[str, str]:
                 and isinstance(field.target, ast.Name)
                 and isinstance(after, ast.Expr)
             ):
-                found[field.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
-    return found
+                comments[field.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
+    return comments
 
 
 def _comment(text: str, indent: str) -> str:

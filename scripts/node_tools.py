@@ -67,8 +67,8 @@ class Node:
         if done.returncode != 0:
             # npm says what is wrong first, then how its commands are used, at length.
             errors = [line for line in done.stdout.splitlines() if line.startswith("npm error")][:20]
-            said = "\n".join(errors) or done.stdout[-2000:]
-            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{said}")
+            stdout = "\n".join(errors) or done.stdout[-2000:]
+            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{stdout}")
 
     def _captured(
         self, arguments: Sequence[str | Path], directory: Path, variables: Mapping[str, str] | None = None
@@ -115,10 +115,10 @@ def npm_ci(directory: Path, *, extra: Sequence[str] = ()) -> Node:
 
 
 def _npm() -> Path:
-    found = shutil.which("npm")
-    if found is None:
+    text = shutil.which("npm")
+    if text is None:
         raise Unavailable("npm is not on PATH: install Node 20 or newer, which brings it")
-    resolved = Path(found).resolve()
+    resolved = Path(text).resolve()
     if resolved.suffix == ".js":
         return resolved
     # Windows, and distributions that wrap it in a shell script: the program is next to it.
@@ -128,17 +128,17 @@ def _npm() -> Path:
     ):
         if guess.is_file():
             return guess
-    raise Unavailable(f"{found} is not npm's own launcher: put the npm that came with Node on PATH")
+    raise Unavailable(f"{text} is not npm's own launcher: put the npm that came with Node on PATH")
 
 
 def _major(node: Path) -> int | None:
     try:
-        said = subprocess.run(
+        process = subprocess.run(
             [str(node), "--version"], capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    first = said.stdout.strip().lstrip("v").partition(".")[0]
+    first = process.stdout.strip().lstrip("v").partition(".")[0]
     return int(first) if first.isdigit() else None
 
 

@@ -1,4 +1,4 @@
-"""`make pictures`: takes the pictures of the README and of the docs anew, each from the present product.
+"""`make pictures`: takes the pictures of the README and of the docs again, each from the present product.
 
 `python scripts/pictures.py [NAME ...]` takes all of them, or those of these names (`tuning`, `hover`). Take that of a
 search, and of a benchmark, on an idle machine. Look at each picture before you commit it.

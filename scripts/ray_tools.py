@@ -38,8 +38,8 @@ def ensure_ray(environment: Environment) -> Path:
     _check(home, _run([str(environment.python), "-m", "venv", "--without-pip", str(home)]))
     _check(home, install_locked(python, RAY_LOCK, installer=environment.python))
     base, site = (
-        subprocess.run([str(one), "-c", _SITE], check=True, capture_output=True, text=True).stdout.strip()
-        for one in (environment.python, python)
+        subprocess.run([str(path), "-c", _SITE], check=True, capture_output=True, text=True).stdout.strip()
+        for path in (environment.python, python)
     )
     keep_installed_bytecode(python)  # each process of a cluster imports Ray
     # addsitedir reads the .pth files of that folder, too; its packages come after Ray's.

@@ -269,7 +269,7 @@ def script_ring(
     if ended.code == NOTHING_RAN:
         return Outcome(ring, seconds=seconds, skipped_because="the line above says what is missing")
     results = sorted(folder.glob(f"{ring}-*.xml"))
-    parts = [read_junit(ring, one, ended=Ended(0), seconds=0) for one in results]
+    parts = [read_junit(ring, path, ended=Ended(0), seconds=0) for path in results]
     failed = sum(part.failed for part in parts)
     return Outcome(
         ring,
@@ -303,7 +303,7 @@ def read_junit(ring: str, results: Path, *, ended: Ended, seconds: float) -> Out
     cases = _cases(results)
     if cases is None:
         return Outcome(ring, failed=1, seconds=seconds, cpu_seconds=ended.cpu_seconds)
-    failures = tuple((_name(case), said) for case in cases if (said := _failure(case)) is not None)
+    failures = tuple((_name(case), failure) for case in cases if (failure := _failure(case)) is not None)
     skipped = sum(case.find("skipped") is not None for case in cases)
     passed = len(cases) - len(failures) - skipped
     failed = len(failures) or int(ended.code != 0)

@@ -274,8 +274,8 @@ def run(name: str, environment: Environment, before: list[Future[Any]], *, share
     try:
         wait(before)
         if name in WAITING:
-            for one in before:
-                one.result()
+            for future in before:
+                future.result()
         return RINGS[name](environment, shares_machine=shares_machine)
     except Unavailable as why:
         return Outcome(name, skipped_because=str(why))
@@ -285,7 +285,7 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
     """Print where the time went, slowest first, and the summary; returns the exit code."""
     slowest = sorted((time for outcome in outcomes for time in outcome.slowest), reverse=True)[:SLOWEST]
     print("\n== where the time went, slowest first")
-    for outcome in sorted(outcomes, key=lambda one: one.seconds, reverse=True):
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.seconds, reverse=True):
         print(f"{outcome.seconds:7.1f} s  {outcome.cpu_seconds:7.1f} s of CPU  the {outcome.ring} ring")
     cpu_minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
     for took, name in slowest:
@@ -293,8 +293,8 @@ def conclude(outcomes: list[Outcome], seconds: float) -> int:
     failures = [(outcome.ring, *failure) for outcome in outcomes for failure in outcome.failures]
     if failures:
         print("\n== failed")
-        for ring, name, said in failures:
-            print(f"{ring}: {name}\n    {said}")
+        for ring, name, message in failures:
+            print(f"{ring}: {name}\n    {message}")
     print(f"\n== summary, {seconds / 60:.1f} minutes, {cpu_minutes:.1f} CPU-minutes")
     for outcome in outcomes:
         print(outcome)

@@ -138,7 +138,7 @@ def test_the_page_of_kernels_names_every_key_of_its_json() -> None:
 def test_the_page_of_measuring_names_configurations_work_and_gaps() -> None:
     text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
     names = [configurations.EAGER, configurations.WRITTEN, "dynamic", *configurations.MODES]
-    names += [one.value for kind in (report.Work, report.GapKind) for one in kind]
+    names += [work.value for kind in (report.Work, report.GapKind) for work in kind]
     assert [name for name in names if f"`{name}`" not in text] == []
     assert "`backend:NAME`" in text
     assert [flag for flag in configurations._FLAGS if f"+{flag}" not in text] == []
@@ -172,7 +172,7 @@ def test_the_page_of_tuning_has_every_knob_and_its_meaning() -> None:
             assert any(line.startswith(row) and "`--fixed-modules`" in line for line in text.splitlines()), (
                 row
             )
-    assert [one.value for one in report.Numerics if f"`{one.value}`" not in text] == []
+    assert [numerics.value for numerics in report.Numerics if f"`{numerics.value}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

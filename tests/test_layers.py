@@ -216,8 +216,8 @@ def _is_launching(module: str, name: str) -> bool:
 def test_one_module_imports_triton() -> None:
     """Checks names in the text, because the import is lazy and untyped, so that the table would not find it."""
     importing = re.compile(r"""^\s*(?:import|from) triton\b|import_module\(["']triton\b""", re.MULTILINE)
-    found = {name for name, path in MODULES.items() if importing.search(path.read_text(encoding="utf-8"))}
-    assert found == {"fuselight.adapters.triton_api.names"}
+    names = {name for name, path in MODULES.items() if importing.search(path.read_text(encoding="utf-8"))}
+    assert names == {"fuselight.adapters.triton_api.names"}
 
 
 def _root(node: ast.expr) -> str | None:

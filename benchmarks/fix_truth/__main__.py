@@ -74,8 +74,8 @@ class Probes:
             pass
         if not out.exists():
             return {}
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-        return found
+        data: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return data
 
     def close(self) -> None:
         """End it."""
@@ -96,20 +96,20 @@ def differences(old: dict[str, Any], new: dict[str, Any], offer: Offer, *, compi
     if _has_caught(old["result"], new["result"], offer.raises, any_text=_may_raise(changes)):
         return []
     if compiled:
-        old, new = ({**one, "result": _without_exceptions(one["result"])} for one in (old, new))
+        old, new = ({**entry, "result": _without_exceptions(entry["result"])} for entry in (old, new))
     rounding = compiled or offer.fix_class != "exact"
     values = "random" not in changes and "skipped layer" not in changes
     strides = offer.fix_class == "exact" and not compiled
-    found = [difference(old["result"], new["result"], rounding=rounding, strides=strides, values=values)]
+    texts = [difference(old["result"], new["result"], rounding=rounding, strides=strides, values=values)]
     shown = any(word in changes for word in ("print", "log", "warn", "effect", "time"))
     if shown and compiled and old["family"] in {"output", "state"}:  # which may be what the program has shown
         return []
     if not (shown and (compiled or "in compiled calls" not in changes)):
         names = ("printed", "logged") if compiled else _TEXT
-        found += [
+        texts += [
             f"{name} {old[name]!r:.60}, now {new[name]!r:.60}" for name in names if old[name] != new[name]
         ]
-    return [one for one in found if one]
+    return [text for text in texts if text]
 
 
 def _without_exceptions(value: Any) -> Any:
@@ -117,7 +117,7 @@ def _without_exceptions(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if len(value) == _NAMED and value[0] == "str" and str(value[1]).endswith("Error'"):
             return ["str", "'Error'"]
-        return [_without_exceptions(one) for one in value]
+        return [_without_exceptions(result) for result in value]
     return value
 
 
@@ -127,25 +127,29 @@ def _may_raise(changes: str) -> bool:
 
 def _has_caught(old: Any, new: Any, names: Sequence[str], *, any_text: bool) -> bool:
     """Whether a probe returned an exception that it caught, by name or as text, where the offer admits a difference."""
-    texts = [one[1] for one in (old, new) if one[0] == "str"]
+    texts = [value[1] for value in (old, new) if value[0] == "str"]
     return old != new and any(any_text or any(name in text for name in names) for text in texts)
 
 
-def judge(program: Path, copy: Path, found: Offered, probes: Probes) -> dict[str, Any]:
+def judge(program: Path, copy: Path, offered_choices: Offered, probes: Probes) -> dict[str, Any]:
     """Run the probes of each offer, and compare."""
     main = main_file(copy)
-    result: dict[str, Any] = {"program": program.stem, "set": program.parent.name, "refused": found.refused}
-    result["failures"], result["offers"] = found.failures, []
-    if not found.offers:
+    result: dict[str, Any] = {
+        "program": program.stem,
+        "set": program.parent.name,
+        "refused": offered_choices.refused,
+    }
+    result["failures"], result["offers"] = offered_choices.failures, []
+    if not offered_choices.offers:
         return result
     old = {compiled: probes.observe(copy.parent, main, compiled=compiled) for compiled in (False, True)}
     again = probes.observe(copy.parent, main, compiled=False)
     result["unstable"] = sorted(name for name in old[False] if old[False][name] != again.get(name))
     result["raising"] = sorted(
-        f"{name}: {one['raised']}" for name, one in old[False].items() if one["raised"]
+        f"{name}: {value['raised']}" for name, value in old[False].items() if value["raised"]
     )
     result["probes"] = len(old[False])
-    for offer in found.offers:
+    for offer in offered_choices.offers:
         broken, admitted = _broken(offer, copy, old, probes, unstable=result["unstable"])
         result["offers"].append({**offer.as_data(), "broken": broken, "admitted": admitted})
     return result
@@ -170,12 +174,12 @@ def _broken(
         mode = "compiled" if compiled else "eager"
         if not old[compiled] or not new[compiled]:
             broken.append(f"{mode}: the process died, so that nothing was compared")
-        for name, one in new[compiled].items():
+        for name, value in new[compiled].items():
             if name in unstable or name not in old[compiled]:
                 continue
-            why = differences(old[compiled][name], one, offer, compiled=compiled)
+            why = differences(old[compiled][name], value, offer, compiled=compiled)
             if why and compiled:  # a compiled call may also do what eager mode did
-                why = differences(old[False][name], one, offer, compiled=True) and why
+                why = differences(old[False][name], value, offer, compiled=True) and why
             family = old[compiled][name]["family"]
             if why:
                 (admitted if _is_excepted(family, offer) else broken).append(
@@ -200,7 +204,7 @@ def _is_excepted(family: str, offer: Offer) -> bool:
         return True
     if family == "half" and "half-precision" in offer.changes:
         return True
-    return any(family in _FAMILIES.get(one, (one,)) for one in offer.excepted)
+    return any(family in _FAMILIES.get(text, (text,)) for text in offer.excepted)
 
 
 def version() -> str:
@@ -215,19 +219,19 @@ def version() -> str:
 
 def _digest(program: Path) -> str:
     files = sorted(program.rglob("*.py")) if program.is_dir() else [program]
-    return hashlib.sha256(b"".join(one.read_bytes() for one in files)).hexdigest()[:16]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def programs_of(name: str | None, chosen: set[str]) -> list[Path]:
     """The programs of a set, or of all."""
-    folders = [PROGRAMS / name] if name else sorted(one for one in PROGRAMS.iterdir() if one.is_dir())
-    found = [
-        one
+    folders = [PROGRAMS / name] if name else sorted(path for path in PROGRAMS.iterdir() if path.is_dir())
+    paths = [
+        path
         for folder in folders
-        for one in sorted(folder.iterdir())
-        if one.suffix == ".py" or (one / "main.py").exists()
+        for path in sorted(folder.iterdir())
+        if path.suffix == ".py" or (path / "main.py").exists()
     ]
-    return [one for one in found if not chosen or one.stem in chosen]
+    return [path for path in paths if not chosen or path.stem in chosen]
 
 
 def run(programs: list[Path], out: Path | None) -> list[dict[str, Any]]:
@@ -235,15 +239,18 @@ def run(programs: list[Path], out: Path | None) -> list[dict[str, Any]]:
     known: dict[tuple[str, ...], dict[str, Any]] = {}
     if out is not None and out.exists():
         for line in out.read_text(encoding="utf-8").splitlines():
-            one = json.loads(line)
-            known[one["set"], one["program"], one["digest"], one["version"]] = one
+            data = json.loads(line)
+            known[data["set"], data["program"], data["digest"], data["version"]] = data
     current = version()
-    results = {one: known.get((one.parent.name, one.stem, _digest(one), current)) for one in programs}
-    left = [one for one, result in results.items() if result is None]
+    results = {
+        program: known.get((program.parent.name, program.stem, _digest(program), current))
+        for program in programs
+    }
+    left = [key for key, result in results.items() if result is None]
     for result in filter(None, results.values()):
         show(result)
     if not left:
-        return [one for one in results.values() if one is not None]
+        return [result for result in results.values() if result is not None]
     with tempfile.TemporaryDirectory(prefix="fuselight-truth-", ignore_cleanup_errors=True) as name:
         folder = Path(name).resolve()
         (folder / "observed").mkdir()
@@ -253,7 +260,7 @@ def run(programs: list[Path], out: Path | None) -> list[dict[str, Any]]:
                 _run_batch(left[first : first + _BATCH], folder / str(first), probes, results, out=out)
         finally:
             probes.close()
-    return [one for one in results.values() if one is not None]
+    return [result for result in results.values() if result is not None]
 
 
 def _run_batch(
@@ -274,9 +281,13 @@ def _run_batch(
         (shutil.copytree if program.is_dir() else shutil.copy)(program, copy)
         copies[main_file(copy)] = program, copy
 
-    def done(main: Path, found: Offered) -> None:
+    def done(main: Path, offered_choices: Offered) -> None:
         program, copy = copies[main]
-        result = {**judge(program, copy, found, probes), "digest": _digest(program), "version": current}
+        result = {
+            **judge(program, copy, offered_choices, probes),
+            "digest": _digest(program),
+            "version": current,
+        }
         results[program] = result
         show(result)
         if out is not None:
@@ -292,15 +303,15 @@ def show(result: dict[str, Any]) -> None:
     if not result["offers"]:
         why = "; ".join((*result["failures"], *result["refused"])) or "no remedy"
         print(f"{name}: no offer: {why:.300}", flush=True)
-    for one in result["offers"]:
-        verdict = "BROKEN" if one["broken"] else "kept"
+    for offer in result["offers"]:
+        verdict = "BROKEN" if offer["broken"] else "kept"
         print(
-            f"{name}: {verdict}: {one['title']} ({one['kind']}, {one['fix_class']}): {one['words']}",
+            f"{name}: {verdict}: {offer['title']} ({offer['kind']}, {offer['fix_class']}): {offer['words']}",
             flush=True,
         )
-        for line in one["broken"]:
+        for line in offer["broken"]:
             print(f"    {line}", flush=True)
-        for line in one["admitted"]:
+        for line in offer["admitted"]:
             print(f"    excepted: {line}", flush=True)
     for name in result.get("unstable", ()):
         print(f"    {name} differs from itself", flush=True)
@@ -311,12 +322,14 @@ def print_table(results: list[dict[str, Any]]) -> int:
     print("\n| set | programs | without an offer | offers | exact | equal | changes | break their class |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     total = 0
-    for name in sorted({one["set"] for one in results}):
-        of_set = [one for one in results if one["set"] == name]
-        offers = [offer for one in of_set for offer in one["offers"]]
-        broken = sum(bool(one["broken"]) for one in offers)
-        classes = [sum(one["fix_class"] == kind for one in offers) for kind in ("exact", "equal", "changes")]
-        without = sum(not one["offers"] for one in of_set)
+    for name in sorted({result["set"] for result in results}):
+        of_set = [result for result in results if result["set"] == name]
+        offers = [offer for entry in of_set for offer in entry["offers"]]
+        broken = sum(bool(offer["broken"]) for offer in offers)
+        classes = [
+            sum(offer["fix_class"] == kind for offer in offers) for kind in ("exact", "equal", "changes")
+        ]
+        without = sum(not entry["offers"] for entry in of_set)
         print(
             f"| {name} | {len(of_set)} | {without} | {len(offers)} | {' | '.join(map(str, classes))} | {broken} |"
         )
@@ -331,7 +344,7 @@ def main() -> int:
     parser.add_argument("--programs", default="", help="names, with commas")
     parser.add_argument("--out", type=Path, help="file of results (JSON lines), which is continued")
     options = parser.parse_args()
-    chosen = {one for one in options.programs.split(",") if one}
+    chosen = {part for part in options.programs.split(",") if part}
     programs = programs_of(options.set, chosen)
     if not programs:
         parser.error("no such program")

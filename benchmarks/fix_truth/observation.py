@@ -40,8 +40,8 @@ def difference(
         if isinstance(parts, str):
             return f"{where} {parts}"
         how = {"rounding": rounding, "strides": strides, "values": values}
-        found = (difference(one, other, place=name, **how) for name, one, other in parts)
-        return next(filter(None, found), "")
+        differences = (difference(results, other, place=name, **how) for name, results, other in parts)
+        return next(filter(None, differences), "")
     words = _leaf_difference(old, new, rounding=rounding, strides=strides, values=values)
     return f"{where}{words}" if words else ""
 
@@ -68,9 +68,9 @@ def _parts(
     pairs = list(zip(old[1], new[1], strict=True))
     if old[0] != "dict":
         return [(f"{place}[{index}]", *pair) for index, pair in enumerate(pairs)]
-    if any(one[0] != other[0] for one, other in pairs):
+    if any(value[0] != other[0] for value, other in pairs):
         return "had other keys"
-    return [(f"{place}[{one[0]}]", one[1], other[1]) for one, other in pairs]
+    return [(f"{place}[{value[0]}]", value[1], other[1]) for value, other in pairs]
 
 
 def _words(value: Observation) -> str:
@@ -88,7 +88,9 @@ def _flag_difference(old: dict[str, Any], new: dict[str, Any], *, strides: bool)
 
 
 def _first_value(old: list[Any], new: list[Any], dtype: str, *, rounding: bool) -> str:
-    scale = max((abs(one) for one in old if not isinstance(one, float) or math.isfinite(one)), default=0)
+    scale = max(
+        (abs(value) for value in old if not isinstance(value, float) or math.isfinite(value)), default=0
+    )
     bound = ROUNDING * _EPSILON[dtype] * scale if rounding and dtype in _EPSILON else 0
     for index, (was, now) in enumerate(zip(old, new, strict=True)):
         if not _is_close(was, now, bound):

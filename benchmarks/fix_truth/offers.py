@@ -81,7 +81,7 @@ async def offered(mains: list[Path], folder: Path, done: Callable[[Path, Offered
         main = Path(target_run.request.target.path)
         report = await files[main].report_of(target_run, outcome)
         runs[main].append((target_run, report))
-        everything[main].failures += [one.message for one in report.failures]
+        everything[main].failures += [failure.message for failure in report.failures]
         return report
 
     async def attempt_all(_outcome: CheckOutcome) -> None:
@@ -120,6 +120,6 @@ def _offer(attempt: Attempt) -> Offer:
         attempt.why,
         attempt.line,
         attempt.excepted,
-        tuple(one.name for one in attempt.exceptions if one.family == RAISES),
+        tuple(exception.name for exception in attempt.exceptions if exception.family == RAISES),
         remedy.texts,
     )

@@ -65,7 +65,7 @@ def _container(value: Any, kind: str, depth: int) -> tuple[Any, ...] | None:
         items = [observed(item, depth + 1) for item in value]
         return ("tuple" if isinstance(value, tuple) else "list", items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [one.name for one in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value)]
         return ("dict", [(name, observed(getattr(value, name, None), depth + 1)) for name in names])
     return None
 
@@ -153,7 +153,7 @@ def _observe(folder: str, main: str, text: str, name: str, compiler: Compiler) -
     """What one probe returns, raises, prints, logs and warns."""
     out, err, logged = io.StringIO(), io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
-    found: dict[str, Any] = {
+    entries: dict[str, Any] = {
         "result": ("NoneType", None),
         "raised": "",
         "message": "",
@@ -165,7 +165,7 @@ def _observe(folder: str, main: str, text: str, name: str, compiler: Compiler) -
         module = _loaded(folder, main)
         compiler.compile_targets(module, text)
         probe = getattr(module, name)
-        found["family"] = ((probe.__doc__ or "").split() or ["other"])[0].strip(".:,").lower()
+        entries["family"] = ((probe.__doc__ or "").split() or ["other"])[0].strip(".:,").lower()
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
@@ -173,19 +173,19 @@ def _observe(folder: str, main: str, text: str, name: str, compiler: Compiler) -
         ):
             warnings.simplefilter("always")
             _seed()
-            found["result"] = observed(probe())
-        own = [one for one in warned if one.filename.startswith(folder + os.sep)]
-        found["warned"] = [f"{one.category.__name__}: {one.message}" for one in own]
+            entries["result"] = observed(probe())
+        own = [message for message in warned if message.filename.startswith(folder + os.sep)]
+        entries["warned"] = [f"{message.category.__name__}: {message.message}" for message in own]
     except Exception as raised:  # noqa: BLE001 - a user's program may raise anything
-        found.update(raised=type(raised).__name__, message=traceback.format_exc()[-1500:])
+        entries.update(raised=type(raised).__name__, message=traceback.format_exc()[-1500:])
     finally:
         logging.getLogger().removeHandler(handler)
-    found.update(
+    entries.update(
         printed=out.getvalue(),
         logged=_LINE.sub(": ", logged.getvalue()),
         stderr=_LINE.sub(": ", err.getvalue()),
     )
-    return found
+    return entries
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def _in_fork(job: dict[str, Any]) -> None:
     code = 1
     try:
         signal.alarm(_SECONDS)
-        found = _run(job)
-        Path(job["out"]).write_text(json.dumps(found), encoding="utf-8")
+        entries = _run(job)
+        Path(job["out"]).write_text(json.dumps(entries), encoding="utf-8")
         code = 0
     except BaseException:  # noqa: BLE001 - the fork must end here
         traceback.print_exc()

@@ -67,30 +67,30 @@ def main() -> int:
                 job.cancel()
             raise
         finally:  # also what was measured before an error or Ctrl-C
-            made = _made()
-            _write(asked.out, made, {half: halves[half] for half in asked.halves})
+            versions = _versions()
+            _write(asked.out, versions, {half: halves[half] for half in asked.halves})
     if not halves["real"] or not halves["virtual"]:
         for half in asked.halves:
             for name in names:
-                for case, found in halves[half][name].items():
-                    kernels = sum(len(graph["kernels"]) for graph in found["graphs"])
+                for case, value in halves[half][name].items():
+                    kernels = sum(len(graph["kernels"]) for graph in value["graphs"])
                     print(
                         half,
                         name,
                         case,
                         kernels,
-                        found["seconds"],
-                        (found["failure"] or "")[:200],
+                        value["seconds"],
+                        (value["failure"] or "")[:200],
                         flush=True,
                     )
         return 0
-    return _report(asked.out, made, names, halves)
+    return _report(asked.out, versions, names, halves)
 
 
-def _write(folder: Path, made: Mapping[str, Any], halves: Mapping[str, Mapping[str, Any]]) -> None:
+def _write(folder: Path, entries: Mapping[str, Any], halves: Mapping[str, Mapping[str, Any]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for half, models in halves.items():
-        text = json.dumps({"made": made, "models": models})
+        text = json.dumps({"made": entries, "models": models})
         (folder / f"{half}.json.gz").write_bytes(gzip.compress(text.encode()))
 
 
@@ -152,10 +152,10 @@ def _half(half: str, name: str, asked: argparse.Namespace, until: float | None) 
         ]
         command += ["--keep"] if asked.keep else []
         why = run_with_limit(command, environment, TIMEOUT)
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-        if why or not found:
-            found["rest" if found else "all"] = {"graphs": [], "failure": why or "no answer", "seconds": 0}
-        return found
+        data: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+        if why or not data:
+            data["rest" if data else "all"] = {"graphs": [], "failure": why or "no answer", "seconds": 0}
+        return data
 
 
 def run_with_limit(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> str:
@@ -188,9 +188,9 @@ def _end_tree(pid: int) -> None:
     """Kill a process that is not collected yet, its group, and all below it."""
     below = process.descendants(pid)
     process.kill_group(pid)
-    for one in below[1:]:
+    for number in below[1:]:
         with contextlib.suppress(OSError):
-            os.kill(one, signal.SIGKILL)
+            os.kill(number, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class Totals:
 
 
 def _report(
-    folder: Path, made: Mapping[str, Any], names: Sequence[str], halves: Mapping[str, Mapping[str, Any]]
+    folder: Path, entries: Mapping[str, Any], names: Sequence[str], halves: Mapping[str, Mapping[str, Any]]
 ) -> int:
     total, rows, results, failures = Totals(), [], [], []
     for name in names:
@@ -249,12 +249,12 @@ def _report(
     rows.append(f"| **total** | | | {_counts(total.default, total.untimed)} |")
     table = "\n".join((*HEAD, *rows))
     (folder / "fidelity.md").write_text(table + "\n", encoding="utf-8")
-    text = {"made": made, "results": [asdict(result) for result in results], "failures": failures}
+    text = {"made": entries, "results": [asdict(result) for result in results], "failures": failures}
     (folder / "fidelity.json").write_text(json.dumps(text, indent=1), encoding="utf-8")
     _write_differences(folder / "differences", results)
     print("\n".join(row for row in table.splitlines() if "**" in row))
     print("\n".join(f"FAILED {failure}" for failure in failures))
-    print(made)
+    print(entries)
     whole = total.untimed
     return 0 if whole.total and whole.identical / whole.total >= PROMISE and not failures else 1
 
@@ -313,7 +313,7 @@ def _counts(default: Comparison, untimed: Comparison) -> str:
     )
 
 
-def _made() -> dict[str, Any]:
+def _versions() -> dict[str, Any]:
     """The machine and the versions."""
     import torch  # noqa: PLC0415 - after the halves are done
 

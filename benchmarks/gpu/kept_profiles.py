@@ -32,13 +32,13 @@ class KeptProfile:
 def write(path: Path, kept: KeptProfile, torch_folder: Path) -> None:
     """Keep a profile, the same bytes for the same profile."""
     text = json.dumps(encode(kept), separators=(",", ":"))
-    for found, neutral in (
+    for name, neutral in (
         (str(torch_folder), "/torch"),
         (str(Path(__file__).resolve().parents[2]), "/fuselight"),
         (sys.prefix, "/python"),
         (sys.base_prefix, "/python"),
     ):
-        text = text.replace(found, neutral)
+        text = text.replace(name, neutral)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
@@ -55,7 +55,7 @@ def bare(graphs: Sequence[GeneratedGraph]) -> tuple[GeneratedGraph, ...]:
             graph.compile_id,
             graph.phase,
             graph.graph,
-            kernels=tuple(Kernel(one.name, one.kind, one.launch) for one in graph.kernels),
+            kernels=tuple(Kernel(kernel.name, kernel.kind, kernel.launch) for kernel in graph.kernels),
             cache_key=graph.cache_key,
         )
         for graph in graphs

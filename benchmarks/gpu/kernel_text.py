@@ -96,15 +96,15 @@ def _compared(real: Sequence[GraphText], virtual: Sequence[GraphText]) -> Compar
     ours = Counter(kernel for graph in virtual for kernel in graph.kernels)
     theirs = Counter(kernel for graph in real for kernel in graph.kernels)
     same = ours & theirs
-    found = Comparison(same.total(), max(ours.total(), theirs.total()))
-    found.differences = _pairs(list((theirs - same).elements()), list((ours - same).elements()))
+    comparison = Comparison(same.total(), max(ours.total(), theirs.total()))
+    comparison.differences = _pairs(list((theirs - same).elements()), list((ours - same).elements()))
     calls, real_calls = _calls(virtual), _calls(real)
-    found.externs_identical = (calls & real_calls).total()
-    found.externs_total = max(calls.total(), real_calls.total())
+    comparison.externs_identical = (calls & real_calls).total()
+    comparison.externs_total = max(calls.total(), real_calls.total())
     for name in sorted(calls | real_calls):
         if calls[name] != real_calls[name]:
-            found.extern_differences[name] = (real_calls[name], calls[name])
-    return found
+            comparison.extern_differences[name] = (real_calls[name], calls[name])
+    return comparison
 
 
 def _calls(graphs: Sequence[GraphText]) -> Counter[str]:

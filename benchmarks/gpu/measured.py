@@ -70,7 +70,7 @@ def main() -> int:
         _keep(asked.out / f"{model}.json", _model(model, asked))
     if asked.seed and not asked.only_page:
         measured = _measured(asked.seed_model, asked, SEED, limit=asked.seed_limit)
-        kept = {"measured": measured, "model": asked.seed_model, "made": _made(asked)}
+        kept = {"measured": measured, "model": asked.seed_model, "made": _provenance(asked)}
         _keep(asked.out / f"{SEED_FILE}.json", kept)
     text = _page(asked.out)
     asked.page.parent.mkdir(parents=True, exist_ok=True)
@@ -127,8 +127,14 @@ def _model(model: str, asked: argparse.Namespace) -> dict[str, Any]:
         times = asked.apart if "configurations" in measured else 0
         readings = [_apart(model, asked, kept) for _ in range(times)]
     why = next(filter(None, (why for _, why in readings)), "")
-    aparts = [found for found, _ in readings if found]
-    return {"measured": measured, "aparts": aparts, "why": why, "mode": asked.mode, "made": _made(asked)}
+    aparts = [entries for entries, _ in readings if entries]
+    return {
+        "measured": measured,
+        "aparts": aparts,
+        "why": why,
+        "mode": asked.mode,
+        "made": _provenance(asked),
+    }
 
 
 def _measured(
@@ -183,7 +189,9 @@ async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
         return {"failure": answer.failure.message if answer.failure is not None else answer.reason}
     report = answer.report
     if report.measured is None:
-        return {"failure": "; ".join(one.message for one in report.failures) or "nothing was measured"}
+        return {
+            "failure": "; ".join(failure.message for failure in report.failures) or "nothing was measured"
+        }
     measured: dict[str, Any] = encode(report.measured)
     return measured
 
@@ -254,11 +262,11 @@ def _apart(model: str, asked: argparse.Namespace, kept: Path) -> tuple[dict[str,
             return {}, f"not done after {APART_SECONDS} s"
         if not out.exists():
             return {}, f"ended with {done.returncode}: {done.stderr[-2000:]}"
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-        return found, ""
+        data: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return data, ""
 
 
-def _made(asked: argparse.Namespace) -> dict[str, str]:
+def _provenance(asked: argparse.Namespace) -> dict[str, str]:
     """The machine, the versions and the command."""
     import torch  # noqa: PLC0415 - for its version alone
 
@@ -273,7 +281,9 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
         if not asked.rows
         else f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
         "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
-        "command": " ".join([*_variables(), "python -m benchmarks.gpu.measured", *map(shlex.quote, _said())]),
+        "command": " ".join(
+            [*_variables(), "python -m benchmarks.gpu.measured", *map(shlex.quote, _arguments())]
+        ),
     }
 
 
@@ -287,13 +297,13 @@ def _variables() -> list[str]:
     return [f"{name}={value}" for name, value in {"PYTHONPATH": "compiler:server", **variables}.items()]
 
 
-def _said() -> list[str]:
+def _arguments() -> list[str]:
     """What was asked for, without the folders of this machine."""
-    said = sys.argv[1:]
+    messages = sys.argv[1:]
     return [
         word
-        for at, word in enumerate(said)
-        if not word.startswith(_PATHS) and (at == 0 or said[at - 1] not in _PATHS)
+        for at, word in enumerate(messages)
+        if not word.startswith(_PATHS) and (at == 0 or messages[at - 1] not in _PATHS)
     ]
 
 
@@ -306,9 +316,9 @@ def _version(library: str) -> str:
         return "none"
 
 
-def _keep(path: Path, found: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(found), encoding="utf-8")
-    why = found.get("why") or found["measured"].get("failure")
+def _keep(path: Path, entries: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(entries), encoding="utf-8")
+    why = entries.get("why") or entries["measured"].get("failure")
     if why:
         _say(f"{path.stem}: {why}")
 
@@ -318,21 +328,21 @@ def _page(folder: Path) -> str:
     values_by_key: dict[str, dict[str, None]] = {}
     rows, seed = [], None
     for path in sorted(folder.glob("*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        measured = found["measured"]
+        data = json.loads(path.read_text(encoding="utf-8"))
+        measured = data["measured"]
         if "configurations" not in measured:
             rows.append(measured_table.ModelRow(path.stem, failure=measured["failure"]))
         elif path.stem == SEED_FILE:
-            command = found["made"]["command"]
-            seed = measured_table.Seed(found["model"], decode(Measured, measured), command)
+            command = data["made"]["command"]
+            seed = measured_table.Seed(data["model"], decode(Measured, measured), command)
         else:
-            for key, value in found["made"].items():
+            for key, value in data["made"].items():
                 values_by_key.setdefault(key, {})[value] = None
             rows.append(
-                measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["aparts"])
+                measured_table.row_of(path.stem, decode(Measured, measured), data["mode"], data["aparts"])
             )
-    made = {key: "<br>".join(values) for key, values in values_by_key.items()}
-    return measured_table.page(made, rows, seed)
+    entries = {key: "<br>".join(values) for key, values in values_by_key.items()}
+    return measured_table.page(entries, rows, seed)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.gpu.measured_models import made, on
+from benchmarks.gpu.measured_models import build_model, on
 
 _CALLS = 20
 _WARM_MS, _TIMED_MS = 200, 1000
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=0)
     asked = parser.parse_args()
     device = torch.device(asked.device)
-    model, args, named = on(device, *made(asked.model, asked.dtype, asked.rows))
+    model, args, named = on(device, *build_model(asked.model, asked.dtype, asked.rows))
 
     def call(*args: Any, **named: Any) -> Any:
         return model(*args, **named)
@@ -78,10 +78,10 @@ def _kernels(call: Callable[[], object], device: torch.device) -> dict[str, dict
             call()
             torch.cuda.synchronize(device)
     taken: dict[str, list[tuple[float, float]]] = {}
-    for one in profiler.events():
-        on_device = str(one.device_type) == "DeviceType.CUDA"
-        if on_device and not getattr(one, "is_user_annotation", False):
-            taken.setdefault(one.name, []).append((one.time_range.start, one.time_range.elapsed_us()))
+    for event in profiler.events():
+        on_device = str(event.device_type) == "DeviceType.CUDA"
+        if on_device and not getattr(event, "is_user_annotation", False):
+            taken.setdefault(event.name, []).append((event.time_range.start, event.time_range.elapsed_us()))
     return {name: _of_call(sorted(times)) for name, times in taken.items()}
 
 

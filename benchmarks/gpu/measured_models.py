@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.gpu.models import MODELS, Made, make
+from benchmarks.gpu.models import MODELS, ModelCall, make
 
 TWELVE = tuple(MODELS)[:12]
 """A CNN, ViT, BERT, GPT, Llama, T5, ConvNeXt, Mixer, U-Net, experts, recurrent cells, a custom Triton kernel."""
@@ -40,7 +40,7 @@ def rows_of(name: str, rows: int) -> int:
     return rows or ROWS.get(name, MOST_ROWS)
 
 
-def made(name: str, dtype: str, rows: int) -> Made:
+def build_model(name: str, dtype: str, rows: int) -> ModelCall:
     """The model of that name in `dtype`, and the arguments of one call with `rows` times the rows that it has there.
 
     0 rows: as many as keep a large GPU busy.
@@ -65,7 +65,7 @@ def _more(value: torch.Tensor, rows: int) -> torch.Tensor:
     return value.repeat(rows, *[1] * (value.dim() - 1)) if value.dim() else value
 
 
-def _large() -> Made:
+def _large() -> ModelCall:
     """ResNet-50 on one image of 1024 by 1024, in float32 with TF32 allowed."""
     library: Any = importlib.import_module("torchvision.models")
     torch.manual_seed(0)
@@ -85,7 +85,7 @@ def source(name: str, dtype: str, rows: int) -> str:
     )
 
 
-def on(device: torch.device, model: nn.Module, args: Any, named: Any) -> Made:
+def on(device: torch.device, model: nn.Module, args: Any, named: Any) -> ModelCall:
     """The same on a device."""
     moved = tuple(value.to(device) for value in args)
     return model.to(device), moved, {key: value.to(device) for key, value in named.items()}

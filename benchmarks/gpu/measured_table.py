@@ -93,13 +93,24 @@ def _nearest(us: float, others: Sequence[float]) -> float:
 
 def row_of(model: str, measured: Measured, name: str, aparts: Sequence[Mapping[str, Any]]) -> ModelRow:
     """The row of one model: its configuration `name`, and what processes of `measured_apart` read."""
-    one = next((one for one in measured.configurations if one.name == name), None)
-    if one is None or one.failure is not None:
-        why = one.failure.message if one is not None and one.failure is not None else "it was not measured"
+    configuration = next(
+        (
+            measured_configuration
+            for measured_configuration in measured.configurations
+            if measured_configuration.name == name
+        ),
+        None,
+    )
+    if configuration is None or configuration.failure is not None:
+        why = (
+            configuration.failure.message
+            if configuration is not None and configuration.failure is not None
+            else "it was not measured"
+        )
         return ModelRow(model, failure=why)
-    timing = one.device or one.wall
-    profile = one.profile
-    read, unread = _read(model, one, [apart.get("kernels") or {} for apart in aparts])
+    timing = configuration.device or configuration.wall
+    profile = configuration.profile
+    read, unread = _read(model, configuration, [apart.get("kernels") or {} for apart in aparts])
     gaps = sum(gap.us for gap in profile.gaps) if profile is not None else 0.0
     return ModelRow(
         model,
@@ -112,17 +123,17 @@ def row_of(model: str, measured: Measured, name: str, aparts: Sequence[Mapping[s
         if profile is not None and profile.wall_us
         else None,
         overhead=_overhead(measured),
-        cosine=cosine_of(one),
+        cosine=cosine_of(configuration),
         kernels=read,
         unread=unread,
-        estimates=tuple(_estimates(model, one)),
-        notes=(*measured.machine.notes, *one.notes),
+        estimates=tuple(_estimates(model, configuration)),
+        notes=(*measured.machine.notes, *configuration.notes),
     )
 
 
-def cosine_of(one: MeasuredConfiguration) -> float | None:
+def cosine_of(configuration: MeasuredConfiguration) -> float | None:
     """The least similarity of any of its results."""
-    tensors = one.accuracy.tensors if one.accuracy is not None else ()
+    tensors = configuration.accuracy.tensors if configuration.accuracy is not None else ()
     known = [tensor.cosine for tensor in tensors if tensor.cosine is not None]
     return min(known, default=None)
 
@@ -132,7 +143,7 @@ def _clock(timing: Timing | None) -> str:
 
 
 def _read(
-    model: str, one: MeasuredConfiguration, readings: Sequence[Mapping[str, Mapping[str, float]]]
+    model: str, configuration: MeasuredConfiguration, readings: Sequence[Mapping[str, Mapping[str, float]]]
 ) -> tuple[tuple[Against, ...], int | None]:
     """Kernels by name, as the profiler has it: the sum of a call, here and there.
 
@@ -142,13 +153,13 @@ def _read(
     if not any(readings):
         return (), None
     by_name: dict[str, list[float]] = {}
-    for launch in one.profile.launches if one.profile is not None else ():
+    for launch in configuration.profile.launches if configuration.profile is not None else ():
         if launch.kind is not LaunchKind.COPY:
             total = by_name.setdefault(launch.name, [0.0, 0.0])
             total[0] += launch.us
             total[1] += launch.count
     long = {name: total for name, total in by_name.items() if total[1] and total[0] / total[1] > _LONG_US}
-    found = []
+    timed_kernels = []
     for name, (us, count) in long.items():
         same = [
             kernels[name]["us"]
@@ -156,22 +167,24 @@ def _read(
             if name in kernels and round(kernels[name].get("count", count)) == round(count)
         ]
         if _agree(same):
-            found.append(Against(model, name, us, tuple(sorted(same))))
-    return tuple(found), len(long) - len(found)
+            timed_kernels.append(Against(model, name, us, tuple(sorted(same))))
+    return tuple(timed_kernels), len(long) - len(timed_kernels)
 
 
-def _estimates(model: str, one: MeasuredConfiguration) -> Iterable[Against]:
-    for launch in one.profile.launches if one.profile is not None else ():
-        kernel = _kernel(one, launch.graph, launch.launch)
+def _estimates(model: str, configuration: MeasuredConfiguration) -> Iterable[Against]:
+    for launch in configuration.profile.launches if configuration.profile is not None else ():
+        kernel = _kernel(configuration, launch.graph, launch.launch)
         if kernel is not None and kernel.estimate_us is not None and launch.us > _ESTIMATED_US:
             note = f"{kernel.kind.value}, bound by {kernel.bound}, {_operators(kernel)}"
             yield Against(model, kernel.name, launch.us, (kernel.estimate_us,), note)
 
 
-def _kernel(one: MeasuredConfiguration, graph: int | None, launch: int | None) -> Kernel | None:
-    if graph is None or launch is None or graph >= len(one.generated):
+def _kernel(configuration: MeasuredConfiguration, graph: int | None, launch: int | None) -> Kernel | None:
+    if graph is None or launch is None or graph >= len(configuration.generated):
         return None
-    return next((kernel for kernel in one.generated[graph].kernels if kernel.launch == launch), None)
+    return next(
+        (kernel for kernel in configuration.generated[graph].kernels if kernel.launch == launch), None
+    )
 
 
 def _operators(kernel: Kernel) -> str:
@@ -206,24 +219,28 @@ class Seed:
         return "\n\n".join(parts)
 
 
-def page(made: Mapping[str, str], rows: Sequence[ModelRow], seed: Seed | None) -> str:
+def page(entries: Mapping[str, str], rows: Sequence[ModelRow], seed: Seed | None) -> str:
     """The page of results."""
-    estimates = [one for row in rows for one in row.estimates]
-    worst = sorted(estimates, key=lambda one: -one.error)[:_WORST]
+    estimates = [estimate for row in rows for estimate in row.estimates]
+    worst = sorted(estimates, key=lambda timed_kernel: -timed_kernel.error)[:_WORST]
     parts = [
         "# The benchmark against independent readings",
-        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in made.items())]),
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in entries.items())]),
         "## Promises\n\n" + _table(("what", "to reach", "reached", "kept"), _promises(rows, estimates, seed)),
         "## Models\n\n" + _table(_HEAD, [_cells(row) for row in rows]),
         "## Kernels of more than 10 us, against the profiler's events read apart\n\n"
         + _table(
             ("model", "kernel", "us", "apart, us", "off by"),
-            [_against(one) for row in rows for one in sorted(row.kernels, key=lambda one: -one.error)],
+            [
+                _against(kernel)
+                for row in rows
+                for kernel in sorted(row.kernels, key=lambda timed_kernel: -timed_kernel.error)
+            ],
         ),
         f"## Estimates: the worst of {len(estimates)} kernels of more than 5 us\n\n"
         + _table(
             ("model", "kernel", "measured, us", "estimate, us", "off by", "what it is"),
-            [(*_against(one), one.note) for one in worst],
+            [(*_against(timed_kernel), timed_kernel.note) for timed_kernel in worst],
         ),
         *([seed.text] if seed is not None else []),
         "## Notes\n\n" + _notes(rows),
@@ -241,28 +258,28 @@ SEED_HEAD = ("configuration", "ms", "spread", "cosine similarity", "as torch's s
 
 def seed_rows(measured: Measured) -> list[tuple[str, ...]]:
     """The rows of the experiment with one large model: what each configuration takes, and how near it comes."""
-    found: list[tuple[str, ...]] = []
-    for one in measured.configurations:
-        timing = one.device or one.wall
-        found.append(
+    rows: list[tuple[str, ...]] = []
+    for configuration in measured.configurations:
+        timing = configuration.device or configuration.wall
+        rows.append(
             (
-                one.name,
+                configuration.name,
                 "-" if timing is None else f"{timing.median_us / 1e3:.3f}",
                 "-" if timing is None else f"{timing.spread:.1%}",
-                _number(cosine_of(one), "{:.6f}"),
-                _judged(one),
-                "-" if one.first_us is None else f"{one.first_us / 1e6:.1f}",
+                _number(cosine_of(configuration), "{:.6f}"),
+                _judged(configuration),
+                "-" if configuration.first_us is None else f"{configuration.first_us / 1e6:.1f}",
             )
         )
-    return found
+    return rows
 
 
-def _judged(one: MeasuredConfiguration) -> str:
-    if one.failure is not None:
-        return one.failure.message
-    if one.accuracy is None or one.accuracy.passed is None:
-        return "-" if one.accuracy is None else one.accuracy.why
-    return "passed" if one.accuracy.passed else one.accuracy.why
+def _judged(configuration: MeasuredConfiguration) -> str:
+    if configuration.failure is not None:
+        return configuration.failure.message
+    if configuration.accuracy is None or configuration.accuracy.passed is None:
+        return "-" if configuration.accuracy is None else configuration.accuracy.why
+    return "passed" if configuration.accuracy.passed else configuration.accuracy.why
 
 
 def _overhead(measured: Measured) -> float | None:
@@ -274,13 +291,17 @@ def _promises(
     rows: Sequence[ModelRow], estimates: Sequence[Against], seed: Seed | None
 ) -> list[tuple[str, ...]]:
     off = [row.off for row in rows]
-    kernels = [one.error for row in rows for one in row.kernels]
+    kernels = [kernel.error for row in rows for kernel in row.kernels]
     joined, whole = [row.joined for row in rows], [row.whole for row in rows]
     overhead = [row.overhead for row in rows]
-    aside = [None if one is None else abs(one - 1) for one in whole]
-    compiled = [one for one in seed.measured.configurations if one.name != "eager"] if seed else []
-    cosines = [cosine_of(one) for one in compiled]
-    median = statistics.median(one.error for one in estimates) if estimates else None
+    aside = [None if value is None else abs(value - 1) for value in whole]
+    compiled = (
+        [configuration for configuration in seed.measured.configurations if configuration.name != "eager"]
+        if seed
+        else []
+    )
+    cosines = [cosine_of(configuration) for configuration in compiled]
+    median = statistics.median(estimate.error for estimate in estimates) if estimates else None
     return [
         _promise("time of a call against an independent one", f"within {TIME:.0%}", _worst(off), TIME),
         _promise(
@@ -318,7 +339,7 @@ def _promise(what: str, reach: str, value: float | None, most: float) -> tuple[s
 def _cells(row: ModelRow) -> tuple[str, ...]:
     if row.failure:
         return row.model, f"failed: {row.failure}", *["-"] * (len(_HEAD) - 2)
-    worst = max((one.error for one in row.kernels), default=None)
+    worst = max((kernel.error for kernel in row.kernels), default=None)
     return (
         row.model, _number(row.us, "{:.1f}"), _number(row.spread, "{:.1%}"), row.clock, _range(row.apart_us, ".1f"),
         _number(row.off, "{:.1%}"), _number(row.joined, "{:.2%}"), _number(row.whole, "{:.2%}"), str(len(row.kernels)),
@@ -326,8 +347,14 @@ def _cells(row: ModelRow) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _against(one: Against) -> tuple[str, ...]:
-    return one.model, f"`{one.name}`", f"{one.us:.2f}", _range(one.others_us, ".2f"), f"{one.error:.1%}"
+def _against(timed_kernel: Against) -> tuple[str, ...]:
+    return (
+        timed_kernel.model,
+        f"`{timed_kernel.name}`",
+        f"{timed_kernel.us:.2f}",
+        _range(timed_kernel.others_us, ".2f"),
+        f"{timed_kernel.error:.1%}",
+    )
 
 
 def _range(us: Sequence[float], form: str) -> str:

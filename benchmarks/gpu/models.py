@@ -26,37 +26,37 @@ from benchmarks.gpu.own_models import (
     UNet,
 )
 
-Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
+ModelCall = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 CELL_STEPS = 12
 """Steps of cell_loop, as recorded."""
 
 
 def _transformers(config: str, model: str, **sizes: Any) -> nn.Module:
     library: Any = importlib.import_module("transformers")
-    made: nn.Module = getattr(library, model)(getattr(library, config)(**sizes))
-    return made
+    module: nn.Module = getattr(library, model)(getattr(library, config)(**sizes))
+    return module
 
 
 def _timm(name: str, **sizes: Any) -> nn.Module:
     library: Any = importlib.import_module("timm")
-    made: nn.Module = library.create_model(name, pretrained=False, **sizes)
-    return made
+    module: nn.Module = library.create_model(name, pretrained=False, **sizes)
+    return module
 
 
 def _tokens(vocabulary: int, rows: int = 2, length: int = 64) -> torch.Tensor:
     return torch.randint(vocabulary, (rows, length))
 
 
-def _resnet() -> Made:
+def _resnet() -> ModelCall:
     library: Any = importlib.import_module("torchvision.models")
     return library.resnet50(num_classes=100), (torch.randn(4, 3, 64, 64),), {}
 
 
-def _vit() -> Made:
+def _vit() -> ModelCall:
     return _timm("vit_tiny_patch16_224", img_size=64, depth=3), (torch.randn(4, 3, 64, 64),), {}
 
 
-def _bert() -> Made:
+def _bert() -> ModelCall:
     model = _transformers(
         "BertConfig", "BertForMaskedLM", hidden_size=256, num_hidden_layers=2, num_attention_heads=4,
         intermediate_size=1024, vocab_size=1000,
@@ -66,14 +66,14 @@ def _bert() -> Made:
     return model, (), {"input_ids": _tokens(1000), "attention_mask": mask}
 
 
-def _gpt2() -> Made:
+def _gpt2() -> ModelCall:
     model = _transformers(
         "GPT2Config", "GPT2LMHeadModel", n_embd=256, n_layer=2, n_head=4, vocab_size=1000, use_cache=False
     )
     return model, (_tokens(1000),), {}
 
 
-def _llama() -> Made:
+def _llama() -> ModelCall:
     model = _transformers(
         "LlamaConfig", "LlamaForCausalLM", hidden_size=256, num_hidden_layers=2, num_attention_heads=8,
         num_key_value_heads=2, intermediate_size=512, vocab_size=1000, use_cache=False,
@@ -81,7 +81,7 @@ def _llama() -> Made:
     return model, (_tokens(1000),), {}
 
 
-def _t5() -> Made:
+def _t5() -> ModelCall:
     model = _transformers(
         "T5Config", "T5Model", d_model=128, d_kv=32, d_ff=256, num_layers=2, num_decoder_layers=2, num_heads=4,
         vocab_size=1000, use_cache=False,
@@ -89,7 +89,7 @@ def _t5() -> Made:
     return model, (), {"input_ids": _tokens(1000), "decoder_input_ids": _tokens(1000, length=32)}
 
 
-def _mixtral() -> Made:
+def _mixtral() -> ModelCall:
     model = _transformers(
         "MixtralConfig", "MixtralForCausalLM", hidden_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=256, num_local_experts=4, vocab_size=1000, use_cache=False,
@@ -97,19 +97,19 @@ def _mixtral() -> Made:
     return model, (_tokens(1000),), {}
 
 
-def _convnext() -> Made:
+def _convnext() -> ModelCall:
     return _timm("convnext_atto", num_classes=100), (torch.randn(4, 3, 64, 64),), {}
 
 
-def _mixer() -> Made:
+def _mixer() -> ModelCall:
     return _timm("mixer_s32_224", img_size=64, num_classes=100), (torch.randn(4, 3, 64, 64),), {}
 
 
-def _mobilenet() -> Made:
+def _mobilenet() -> ModelCall:
     return _timm("mobilenetv3_small_100", num_classes=100), (torch.randn(4, 3, 64, 64),), {}
 
 
-def _swin() -> Made:
+def _swin() -> ModelCall:
     model = _timm(
         "swin_tiny_patch4_window7_224",
         img_size=56,
@@ -121,29 +121,29 @@ def _swin() -> Made:
     return model, (torch.randn(2, 3, 56, 56),), {}
 
 
-def _unet() -> Made:
+def _unet() -> ModelCall:
     return UNet(32), (torch.randn(2, 3, 32, 32), torch.rand(2)), {}
 
 
-def cell_loop(steps: int = CELL_STEPS) -> Made:
+def cell_loop(steps: int = CELL_STEPS) -> ModelCall:
     """A loop that calls an LSTM and a GRU cell once in each step."""
     return CellLoop(64, 128), (torch.randn(8, steps, 64),), {}
 
 
-def _user_triton() -> Made:
+def _user_triton() -> ModelCall:
     return Scaled(256), (torch.randn(64, 256),), {}
 
 
-def _autocast() -> Made:
+def _autocast() -> ModelCall:
     return AutocastBlock(256, 4), (torch.randn(2, 64, 256),), {}
 
 
-def _attention_ways() -> Made:
+def _attention_ways() -> ModelCall:
     away = torch.zeros(64, 64).masked_fill(torch.ones(64, 64, dtype=torch.bool).triu(1), -1e4)
     return AttentionWays(256, 4), (torch.randn(2, 64, 256), away), {}
 
 
-def _losses() -> Made:
+def _losses() -> ModelCall:
     class Losses(nn.Module):
         """What training scripts write around a model: gather, scatter, softmax, sort, a loss."""
 
@@ -169,29 +169,29 @@ _SMALL = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, 
 _WORDS = {"vocab_size": 1000}
 
 
-def _language(config: str, model: str, **sizes: Any) -> Callable[[], Made]:
+def _language(config: str, model: str, **sizes: Any) -> Callable[[], ModelCall]:
     """A language model of transformers, on two rows of tokens."""
 
-    def make() -> Made:
+    def make() -> ModelCall:
         return _transformers(config, model, **_WORDS, **sizes), (_tokens(1000),), {}
 
     return make
 
 
-def _vision(name: str, size: int = 64, **sizes: Any) -> Callable[[], Made]:
+def _vision(name: str, size: int = 64, **sizes: Any) -> Callable[[], ModelCall]:
     """A model of timm, on four images."""
     return lambda: (_timm(name, num_classes=100, **sizes), (torch.randn(4, 3, size, size),), {})
 
 
-def _torchvision(name: str, size: int = 64) -> Callable[[], Made]:
-    def make() -> Made:
+def _torchvision(name: str, size: int = 64) -> Callable[[], ModelCall]:
+    def make() -> ModelCall:
         library: Any = importlib.import_module("torchvision.models")
         return getattr(library, name)(num_classes=100), (torch.randn(4, 3, size, size),), {}
 
     return make
 
 
-def _whisper() -> Made:
+def _whisper() -> ModelCall:
     model = _transformers(
         "WhisperConfig", "WhisperModel", d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, num_mel_bins=40, vocab_size=1000,
@@ -202,7 +202,7 @@ def _whisper() -> Made:
     return model, (), named
 
 
-def _bart() -> Made:
+def _bart() -> ModelCall:
     model = _transformers(
         "BartConfig", "BartModel", d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, vocab_size=1000,
@@ -211,12 +211,12 @@ def _bart() -> Made:
     return model, (), {"input_ids": _tokens(1000), "decoder_input_ids": _tokens(1000, length=32)}
 
 
-def _clip() -> Made:
+def _clip() -> ModelCall:
     model = _transformers("CLIPVisionConfig", "CLIPVisionModel", **_SMALL, image_size=64, patch_size=16)
     return model, (torch.randn(4, 3, 64, 64),), {}
 
 
-def _dinov2() -> Made:
+def _dinov2() -> ModelCall:
     model = _transformers(
         "Dinov2Config", "Dinov2Model", hidden_size=128, num_hidden_layers=2, num_attention_heads=4, image_size=64,
         patch_size=16, mlp_ratio=2,
@@ -224,7 +224,7 @@ def _dinov2() -> Made:
     return model, (torch.randn(4, 3, 64, 64),), {}
 
 
-def _segformer() -> Made:
+def _segformer() -> ModelCall:
     model = _transformers(
         "SegformerConfig", "SegformerModel", depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 64, 128],
         num_attention_heads=[1, 2, 2, 4],
@@ -232,7 +232,7 @@ def _segformer() -> Made:
     return model, (torch.randn(2, 3, 64, 64),), {}
 
 
-def _wav2vec2() -> Made:
+def _wav2vec2() -> ModelCall:
     model = _transformers(
         "Wav2Vec2Config", "Wav2Vec2Model", **_SMALL, conv_dim=(32, 32, 32), conv_kernel=(10, 3, 2),
         conv_stride=(5, 2, 2), num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, layerdrop=0.0,
@@ -241,7 +241,7 @@ def _wav2vec2() -> Made:
     return model, (torch.randn(2, 4000),), {}
 
 
-def _hifigan() -> Made:
+def _hifigan() -> ModelCall:
     model = _transformers(
         "SpeechT5HifiGanConfig", "SpeechT5HifiGan", model_in_dim=40, upsample_initial_channel=64,
         upsample_rates=[4, 4], upsample_kernel_sizes=[8, 8], resblock_kernel_sizes=[3, 7],
@@ -250,23 +250,23 @@ def _hifigan() -> Made:
     return model, (torch.randn(2, 32, 40),), {}
 
 
-def _neighbors() -> Made:
+def _neighbors() -> ModelCall:
     return Neighbors(32, 8), (torch.randn(2, 3, 128),), {}
 
 
-def _norms() -> Made:
+def _norms() -> ModelCall:
     return Norms(128), (torch.randn(4, 32, 128),), {}
 
 
-def _tables() -> Made:
+def _tables() -> ModelCall:
     return Tables(32, 16), (torch.randn(2, 3, 32, 32),), {}
 
 
-def _shuffled() -> Made:
+def _shuffled() -> ModelCall:
     return Shuffled(32), (torch.randn(4, 3, 31, 31),), {}
 
 
-MODELS: dict[str, Callable[[], Made]] = {
+MODELS: dict[str, Callable[[], ModelCall]] = {
     "resnet50": _resnet,
     "regnet": _vision("regnety_002"),
     "shufflenet": _torchvision("shufflenet_v2_x0_5"),
@@ -324,7 +324,7 @@ MODELS: dict[str, Callable[[], Made]] = {
 """By name: of torchvision, timm and transformers; what none of them has is in own_models."""
 
 
-def make(name: str, dtype: torch.dtype, device: str, *, train: bool) -> Made:
+def make(name: str, dtype: torch.dtype, device: str, *, train: bool) -> ModelCall:
     """The model of that name, in `dtype` on `device`, and the arguments of a call."""
     torch.manual_seed(0)
     model, args, named = MODELS[name]()

@@ -239,8 +239,8 @@ class Tables(nn.Module):
         first, second = torch.tril_indices(self.size, self.size, -1, device=image.device)
         pairs = flat[:, first] - flat[:, second]
         steps = torch.linspace(0, 1, pairs.size(1), device=image.device, dtype=image.dtype)
-        found: torch.Tensor = (pairs * steps[:, None]).abs().mean(1) + flat.new_tensor(0.5)
-        return found
+        tensor: torch.Tensor = (pairs * steps[:, None]).abs().mean(1) + flat.new_tensor(0.5)
+        return tensor
 
 
 class Shuffled(nn.Module):
@@ -257,8 +257,8 @@ class Shuffled(nn.Module):
         """One block."""
         hidden = self.norm(self.second(F.relu6(self.first(image))))
         mixed = hidden.unflatten(1, (4, -1)).transpose(1, 2).flatten(1, 2)
-        found: torch.Tensor = self.out(F.pad(F.hardswish(mixed), (0, 1, 0, 1)))
-        return F.adaptive_avg_pool2d(found, 1).flatten(1)
+        tensor: torch.Tensor = self.out(F.pad(F.hardswish(mixed), (0, 1, 0, 1)))
+        return F.adaptive_avg_pool2d(tensor, 1).flatten(1)
 
 
 class Neighbors(nn.Module):
@@ -281,8 +281,8 @@ class Neighbors(nn.Module):
         for edge in self.edges:
             hidden = edge(self._pairs(hidden)).amax(-1)
             kept.append(hidden)
-        found: torch.Tensor = self.out(torch.cat(kept, 1).mean(-1))
-        return found
+        tensor: torch.Tensor = self.out(torch.cat(kept, 1).mean(-1))
+        return tensor
 
     def _pairs(self, hidden: torch.Tensor) -> torch.Tensor:
         """Each point next to what its neighbors differ by."""

@@ -114,10 +114,10 @@ def _apart(case: str, asked: argparse.Namespace) -> bool:
 def _record(case: str, asked_device: str, out: Path) -> None:
     name, configuration, work = case.split("/")
     device = torch.device(asked_device)
-    made = _device(device)
+    new_device = _device(device)
     model, args, named = _model(name, device, train=work == "train")
     eager = configuration == "eager"
-    compilation = Compilation(made, None if configuration in {"eager", "default"} else configuration)
+    compilation = Compilation(new_device, None if configuration in {"eager", "default"} else configuration)
     function = model if eager else torch.compile(model, backend=compilation)
     call = _call(function, model, args, named, train=work == "train")
     with Recorder(roots=(str(ROOT),)) as recorder:
@@ -128,13 +128,13 @@ def _record(case: str, asked_device: str, out: Path) -> None:
         recording = replace(recording, operators=record_lines(call, device, compiled=False))
     parts = recorder.parts()
     kept = KeptProfile(
-        replace(recording, made=_made(case, device)),
+        replace(recording, made=_provenance(case, device)),
         bare(compilation.graphs),
         short(parts.breaks),
         parts.not_compiled,
     )
     folder = torch.__version__.partition("+")[0]
-    path = out / f"{made.key}-torch-{folder}-{case.replace('/', '-')}.json.gz"
+    path = out / f"{new_device.key}-torch-{folder}-{case.replace('/', '-')}.json.gz"
     write(path, kept, Path(torch.__file__).parent)
     _tell(
         path, read_profile(kept.recording, kept.generated, breaks=kept.breaks, not_compiled=kept.not_compiled)
@@ -142,10 +142,10 @@ def _record(case: str, asked_device: str, out: Path) -> None:
 
 
 def _device(device: torch.device) -> Device:
-    made = present_device(device.index) if device.type == "cuda" else find("cpu")
-    if made is None:
+    new_device = present_device(device.index) if device.type == "cuda" else find("cpu")
+    if new_device is None:
         raise SystemExit(f"there is no device {device}")
-    return made
+    return new_device
 
 
 def _model(name: str, device: torch.device, *, train: bool) -> tuple[torch.nn.Module, Any, Any]:
@@ -167,8 +167,8 @@ def _call(function: Any, model: torch.nn.Module, args: Any, named: Any, *, train
 
     def step() -> None:
         model.zero_grad(set_to_none=True)
-        found = function(*args, **named)
-        outputs = found if isinstance(found, torch.Tensor) else found.logits
+        value = function(*args, **named)
+        outputs = value if isinstance(value, torch.Tensor) else value.logits
         if not gradients:  # made once: what a loss does is no part of the model
             gradients.append(torch.ones_like(outputs))
         torch.autograd.backward(outputs, gradients[0])
@@ -176,7 +176,7 @@ def _call(function: Any, model: torch.nn.Module, args: Any, named: Any, *, train
     return step if train else infer
 
 
-def _made(case: str, device: torch.device) -> dict[str, str]:
+def _provenance(case: str, device: torch.device) -> dict[str, str]:
     return {
         "case": case,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor.name(),

@@ -38,21 +38,23 @@ def main() -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     wanted = [name for name in options.sources.split(",") if name]
     chosen = [
-        one
-        for one in sources()
-        if (not wanted or any(name in one.name for name in wanted))
-        and one.held_out in ({True} if options.held_out else {False} if options.building else {True, False})
+        source
+        for source in sources()
+        if (not wanted or any(name in source.name for name in wanted))
+        and source.held_out
+        in ({True} if options.held_out else {False} if options.building else {True, False})
     ]
     counts = {"insert": options.inserted, "clean": options.clean, "untraced": options.untraced}
     outcomes: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = {
-            pool.submit(compare_source, one, options.seed, counts, options.removed): one for one in chosen
+            pool.submit(compare_source, source, options.seed, counts, options.removed): source
+            for source in chosen
         }
         for job in as_completed(jobs):
-            made = job.result()
-            outcomes += made
-            error = next((one["error"] for one in made if one["error"]), f"{len(made)} edits")
+            result = job.result()
+            outcomes += result
+            error = next((entry["error"] for entry in result if entry["error"]), f"{len(result)} edits")
             print(f"{jobs[job].name}: {error}", flush=True)
             if options.json:  # what was compared stays if the rest is cut off
                 options.json.write_text(json.dumps(outcomes), encoding="utf-8")

@@ -72,16 +72,18 @@ def places(report: Report, path: str, text: str, *, includes_callers: bool = Fal
     """What a report finds in a file, the class of the corpus itself left out; see `findings`."""
     last = next(n for n, row in enumerate(text.split("\n"), 1) if row.startswith(f"class {TARGET}"))
     return {
-        (one.span.line, one.code)
-        for one in findings(report, includes_callers=includes_callers)
-        if one.span.path == path and one.span.line < last and not one.code.startswith(_NOT_COMPARED)
+        (finding.span.line, finding.code)
+        for finding in findings(report, includes_callers=includes_callers)
+        if finding.span.path == path
+        and finding.span.line < last
+        and not finding.code.startswith(_NOT_COMPARED)
     }
 
 
-def moved(found: set[Place], edited: EditedText) -> set[Place]:
+def moved(pairs: set[Place], edited: EditedText) -> set[Place]:
     """Places of the text that ran, where they are in the edited one; those on lines that were edited are dropped."""
     now = {edited.then(line): line for line in range(1, len(edited.new) + 1)}
-    return {(now[line], code) for line, code in found if line in now and line}
+    return {(now[line], code) for line, code in pairs if line in now and line}
 
 
 class SourceComparison:
@@ -109,7 +111,7 @@ class SourceComparison:
         base = self.run(self.text)
         if base.failures:
             raise RuntimeError(f"{base.failures[0].exception}: {base.failures[0].message[:200]}")
-        found = []
+        outcomes = []
         live = LiveRunClient(self.worker, self.request(self.text))
         removable: list[tuple[CorpusEdit, Report]] = []
         try:
@@ -120,7 +122,7 @@ class SourceComparison:
                 )
                 outcome.function_lines = edit.place.function_lines
                 report = self.compare(outcome, base, self.text, edit.text, live)
-                found.append(outcome)
+                outcomes.append(outcome)
                 if (
                     edit.kind == "insert"
                     and report is not None
@@ -140,8 +142,8 @@ class SourceComparison:
                 self.compare(outcome, report, edit.text, self.text, live, truth=base)
             finally:
                 live.close()
-            found.append(outcome)
-        return found
+            outcomes.append(outcome)
+        return outcomes
 
     def compare(
         self,
@@ -157,7 +159,7 @@ class SourceComparison:
         edited = EditedText.of(was, now)
         assert edited is not None
         start = time.perf_counter()
-        rules = {(one.span.line, one.code) for one in predict(ran, self.path, was, now)}
+        rules = {(finding.span.line, finding.code) for finding in predict(ran, self.path, was, now)}
         outcome.rules_ms = (time.perf_counter() - start) * 1e3
         start = time.perf_counter()
         answer = retraced(live, now, outcome.function)
@@ -182,7 +184,9 @@ class SourceComparison:
             outcome.trace = sorted(traced - before)
             outcome.wrong_trace = sorted(traced - before - true)
             outcome.kept = len((before - true) & traced)
-            outcome.refused = "; ".join(one.why for one in answer.problems if one.stage == "retrace")
+            outcome.refused = "; ".join(
+                problem.why for problem in answer.problems if problem.stage == "retrace"
+            )
         if not isinstance(whole, str):
             traced = places(whole, self.path, now, includes_callers=True)
             outcome.whole = sorted(traced - before)
@@ -203,10 +207,10 @@ def compare_source(source: Source, seed: str, counts: dict[str, int], removals: 
     with tempfile.TemporaryDirectory() as folder:
         worker = LiveWorker(Path(folder))
         try:
-            made = SourceComparison(source, worker).outcomes(seed, counts, removals=removals)
+            outcomes = SourceComparison(source, worker).outcomes(seed, counts, removals=removals)
         except Exception as error:  # noqa: BLE001 - a library may raise anything: the source is named and left out
             why = f"{type(error).__name__}: {str(error)[:300]}"
-            made = [EditOutcome(source.name, "", "", "", (0, 0), error=why)]
+            outcomes = [EditOutcome(source.name, "", "", "", (0, 0), error=why)]
         finally:
             worker.close()
-    return [asdict(one) for one in made]
+    return [asdict(outcome) for outcome in outcomes]

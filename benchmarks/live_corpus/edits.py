@@ -62,8 +62,8 @@ def edits_of(text: str, path: str, report: Report, seed: str, counts: dict[str, 
     """Random edits of each kind; `counts` says how many."""
     chosen = random.Random(seed)  # noqa: S311 - a reproducible choice
     places = list(_places(text, path, report))
-    traced = [one for one in places if one.traced]
-    untraced = [one for one in places if not one.traced]
+    traced = [place for place in places if place.traced]
+    untraced = [place for place in places if not place.traced]
     causes: list[str] = []
     for kind, count in counts.items():
         from_places = untraced if kind == "untraced" else traced
@@ -71,7 +71,7 @@ def edits_of(text: str, path: str, report: Report, seed: str, counts: dict[str, 
             if kind != "clean" and not causes:  # each cause equally often
                 causes = chosen.sample(list(CAUSES), len(CAUSES))
             cause = chosen.choice(list(CLEAN)) if kind == "clean" else causes.pop()
-            fitting = [one for one in from_places if one.is_method or cause not in IN_METHODS]
+            fitting = [place for place in from_places if place.is_method or cause not in IN_METHODS]
             if fitting:
                 yield _edit(text, kind, cause, chosen.choice(fitting))
 
@@ -88,15 +88,15 @@ def _places(text: str, path: str, report: Report) -> Iterator[EditPlace]:
     if facts is None:
         return
     assigned = {
-        (one.line, one.column): one for one in facts.facts if one.assigned and _is_floating(report, one)
+        (fact.line, fact.column): fact for fact in facts.facts if fact.assigned and _is_floating(report, fact)
     }
-    traced = {one.line for one in facts.facts}
+    traced = {fact.line for fact in facts.facts}
     missed = {line for first, last in facts.untraced for line in range(first, last + 1)}
     for function, names in _functions(ast.parse(text), ()):
-        parameters = [one.arg for one in function.args.args]
+        parameters = [argument.arg for argument in function.args.args]
         is_method = parameters[:1] == ["self"]
         name = ".".join(names)
-        first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
+        first = min([function.lineno, *(expression.lineno for expression in function.decorator_list)])
         size = (function.end_lineno or first) + 1 - first
         for block in _blocks(function):
             for statement in block:
@@ -115,11 +115,11 @@ def _places(text: str, path: str, report: Report) -> Iterator[EditPlace]:
 def _is_floating(report: Report, fact: Fact) -> bool:
     values = [report.facts.values[index] for index, _ in fact.values]
     return not fact.omitted and all(
-        one.kind.value == "tensor"
-        and one.text.startswith(("f32[", "f16[", "bf16["))
-        and one.text.split("[")[1] != "]"
-        and "[0" not in one.text
-        for one in values
+        value.kind.value == "tensor"
+        and value.text.startswith(("f32[", "f16[", "bf16["))
+        and value.text.split("[")[1] != "]"
+        and "[0" not in value.text
+        for value in values
     )
 
 
@@ -143,7 +143,7 @@ def _blocks(function: ast.FunctionDef) -> Iterator[Sequence[ast.stmt]]:
             if isinstance(block, list) and block:
                 yield block
                 waiting += [
-                    one
-                    for one in block
-                    if not isinstance(one, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
+                    value
+                    for value in block
+                    if not isinstance(value, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
                 ]

@@ -30,12 +30,12 @@ def scores(rows: Sequence[Row], way: str) -> tuple[int, int, int, int]:
     """Findings predicted, right ones of them, findings of the runs, and those of them that were predicted."""
     predicted = right = true = hit = 0
     for row in rows:
-        made, wrong = predictions(row, way)
-        predicted += len(made)
-        right += len(made) - len(wrong)
+        results, wrong = predictions(row, way)
+        predicted += len(results)
+        right += len(results) - len(wrong)
         added = set(map(tuple, row["added"]))
         true += len(added)
-        hit += len(added & set(map(tuple, made)))
+        hit += len(added & set(map(tuple, results)))
     return predicted, right, true, hit
 
 
@@ -47,11 +47,11 @@ def percentile(values: Iterable[float], share: float) -> float:
 
 def summary(outcomes: Sequence[Row]) -> str:
     """The whole comparison in Markdown."""
-    rows = [one for one in outcomes if not one["error"]]
-    failed = [one for one in outcomes if one["error"]]
-    kinds = collections.Counter(one["kind"] for one in rows)
+    rows = [outcome for outcome in outcomes if not outcome["error"]]
+    failed = [outcome for outcome in outcomes if outcome["error"]]
+    kinds = collections.Counter(row["kind"] for row in rows)
     lines = [
-        f"{len(rows)} edits of {len({one['source'] for one in rows})} sources: "
+        f"{len(rows)} edits of {len({row['source'] for row in rows})} sources: "
         + ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         "",
         "| | predicted | right | precision | in the runs | found | recall |",
@@ -83,7 +83,7 @@ def summary(outcomes: Sequence[Row]) -> str:
         *_false_alarms(rows),
     ]
     lines += ["", *_misses(rows)]
-    lines += ["", *(f"- left out: {one['source']}: {one['error']}" for one in failed)]
+    lines += ["", *(f"- left out: {entry['source']}: {entry['error']}" for entry in failed)]
     return "\n".join(lines)
 
 
@@ -91,10 +91,10 @@ def _only(rows: Sequence[Row], is_kept: Callable[[Row, int, str], bool]) -> list
     """The outcomes with those findings alone that `is_kept(row, line, code)` keeps."""
 
     def kept(row: Row, name: str) -> list[Any] | None:
-        found = row[name]
-        return found if found is None else [at for at in found if is_kept(row, *at)]
+        value = row[name]
+        return value if value is None else [at for at in value if is_kept(row, *at)]
 
-    return [{**one, **{name: kept(one, name) for name in _FOUND}} for one in rows]
+    return [{**row, **{name: kept(row, name) for name in _FOUND}} for row in rows]
 
 
 def _is_on_edit(row: Row, line: int, _code: str = "") -> bool:
@@ -102,21 +102,21 @@ def _is_on_edit(row: Row, line: int, _code: str = "") -> bool:
 
 
 def _latencies(rows: Sequence[Row]) -> list[str]:
-    answered = [one for one in rows if one["trace"] is not None]
+    answered = [row for row in rows if row["trace"] is not None]
     ways: tuple[tuple[str, Sequence[Row], Callable[[Row], float]], ...] = (
-        ("rules", rows, lambda one: one["rules_ms"]),
-        ("trace", answered, lambda one: one["trace_ms"]),
+        ("rules", rows, lambda entry: entry["rules_ms"]),
+        ("trace", answered, lambda entry: entry["trace_ms"]),
         (
             f"trace of a function of at most {SHORT_FUNCTION} lines",
-            [one for one in answered if 0 < one["function_lines"] <= SHORT_FUNCTION],
-            lambda one: one["trace_ms"],
+            [entry for entry in answered if 0 < entry["function_lines"] <= SHORT_FUNCTION],
+            lambda entry: entry["trace_ms"],
         ),
-        ("whole", [one for one in rows if one["whole"] is not None], lambda one: one["whole_ms"]),
-        ("run", [one for one in rows if one["run_ms"]], lambda one: one["run_ms"]),
+        ("whole", [row for row in rows if row["whole"] is not None], lambda entry: entry["whole_ms"]),
+        ("run", [row for row in rows if row["run_ms"]], lambda entry: entry["run_ms"]),
     )
     lines = ["| ms | median | 95% | largest |", "|---|--:|--:|--:|"]
     for name, subset, value in ways:
-        times = [value(one) for one in subset]
+        times = [value(entry) for entry in subset]
         lines.append(
             f"| {name} | {percentile(times, 0.5):.0f} | {percentile(times, 0.95):.0f} | {max(times, default=0):.0f} |"
         )
@@ -124,25 +124,25 @@ def _latencies(rows: Sequence[Row]) -> list[str]:
 
 
 def _refusals(rows: Sequence[Row]) -> list[str]:
-    refused = collections.Counter(one["refused"][:100] for one in rows if one["refused"])
+    refused = collections.Counter(row["refused"][:100] for row in rows if row["refused"])
     return [f"- no trace, {count} times: {why}" for why, count in refused.most_common()]
 
 
 def _removals(rows: Sequence[Row]) -> str:
-    gone = sum(one["gone"] for one in rows if one["kept"] is not None)
-    kept = sum(one["kept"] or 0 for one in rows)
+    gone = sum(row["gone"] for row in rows if row["kept"] is not None)
+    kept = sum(row["kept"] or 0 for row in rows)
     return f"- findings that an edit removed elsewhere than on its lines: {gone}; still traced: {kept}"
 
 
 def _false_alarms(rows: Sequence[Row]) -> list[str]:
     lines = []
     for way in ("rules", "trace", "whole"):
-        for one in rows:
-            for line, code in one[f"wrong_{way}"]:
-                truth = ", ".join(f"{code} on {line}" for line, code in one["added"][:4]) or "nothing"
+        for row in rows:
+            for line, code in row[f"wrong_{way}"]:
+                truth = ", ".join(f"{code} on {line}" for line, code in row["added"][:4]) or "nothing"
                 lines.append(
-                    f"- false alarm, {way}: {one['source']} `{one['function']}` {one['kind']} {one['cause']}, lines "
-                    f"{one['lines'][0]} to {one['lines'][1]}: {code} on {line}; the run adds {truth}"
+                    f"- false alarm, {way}: {row['source']} `{row['function']}` {row['kind']} {row['cause']}, lines "
+                    f"{row['lines'][0]} to {row['lines'][1]}: {code} on {line}; the run adds {truth}"
                 )
     return lines
 
@@ -151,11 +151,11 @@ def _misses(rows: Sequence[Row]) -> list[str]:
     lines = ["| missed by | code | on the edited lines | elsewhere |", "|---|---|--:|--:|"]
     for way in ("rules", "both", "whole"):
         missed: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
-        for one in rows:
-            made = set(map(tuple, predictions(one, way)[0]))
-            for line, code in one["added"]:
-                if (line, code) not in made:
-                    missed[code][0 if _is_on_edit(one, line) else 1] += 1
+        for row in rows:
+            results = set(map(tuple, predictions(row, way)[0]))
+            for line, code in row["added"]:
+                if (line, code) not in results:
+                    missed[code][0 if _is_on_edit(row, line) else 1] += 1
         for code, (here, elsewhere) in sorted(missed.items(), key=lambda item: -sum(item[1])):
             lines.append(f"| {way} | {code} | {here} | {elsewhere} |")
     return [*lines, "", *_by_cause(rows)]
@@ -165,15 +165,15 @@ def _by_cause(rows: Sequence[Row]) -> list[str]:
     """How many breaks on the edited lines each way found, by cause."""
     lines = ["| cause | breaks on the edited lines | rules | trace |", "|---|--:|--:|--:|"]
     counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
-    for one in rows:
+    for row in rows:
         true = {
             (line, code)
-            for line, code in one["added"]
-            if _is_on_edit(one, line) and not code.startswith((*RECOMPILATIONS, *SPECIALIZATIONS))
+            for line, code in row["added"]
+            if _is_on_edit(row, line) and not code.startswith((*RECOMPILATIONS, *SPECIALIZATIONS))
         }
-        found = counts[one["cause"]]
-        found[0] += len(true)
-        found[1] += len(true & set(map(tuple, one["rules"])))
-        found[2] += len(true & set(map(tuple, one["trace"] or ())))
+        count = counts[row["cause"]]
+        count[0] += len(true)
+        count[1] += len(true & set(map(tuple, row["rules"])))
+        count[2] += len(true & set(map(tuple, row["trace"] or ())))
     lines += [f"| {cause} | {a} | {b} | {c} |" for cause, (a, b, c) in sorted(counts.items()) if a]
     return lines

@@ -141,21 +141,25 @@ def _torch_test(name: str) -> str:
     root = Path(torch.__file__).parent / "testing" / "_internal"
     text = next(root.rglob(f"{name}.py")).read_text(encoding="utf-8")
     classes = {
-        one.name: one for one in ast.parse(text).body if isinstance(one, ast.ClassDef) and _is_model(one)
+        statement.name: statement
+        for statement in ast.parse(text).body
+        if isinstance(statement, ast.ClassDef) and _is_model(statement)
     }
     wanted: list[ast.AST] = [ast.parse(expression)]
-    found: set[str] = set()
+    texts: set[str] = set()
     while wanted:
         used = {
-            one.id for one in ast.walk(wanted.pop()) if isinstance(one, ast.Name)
-        } & classes.keys() - found
-        found |= used
-        wanted += [classes[one] for one in used]
+            node.id for node in ast.walk(wanted.pop()) if isinstance(node, ast.Name)
+        } & classes.keys() - texts
+        texts |= used
+        wanted += [classes[word] for word in used]
     lines = text.split("\n")
     parts = [
-        "\n".join(lines[min([one.lineno, *(at.lineno for at in one.decorator_list)]) - 1 : one.end_lineno])
-        for one in classes.values()
-        if one.name in found
+        "\n".join(
+            lines[min([owner.lineno, *(at.lineno for at in owner.decorator_list)]) - 1 : owner.end_lineno]
+        )
+        for owner in classes.values()
+        if owner.name in texts
     ]
     model = _MODEL.format(imports="pass", model=expression, inputs=inputs)
     return "\n\n\n".join((_TORCH_IMPORTS + PREFIX, *parts)) + model
@@ -167,8 +171,8 @@ def _is_model(node: ast.ClassDef) -> bool:
 
 
 def _library_text(module: str) -> str:
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
         raise ImportError(f"{module} is not installed")
     parts = module.split(".")
 
@@ -176,8 +180,13 @@ def _library_text(module: str) -> str:
         package = ".".join(parts[: len(parts) - len(match[2])])
         return f"{match[1]}{package}{'.' if match[3] else ''}{match[3]}{match[4]}"
 
-    text = _RELATIVE.sub(absolute, Path(found.origin).read_text(encoding="utf-8"))
-    imports = (one for one in ast.parse(text).body if isinstance(one, (ast.Import, ast.ImportFrom)))
+    text = _RELATIVE.sub(absolute, Path(spec.origin).read_text(encoding="utf-8"))
+    imports = (
+        statement for statement in ast.parse(text).body if isinstance(statement, (ast.Import, ast.ImportFrom))
+    )
     lines = text.splitlines(keepends=True)
-    at = next((one.lineno for one in imports if getattr(one, "module", "") != "__future__"), 1) - 1
+    at = (
+        next((imported.lineno for imported in imports if getattr(imported, "module", "") != "__future__"), 1)
+        - 1
+    )
     return "".join((*lines[:at], PREFIX, *lines[at:]))

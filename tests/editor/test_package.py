@@ -44,7 +44,10 @@ def pythons() -> Iterator[tuple[str, str | None]]:
         candidates = [shutil.which(f"python{version}"), *map(str, installed.glob(f"{version}.*/bin/python"))]
         if f"{sys.version_info.major}.{sys.version_info.minor}" == version:
             candidates.insert(0, sys.executable)
-        yield version, next((one for one in candidates if one and answers(one, version)), None)
+        yield (
+            version,
+            next((candidate for candidate in candidates if candidate and answers(candidate, version)), None),
+        )
 
 
 def answers(python: str, version: str) -> bool:
@@ -64,8 +67,8 @@ def test_the_server_answers(extension: Path, version: str, python: str | None, t
     cache = f"pycache_prefix={tmp_path / 'pyc'}"
     client = Client(command=[python, "-I", "-S", "-X", "utf8", "-X", cache, str(launcher)])
     try:
-        made = client.start(tmp_path, options={"trusted": False})
-        assert made["serverInfo"]["name"] == "fuselight"
+        entries = client.start(tmp_path, options={"trusted": False})
+        assert entries["serverInfo"]["name"] == "fuselight"
         uri = client.open(file)
         client.notified("textDocument/publishDiagnostics", lambda shown: "FL502" in str(shown))
         titles = [action["title"] for action in client.actions(uri, 4)]
@@ -99,7 +102,7 @@ def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extensio
     licenses = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")
     manifest = json.loads((extension / "package.json").read_text(encoding="utf-8"))
     for name, version in manifest["dependencies"].items():
-        known = (f"{name} {version} ({one})\n" for one in ("MIT", "Apache-2.0"))
+        known = (f"{name} {version} ({text})\n" for text in ("MIT", "Apache-2.0"))
         assert any(line in licenses for line in known), name
     for words in (
         "Permission is hereby granted",

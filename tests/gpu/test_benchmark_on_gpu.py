@@ -82,7 +82,7 @@ def measured(live: LiveWorker) -> Measured:
 
 
 def row(measured: Measured, name: str) -> MeasuredConfiguration:
-    return next(one for one in measured.configurations if one.name == name)
+    return next(configuration for configuration in measured.configurations if configuration.name == name)
 
 
 def test_the_gpu_is_stated_and_times_are_the_devices(measured: Measured) -> None:
@@ -91,14 +91,16 @@ def test_the_gpu_is_stated_and_times_are_the_devices(measured: Measured) -> None
     assert measured.machine.driver
     assert measured.machine.clocks
     for name in ("eager", "default", "reduce-overhead"):
-        one = row(measured, name)
-        assert one.failure is None
-        assert one.device is not None
-        assert one.device.clock is Clock.DEVICE
-        assert one.wall is not None
-        assert 0 < one.device.low_us <= one.device.median_us <= one.device.high_us
-        assert one.peak_bytes is not None
-        assert one.peak_bytes > 4096 * 1024 * 4, "the input alone is more"
+        configuration = row(measured, name)
+        assert configuration.failure is None
+        assert configuration.device is not None
+        assert configuration.device.clock is Clock.DEVICE
+        assert configuration.wall is not None
+        assert (
+            0 < configuration.device.low_us <= configuration.device.median_us <= configuration.device.high_us
+        )
+        assert configuration.peak_bytes is not None
+        assert configuration.peak_bytes > 4096 * 1024 * 4, "the input alone is more"
 
 
 def test_kernels_are_joined_and_the_wait_is_on_its_line(measured: Measured) -> None:
@@ -112,12 +114,12 @@ def test_kernels_are_joined_and_the_wait_is_on_its_line(measured: Measured) -> N
         assert lines == {SYNC_LINE}
     compiled = row(measured, "default")
     assert compiled.profile is not None
-    assert {one.kind for one in compiled.profile.launches} >= {LaunchKind.KERNEL}
-    for one in compiled.profile.launches:
-        if one.graph is not None and one.launch is not None:
-            kernel = compiled.generated[one.graph].kernels[one.launch]
+    assert {measured_launch.kind for measured_launch in compiled.profile.launches} >= {LaunchKind.KERNEL}
+    for launch in compiled.profile.launches:
+        if launch.graph is not None and launch.launch is not None:
+            kernel = compiled.generated[launch.graph].kernels[launch.launch]
             assert kernel.estimate_us is not None
-            assert (one.isolated_us is not None) is (kernel.text_key is not None)
+            assert (launch.isolated_us is not None) is (kernel.text_key is not None)
 
 
 def test_correct_results_pass_and_a_wrong_one_is_found_on_its_line(measured: Measured) -> None:
@@ -140,21 +142,26 @@ def test_a_device_error_of_one_configuration_does_not_affect_the_others(measured
 
 
 def test_a_lack_of_memory_is_reported_after_a_separate_try(measured: Measured) -> None:
-    one = row(measured, "backend:fills")
-    assert one.failure is not None
-    assert one.failure.kind == "memory"
-    assert one.alone
+    configuration = row(measured, "backend:fills")
+    assert configuration.failure is not None
+    assert configuration.failure.kind == "memory"
+    assert configuration.alone
 
 
 def test_a_training_step(live: LiveWorker) -> None:
     report = measure(live, "default", work=Work.TRAINING_STEP)
     assert report.measured is not None
-    one = row(report.measured, "default")
-    assert one.failure is None
-    assert one.accuracy is not None
-    assert one.accuracy.passed is True
-    assert one.profile is not None
-    assert {launch.graph for launch in one.profile.launches if launch.graph is not None} == {0, 1, 2, 3}
+    configuration = row(report.measured, "default")
+    assert configuration.failure is None
+    assert configuration.accuracy is not None
+    assert configuration.accuracy.passed is True
+    assert configuration.profile is not None
+    assert {launch.graph for launch in configuration.profile.launches if launch.graph is not None} == {
+        0,
+        1,
+        2,
+        3,
+    }
 
 
 def test_the_optimizers_step_is_compiled_beside_cuda_graphs(live: LiveWorker) -> None:
@@ -162,10 +169,10 @@ def test_the_optimizers_step_is_compiled_beside_cuda_graphs(live: LiveWorker) ->
     name = "default+triton.cudagraphs=True+optimizer"
     report = measure(live, name, work=Work.TRAINING_STEP)
     assert report.measured is not None
-    one = row(report.measured, name)
-    assert one.failure is None
-    assert one.accuracy is not None
-    assert one.accuracy.passed is True
+    configuration = row(report.measured, name)
+    assert configuration.failure is None
+    assert configuration.accuracy is not None
+    assert configuration.accuracy.passed is True
 
 
 def test_a_gpu_that_is_missing(live: LiveWorker) -> None:

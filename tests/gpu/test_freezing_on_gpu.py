@@ -32,8 +32,8 @@ class Counted(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls.add_(1)
-        found: torch.Tensor = torch.relu(self.layers(x)) + self.calls
-        return found
+        tensor: torch.Tensor = torch.relu(self.layers(x)) + self.calls
+        return tensor
 
 
 @pytest.fixture
@@ -68,28 +68,28 @@ def copies(run: Callable[[], Any]) -> int:
         ):
             run()
             torch.cuda.synchronize()
-    return max(by_function, sum("Memcpy DtoD" in one.name for one in profile.events() or ()))
+    return max(by_function, sum("Memcpy DtoD" in event.name for event in profile.events() or ()))
 
 
 def test_no_weight_is_copied_and_results_are_those_of_eager(model: Counted) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     x = torch.randn(32, 64, device="cuda")
-    backend = prepared_inductor(Preparation(), None, {**GRAPHS, "freezing": True}, say=said.append)
+    backend = prepared_inductor(Preparation(), None, {**GRAPHS, "freezing": True}, say=messages.append)
     run = torch.compile(model, backend=backend)
     assert copies(lambda: run(x)) == 1  # the input
     with torch.no_grad():
         model.calls.zero_()
-        found = run(x).clone()
+        value = run(x).clone()
         assert model.calls[0].item() == 1
         model.calls.zero_()
-        torch.testing.assert_close(found, model(x))
-        assert not said
+        torch.testing.assert_close(value, model(x))
+        assert not messages
         next(model.layers.parameters()).mul_(2)
         model.calls.zero_()
-        found = run(x).clone()
+        value = run(x).clone()
         model.calls.zero_()
-        torch.testing.assert_close(found, model(x))
-    (text,) = said
+        torch.testing.assert_close(value, model(x))
+    (text,) = messages
     assert "weights have changed" in text
     torch._dynamo.reset()
 
@@ -106,11 +106,11 @@ def test_a_benchmark_of_both_has_no_copies(model: Counted) -> None:
     device = present_device(0)
     assert device is not None
     x = torch.randn(32, 64, device="cuda")
-    with configured(parse_configuration("default+triton.cudagraphs=True+freezing=True"), device) as made:
+    with configured(parse_configuration("default+triton.cudagraphs=True+freezing=True"), device) as backends:
         run = torch.compile(model)
         assert copies(lambda: run(x)) == 1
-    assert made.cudagraphs
-    assert not made.notes
-    (graph,) = made.graphs
+    assert backends.cudagraphs
+    assert not backends.notes
+    (graph,) = backends.graphs
     assert not graph.cudagraph_skips
     torch._dynamo.reset()

@@ -29,7 +29,7 @@ def test_the_driver_is_asked() -> None:
 def test_it_agrees_with_the_catalogue() -> None:
     device = present_device()
     assert device is not None
-    published = next((one for one in DEVICES if one.name == device.name), None)
+    published = next((other_device for other_device in DEVICES if other_device.name == device.name), None)
     if published is None:  # not in the catalogue: nothing to agree with
         assert device.tflops == {}
         return

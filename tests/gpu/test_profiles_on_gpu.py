@@ -53,10 +53,10 @@ def _item_line() -> int:
 
 def _profile(mode: str | None, *, train: bool, eager: bool = False) -> Profile:
     torch._dynamo.reset()
-    made = find("cpu")
-    assert made is not None
+    device = find("cpu")
+    assert device is not None
     model = Net().to(DEVICE)
-    compilation = Compilation(made, mode)
+    compilation = Compilation(device, mode)
     function: Callable[[torch.Tensor], torch.Tensor] = (
         model if eager else torch.compile(model, backend=compilation)
     )

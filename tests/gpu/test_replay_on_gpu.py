@@ -54,7 +54,7 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
     configuration = parse_configuration(name)
     device = present_device(0)
     assert device is not None
-    with configured(configuration, device) as made, torch.no_grad():
+    with configured(configuration, device) as backends, torch.no_grad():
         compiled = torch.compile(model)
         for _ in range(3):
             compiled(x)
@@ -63,7 +63,8 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
     result = TunedResult(
         file="model.py", target="model", work=Work.INFERENCE, numerics=Numerics.EXACT,
         device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
-        graphs=tuple(made.captured.values()), configuration=name, options=made.options, kernels=made.choices.found,
+        graphs=tuple(backends.captured.values()), configuration=name, options=backends.options,
+        kernels=backends.choices.by_family,
     )  # fmt: skip
     torch._dynamo.reset()
     if name != "default":
@@ -96,10 +97,10 @@ def test_fresh_processes_time_no_kernel(name: str, tmp_path: Path, monkeypatch: 
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "fuselight:" not in done.stderr, done.stderr
-        said = json.loads(done.stdout.splitlines()[-1])
-        assert (said["timed"], said["close"]) == ([], True)
+        data = json.loads(done.stdout.splitlines()[-1])
+        assert (data["timed"], data["close"]) == ([], True)
         if "multi_kernel" in name:
-            assert said["cached"] is cached
+            assert data["cached"] is cached
 
 
 def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_process_takes_the_launch_configurations_that_another_one_has_tuned(tm
             torch.compile(model)(x)
         torch.cuda.synchronize()
         choices.share()
-        print(len(timed), choices.found["triton"])
+        print(len(timed), choices.by_family["triton"])
     """)
     printed = [
         subprocess.run(

@@ -62,8 +62,8 @@ def test_registers_spills_and_occupancy_are_the_drivers() -> None:
         assembled = assemble(text, device)
         assert assembled.failure is None, name
         assert assembled.occupancy is not None, name
-        said = (assembled.registers, assembled.spills, assembled.occupancy.blocks)
-        assert said == on_the_gpu(text, device), name
+        entry = (assembled.registers, assembled.spills, assembled.occupancy.blocks)
+        assert entry == on_the_gpu(text, device), name
 
 
 if __name__ == "__main__":

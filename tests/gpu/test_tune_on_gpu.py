@@ -47,14 +47,14 @@ def test_cuda_graphs_win_where_the_host_limits_a_call(live: LiveWorker) -> None:
     assert GRAPHS in tuned.winner
     assert tuned.confirmation is not None
     assert tuned.confirmation.low > 1.2
-    rows = {one.configuration.name: one for one in tuned.candidates}
+    rows = {candidate.configuration.name: candidate for candidate in tuned.candidates}
     winner = rows[tuned.winner]
     assert winner.outcome is TuneOutcome.WINNER
     assert winner.configuration.accuracy is not None
     assert winner.configuration.accuracy.passed
     assert winner.configuration.device is not None
     assert rows["default+max_autotune=True"].outcome is not TuneOutcome.SKIPPED
-    skipped = {one.name: one.skipped for one in tuned.knobs}
+    skipped = {knob.name: knob.skipped for knob in tuned.knobs}
     assert skipped["channels_last"] is Skip.ABSENT
     assert skipped["tf32"] is Skip.NUMERICS
     assert skipped["fixed_modules"] is None

@@ -43,7 +43,7 @@ def test_a_target_runs_on_the_device_and_is_not_redirected(live: LiveWorker, att
     assert not report.problems
     assert [note.kind for note in report.notes] == []
     item = SOURCE.splitlines().index("        if y.sum().item() > 0:") + 1
-    assert item in {found.stack[-1].line for found in report.breaks}
+    assert item in {graph_break.stack[-1].line for graph_break in report.breaks}
     assert report.recompiles
     assert report.output is not None
     assert report.output.stdout.splitlines()[0].split()[0] == "on"

@@ -110,8 +110,8 @@ def test_no_task_is_lost_when_workers_are_killed(folder: Path) -> None:
     running = sweep(folder, "--jobs", "1")
     stdout, stderr = running.communicate(timeout=DEADLINE)
     assert running.returncode == 0, stdout + stderr
-    rows = {one.id: one for one in read_results(str(folder / "out")).rows}
-    assert {one: row.attempts for one, row in rows.items()} == {
+    rows = {row.id: row for row in read_results(str(folder / "out")).rows}
+    assert {name: row.attempts for name, row in rows.items()} == {
         "a.py:Net check": 1,
         "dies_1.py:Net check": 2,
         "dies_2.py:Net check": 2,
@@ -144,8 +144,8 @@ def test_a_sweep_over_a_cluster_is_interrupted_and_resumed(folder: Path, cluster
     stdout, stderr = resumed.communicate(timeout=DEADLINE)
     assert resumed.returncode == 0, stdout + stderr
     assert "1 task on the Ray cluster at" in stderr
-    found = json.loads(stdout)["rows"]
-    assert [one["status"] for one in found] == ["done"] * 3
+    value = json.loads(stdout)["rows"]
+    assert [result["status"] for result in value] == ["done"] * 3
     assert rows.read_bytes().count(b"\n") == 3, "a task ran twice"
 
 

@@ -28,25 +28,25 @@ def main() -> None:
         subprocess.run([sys.executable, str(subject)], env=environment, check=True, capture_output=True)
         logs = sorted(Path(folder).glob("*.log"))
         text = "".join(log.read_text(encoding="utf-8") for log in logs)
-    for found, neutral in (
+    for name, neutral in (
         (str(subject), "/subject.py"),
         (str(Path(torch.__file__).parent), "/torch"),
         (str(Path(sys.prefix)), "/python"),
         (str(Path(sys.base_prefix)), "/python"),
     ):
-        text = text.replace(found, neutral)
+        text = text.replace(name, neutral)
     kept = _without_chromium_events(text)
     version = ".".join(torch.__version__.split(".")[:2])
     out = HERE / f"torch-{version}"
     out.mkdir(exist_ok=True)
     (out / "trace.log.gz").write_bytes(gzip.compress(kept.encode("utf-8"), mtime=0))
-    made = {
+    entries = {
         "torch": torch.__version__,
         "python": sys.version.split()[0],
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "command": "python tests/recordings/record.py",
     }
-    (out / "made.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    (out / "made.json").write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
     sys.stdout.write(f"{out}: {len(kept)} characters\n")
 
 

@@ -124,14 +124,14 @@ def _run(job: Callable[[], None], folder: Path, cache: Path, rank: int | None) -
 def _neutral(text: str) -> str:
     import torch  # noqa: PLC0415
 
-    for found, neutral in (
+    for name, neutral in (
         (str(HERE), "/work/project"),
         (str(FOLDER), "/tmp/job"),  # noqa: S108 - a name
         (str(Path(torch.__file__).parent), "/python/site-packages/torch"),
         (str(Path(sys.prefix)), "/python"),
         (str(Path(sys.base_prefix)), "/python"),
     ):
-        text = text.replace(found, neutral)
+        text = text.replace(name, neutral)
     return text
 
 

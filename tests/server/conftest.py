@@ -70,12 +70,12 @@ def folder(one_server: tuple[Client, Path], client: Client) -> Iterator[Path]:
 
     A save elsewhere in the workspace runs a target again whose import failed.
     """
-    made = one_server[1] / f"project{next(_NUMBERS)}"
-    made.mkdir()
-    (made / "pyproject.toml").touch()
-    yield made
-    shutil.rmtree(made)
-    deleted = {"uri": made.as_uri(), "type": 3}
+    path = one_server[1] / f"project{next(_NUMBERS)}"
+    path.mkdir()
+    (path / "pyproject.toml").touch()
+    yield path
+    shutil.rmtree(path)
+    deleted = {"uri": path.as_uri(), "type": 3}
     client.notify("workspace/didChangeWatchedFiles", {"changes": [deleted]})
 
 
@@ -87,7 +87,9 @@ def configure(client: Client) -> Iterator[Callable[..., None]]:
         client.settings = {**SHARED, **changes}
         since = client.mark()
         client.notify("workspace/didChangeConfiguration", {"settings": {}})
-        client.wait(lambda one: one.get("method") == "workspace/configuration", "the question", since=since)
+        client.wait(
+            lambda message: message.get("method") == "workspace/configuration", "the question", since=since
+        )
         client.request("fuselight/reportTree", {"uri": None})  # the server has read the answer before
 
     yield change

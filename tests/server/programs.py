@@ -77,11 +77,11 @@ def let_go(path: Path) -> None:
 
 
 def breaks(client: Client, uri: str) -> list[Json]:
-    return [one for one in client.diagnostics(uri) if str(one["code"]).startswith("GB")]
+    return [diagnostic for diagnostic in client.diagnostics(uri) if str(diagnostic["code"]).startswith("GB")]
 
 
 def codes(client: Client, uri: str) -> list[Any]:
-    return [one["code"] for one in client.diagnostics(uri)]
+    return [diagnostic["code"] for diagnostic in client.diagnostics(uri)]
 
 
 def wait_for_call(client: Client, since: int = 0) -> None:

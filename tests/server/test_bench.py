@@ -39,8 +39,8 @@ QUICK = {"seconds": 0.2, "rounds": 2}
 
 
 def page_of(client: Client, uri: str, **more: Any) -> Json:
-    found: Json = client.request("fuselight/measured", {"uri": uri, "target": "f", **more})
-    return found
+    request: Json = client.request("fuselight/measured", {"uri": uri, "target": "f", **more})
+    return request
 
 
 def told_whole(page: Json) -> None:
@@ -73,7 +73,7 @@ def assert_a_file_is_compared_with(client: Client, uri: str, file: Path, exporte
     file.write_text("{}", encoding="utf-8")
     refused = page_of(client, uri, **{"with": str(file)})
     assert refused["comparison"] is None
-    assert any(f"{file} cannot be compared with: no benchmark is in it" in one for one in refused["notes"])
+    assert any(f"{file} cannot be compared with: no benchmark is in it" in note for note in refused["notes"])
 
 
 def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert "~" not in lenses[EXP][0]
     assert "| measured | " in hover(client, uri, SUM)
     heat = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
-    assert {one["line"] for one in heat} >= {EXP, SUM}
-    assert {one["code"] for one in client.diagnostics(uri)} <= {"FL802"}
+    assert {value["line"] for value in heat} >= {EXP, SUM}
+    assert {diagnostic["code"] for diagnostic in client.diagnostics(uri)} <= {"FL802"}
 
     (past,) = page["history"]
     assert past["device"] in hover(client, uri, EXP)
     same = page_of(client, uri, **{"with": past["id"]})["comparison"]
-    assert [one["change"] for one in same["configurations"]] == [None, None]
+    assert [configuration["change"] for configuration in same["configurations"]] == [None, None]
     exported = client.request("fuselight/measuredExport", {"uri": uri, "target": "f", "format": "json"})
     assert json.loads(exported["text"])["run"]["report"]["measured"]["finished"] is True
     assert_a_file_is_compared_with(client, uri, tmp_path / "elsewhere.json", exported["text"], same)

@@ -34,7 +34,7 @@ def test_a_command_works_without_a_standard_stream(tmp_path: Path, closed: str) 
         done = _ended(tmp_path, command, argument, closed=closed)
         assert "Traceback" not in done.stderr, (command, done.stderr)
         assert done.returncode == code, (command, done)
-    assert {one.name for one in tmp_path.iterdir()} <= {"m.py", ".fuselight"}
+    assert {path.name for path in tmp_path.iterdir()} <= {"m.py", ".fuselight"}
     assert (tmp_path / "m.py").read_text(encoding="utf-8") == SOURCE
 
 

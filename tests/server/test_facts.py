@@ -37,12 +37,12 @@ def f(x, train):
 def hints(client: Client, uri: str) -> list[tuple[int, str]]:
     """The 0-based line and the label of each inlay hint."""
     place = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
-    found = client.request("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": place})
-    return [(one["position"]["line"], one["label"]) for one in found or ()]
+    request = client.request("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": place})
+    return [(value["position"]["line"], value["label"]) for value in request or ()]
 
 
 def faded(client: Client, uri: str) -> list[Json]:
-    return [one for one in client.diagnostics(uri) if one.get("tags") == [1]]
+    return [diagnostic for diagnostic in client.diagnostics(uri) if diagnostic.get("tags") == [1]]
 
 
 def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(
@@ -52,7 +52,9 @@ def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(
     assert client.capabilities["inlayHintProvider"]
     uri = run_in(client, folder, MODEL)
     client.idle(1)
-    client.wait(lambda one: one.get("method") == "workspace/inlayHint/refresh", "a refresh of the hints")
+    client.wait(
+        lambda message: message.get("method") == "workspace/inlayHint/refresh", "a refresh of the hints"
+    )
     assert hints(client, uri) == [(6, ": 4"), (7, ": f32[4, 8]")]
     (line,) = faded(client, uri)
     assert line["range"]["start"]["line"] == 9
@@ -64,13 +66,15 @@ def test_a_run_brings_values_to_expressions_and_an_edit_moves_them(
     assert hover["range"]["start"] == {"line": 7, "character": 8}
     client.edit(uri, (1, 0), (1, 0), "import math\n")
     assert hints(client, uri) == [(7, ": 4"), (8, ": f32[4, 8]")]
-    assert [one["range"]["start"]["line"] for one in faded(client, uri)] == [10]
+    assert [entry["range"]["start"]["line"] for entry in faded(client, uri)] == [10]
     at["position"]["line"] = 8
     assert "before your last edit" in client.request("textDocument/hover", at)["contents"]["value"]
     since = client.mark()
     configure(inlayHints="all")
     client.wait(
-        lambda one: one.get("method") == "workspace/inlayHint/refresh", "a refresh of the hints", since=since
+        lambda message: message.get("method") == "workspace/inlayHint/refresh",
+        "a refresh of the hints",
+        since=since,
     )
     assert hints(client, uri) == [
         (7, ": 4"),

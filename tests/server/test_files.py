@@ -76,7 +76,9 @@ def tell(client: Client, path: Path, kind: int) -> None:
 def wait_for(client: Client, uri: str, code: str, since: int) -> None:
     client.notified(
         "textDocument/publishDiagnostics",
-        lambda params: params["uri"] == uri and code in [one["code"] for one in params["diagnostics"]],
+        lambda params: (
+            params["uri"] == uri and code in [diagnostic["code"] for diagnostic in params["diagnostics"]]
+        ),
         since=since,
     )
 
@@ -96,8 +98,8 @@ def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, tmp_pat
     mark = client.mark()
     tell(client, store, 1)
     client.notified("fuselight/reportChanged", since=mark)
-    (found,) = breaks(client, uri)
-    assert found["range"]["start"]["line"] == PRINT
+    (graph_break,) = breaks(client, uri)
+    assert graph_break["range"]["start"]["line"] == PRINT
     (node,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     assert node["label"] == "fuselight run"
     # Without the block that made its inputs, the target still has those that were recorded.
@@ -151,7 +153,7 @@ def test_a_renamed_file_keeps_its_findings(client: Client, folder: Path) -> None
 
 def test_a_renamed_folder_keeps_the_findings_of_its_files(client: Client, folder: Path) -> None:
     filters = client.capabilities["workspace"]["fileOperations"]["didRename"]["filters"]
-    assert {one["pattern"]["matches"] for one in filters} == {"file", "folder"}
+    assert {value["pattern"]["matches"] for value in filters} == {"file", "folder"}
     old, new = folder / "old", folder / "new"
     old.mkdir()
     uri = client.open(write(old))
@@ -185,12 +187,12 @@ def test_a_checkout_of_an_imported_file_marks_its_results_says_why_and_runs_them
         part.write_text(WITHOUT_PRINT)
         tell(client, part, kind)
         lenses = client.lenses(uri)
-        assert any(one.endswith("(before your edit)") for one in lenses), lenses
+        assert any(lens.endswith("(before your edit)") for lens in lenses), lenses
         assert shorten(CHECKED_OUT) in lenses
         part.write_text(PART)
         tell(client, part, 2)
         lenses = client.lenses(uri)
-        assert not any("edit" in one for one in lenses), "the text that ran is back"
+        assert not any("edit" in lens for lens in lenses), "the text that ran is back"
         assert len(breaks(client, part.as_uri())) == 1
     configure(run="save")
     part.write_text(WITHOUT_PRINT)
@@ -302,7 +304,7 @@ def test_findings_of_a_discarded_buffer_return_to_the_lines_of_the_file(client: 
     assert breaks(client, uri)[0]["range"]["start"]["line"] == before["range"]["start"]["line"] + 2
     client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
     client.request("fuselight/reportTree", {"uri": None})
-    assert [one["range"] for one in breaks(client, uri)] == [before["range"]]
+    assert [graph_break["range"] for graph_break in breaks(client, uri)] == [before["range"]]
 
 
 def test_a_problem_report_omits_the_programs_output(client: Client, folder: Path) -> None:

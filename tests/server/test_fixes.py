@@ -44,16 +44,16 @@ def f(x: torch.Tensor):
 
 def fix(client: Client, uri: str, line: int, title: str) -> Json:
     """The only quick fix at `line` whose title starts with `title`."""
-    found = client.actions(uri, line)
-    (one,) = [action for action in found if action["title"].startswith(title)]
-    return one
+    actions = client.actions(uri, line)
+    (action,) = [action for action in actions if action["title"].startswith(title)]
+    return action
 
 
 def test_marking_a_dimension_dynamic_ends_the_recompilation(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, TWO_SIZES)
     client.idle(1)
-    (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
-    action = fix(client, uri, found["range"]["start"]["line"], "Mark dimension 0 of x as dynamic")
+    (diagnostic,) = [diagnostic for diagnostic in client.diagnostics(uri) if diagnostic["code"] == "FL201"]
+    action = fix(client, uri, diagnostic["range"]["start"]["line"], "Mark dimension 0 of x as dynamic")
     assert action["isPreferred"]
     client.apply(action["edit"])
     client.save(uri)
@@ -73,8 +73,8 @@ def test_an_ignored_finding_disappears_and_an_unused_ignore_can_be_removed(
 ) -> None:
     uri = run_in(client, folder)
     client.idle(1)
-    (found,) = breaks(client, uri)
-    client.apply(fix(client, uri, PRINT, f"Ignore {found['code']} on this line")["edit"])
+    (graph_break,) = breaks(client, uri)
+    client.apply(fix(client, uri, PRINT, f"Ignore {graph_break['code']} on this line")["edit"])
     client.save(uri)
     client.idle(2)
     assert codes(client, uri) == []
@@ -111,10 +111,10 @@ def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension
         client.start(tmp_path, options=options)
         uri = client.open(write(tmp_path, NO_INPUTS))
         client.lenses(uri)
-        actions = [one for one in client.actions(uri, 4) if one["title"] == "Open the page of FL502"]
-        assert [one["command"]["command"] for one in actions] == opened
-        for one in actions:
-            (page,) = one["command"]["arguments"]
+        actions = [action for action in client.actions(uri, 4) if action["title"] == "Open the page of FL502"]
+        assert [action["command"]["command"] for action in actions] == opened
+        for action in actions:
+            (page,) = action["command"]["arguments"]
             assert Path(uris.to_fs_path(page) or "").read_text().startswith("# FL502")
 
 
@@ -122,8 +122,8 @@ def test_no_fix_is_offered_if_none_is_possible(client: Client, folder: Path) -> 
     text = TWO_SIZES.replace("        f(x)", "        f(torch.ones(rows, 8))")
     uri = run_in(client, folder, text)
     client.idle(1)
-    (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
-    titles = [one["title"] for one in client.actions(uri, found["range"]["start"]["line"])]
+    (diagnostic,) = [diagnostic for diagnostic in client.diagnostics(uri) if diagnostic["code"] == "FL201"]
+    titles = [action["title"] for action in client.actions(uri, diagnostic["range"]["start"]["line"])]
     assert not [title for title in titles if title.startswith("Mark")], "the argument there has no name"
     assert "Ignore FL201 on this line" in titles
 
@@ -157,7 +157,7 @@ def test_a_class_that_a_run_of_main_captured_has_a_summary_and_its_call_becomes_
     client.command("fuselight.server.run", {"uri": uri, "target": "__main__"})
     client.idle(1)
     answer = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
-    titles = [one["command"]["title"] for one in answer if one["range"]["start"]["line"] == CLASS]
+    titles = [value["command"]["title"] for value in answer if value["range"]["start"]["line"] == CLASS]
     assert "1 graph, 1 break, 0 recompilations" in titles
     client.apply(fix(client, uri, CLASS, "Write the captured call of Net as a directive")["edit"])
     client.command("fuselight.server.run", {"uri": uri, "target": "Net"})

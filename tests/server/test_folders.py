@@ -34,11 +34,11 @@ def make(folder: Path) -> Path:
 
 
 def test_settings_differ_by_folder(connect: Start, tmp_path: Path) -> None:
-    one, two = make(tmp_path / "one"), make(tmp_path / "two")
+    path, two = make(tmp_path / "one"), make(tmp_path / "two")
     client = connect()
     client.settings_by_folder[two.as_uri()] = settings(run="manual", codeLens="off")
-    client.start(one, two)
-    uri, other = client.open(write(one)), client.open(write(two))
+    client.start(path, two)
+    uri, other = client.open(write(path)), client.open(write(two))
     client.save(other)
     client.save(uri)
     client.idle(1)
@@ -55,9 +55,9 @@ def test_settings_differ_by_folder(connect: Start, tmp_path: Path) -> None:
 
 
 def test_folders_come_and_go(connect: Start, tmp_path: Path) -> None:
-    one, two = make(tmp_path / "one"), make(tmp_path / "two")
+    path, two = make(tmp_path / "one"), make(tmp_path / "two")
     client = connect()
-    client.start(one)
+    client.start(path)
     client.idle(0)
     change_folders(client, added=(two,))
     client.notified("fuselight/status", lambda status: status["folder"] == two.as_uri())

@@ -39,8 +39,8 @@ PRINT, COS = 8, 9
 
 
 def graphs(client: Client, uri: str, target: str | None) -> Json:
-    made: Json = client.request("fuselight/graphs", {"uri": uri, "target": target})
-    return made
+    request: Json = client.request("fuselight/graphs", {"uri": uri, "target": target})
+    return request
 
 
 def run(client: Client, folder: Path) -> str:
@@ -52,11 +52,11 @@ def run(client: Client, folder: Path) -> str:
 
 def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
     uri = run(client, folder)
-    made = graphs(client, uri, "f")
-    assert (made["found"], made["title"]) == (True, "f")
-    assert made["description"].startswith("2 graphs, 1 break, 2 recompilations")
-    boxes = {box["id"]: box for box in made["boxes"]}
-    shown_boxes = [(box["kind"], box["name"], box["place"], box["again"]) for box in made["boxes"]]
+    entries = graphs(client, uri, "f")
+    assert (entries["found"], entries["title"]) == (True, "f")
+    assert entries["description"].startswith("2 graphs, 1 break, 2 recompilations")
+    boxes = {box["id"]: box for box in entries["boxes"]}
+    shown_boxes = [(box["kind"], box["name"], box["place"], box["again"]) for box in entries["boxes"]]
     assert shown_boxes == [
         ("target", "", "model.py:7", False),
         ("graph", "0/0", "model.py:7", False),
@@ -65,7 +65,10 @@ def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
         ("graph", "0/1", "model.py:7", True),
         ("graph", "1/1", "model.py:9", True),
     ]
-    drawn = [(boxes[one["start"]]["name"], one["kind"], boxes[one["end"]]["name"]) for one in made["arrows"]]
+    drawn = [
+        (boxes[arrow["start"]]["name"], arrow["kind"], boxes[arrow["end"]]["name"])
+        for arrow in entries["arrows"]
+    ]
     assert drawn == [
         ("", "calls", "0/0"),
         ("0/0", "breaks", "GB0059"),
@@ -74,9 +77,9 @@ def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
         ("0/1", "breaks", "GB0059"),
         ("1/0", "compiled again", "1/1"),
     ]
-    broke = made["boxes"][2]
+    broke = entries["boxes"][2]
     assert (broke["uri"], broke["range"]["start"]) == (uri, {"line": PRINT, "character": 4})
-    assert "since x.size(0) was 4, now 7" in made["boxes"][4]["facts"]
+    assert "since x.size(0) was 4, now 7" in entries["boxes"][4]["facts"]
 
     client.edit(uri, (0, 0), (0, 0), "# a line\n")
     moved = graphs(client, uri, "f")
@@ -97,8 +100,8 @@ def test_kernels_are_listed_in_their_graphs(client: Client, folder: Path) -> Non
     client.command("fuselight.server.run", {"uri": uri, "target": "f"})
     client.idle(2)
     both = graphs(client, uri, "f")
-    for made in (alone, both):
-        facts = [box["facts"][-1] for box in made["boxes"] if box["kind"] == "graph"]
+    for entries in (alone, both):
+        facts = [box["facts"][-1] for box in entries["boxes"] if box["kind"] == "graph"]
         assert len(facts) == 4
         assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ µs", fact) for fact in facts), facts
     client.edit(uri, (0, 0), (0, 0), "# a line\n")
@@ -108,9 +111,9 @@ def test_kernels_are_listed_in_their_graphs(client: Client, folder: Path) -> Non
 
 def test_targets_to_choose_from(client: Client, folder: Path) -> None:
     uri = run(client, folder)
-    made = graphs(client, uri, None)
-    assert made["targets"] == [{"uri": uri, "target": name, "label": name} for name in ("f", "g")]
-    assert not made["found"], "there are two, and none is named"
+    entries = graphs(client, uri, None)
+    assert entries["targets"] == [{"uri": uri, "target": name, "label": name} for name in ("f", "g")]
+    assert not entries["found"], "there are two, and none is named"
     assert graphs(client, uri, "g")["title"] == "g"
     nodes = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     assert [node["target"] for node in nodes] == [{"uri": uri, "target": name} for name in ("f", "g")]
@@ -119,7 +122,7 @@ def test_targets_to_choose_from(client: Client, folder: Path) -> None:
 def test_a_target_that_did_not_run_reports_the_next_step(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, SOURCE))
     for target, name in (("f", "f"), ("__main__", "__main__"), (None, "any target")):
-        made = graphs(client, uri, target)
-        assert (made["found"], made["boxes"], made["arrows"]) == (False, [], [])
-        assert made["message"].startswith(f"No graphs of {name} in model.py are available")
-        assert "press Run" in made["message"]
+        entries = graphs(client, uri, target)
+        assert (entries["found"], entries["boxes"], entries["arrows"]) == (False, [], [])
+        assert entries["message"].startswith(f"No graphs of {name} in model.py are available")
+        assert "press Run" in entries["message"]

@@ -64,22 +64,22 @@ def start(client: Client, folder: Path, **more: str) -> str:
 
 def lens(client: Client, uri: str, title: str) -> Json:
     """The lens with a title, once it is there."""
-    found: list[Json] = []
+    entries: list[Json] = []
 
     def has_come() -> bool:
         answer = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}}) or []
-        found[:] = [one["command"] for one in answer if one["command"]["title"].startswith(title)]
-        return bool(found)
+        entries[:] = [value["command"] for value in answer if value["command"]["title"].startswith(title)]
+        return bool(entries)
 
     client.until(has_come, f"the lens {title!r}", deadline=60)
-    return found[0]
+    return entries[0]
 
 
 def test_the_inputs_of_a_program_that_calls_the_class(client: Client, folder: Path) -> None:
     uri = start(client, folder, train=TRAIN)
     use = lens(client, uri, "Use the inputs of train.py")
     assert lens(client, uri, "needs inputs: add a line")["command"] == "fuselight.server.addInputs"
-    (problem,) = [one for one in client.diagnostics(uri) if one["code"] == "FL502"]
+    (problem,) = [diagnostic for diagnostic in client.diagnostics(uri) if diagnostic["code"] == "FL502"]
     assert problem["severity"] == 3, "an editor lists no hints"
     first = client.actions(uri, LINE)[0]
     assert (first["title"], first["isPreferred"]) == ("Use the inputs of train.py", True)
@@ -119,7 +119,9 @@ def test_a_line_is_added_and_its_shape_selected(client: Client, folder: Path) ->
 
 def test_the_quick_fix_selects_the_shape_after_its_edit(client: Client, folder: Path) -> None:
     uri = start(client, folder)
-    (action,) = [one for one in client.actions(uri, LINE) if one["title"].startswith("Insert a line")]
+    (action,) = [
+        action for action in client.actions(uri, LINE) if action["title"].startswith("Insert a line")
+    ]
     client.apply(action["edit"])
     mark = client.mark()
     client.command(action["command"]["command"], *action["command"]["arguments"])
@@ -135,4 +137,6 @@ def test_a_program_without_a_call_is_not_offered_again(client: Client, folder: P
     mark = client.mark()
     lens(client, uri, "Use the inputs of test_net.py")
     client.command("fuselight.server.useInputs", {"uri": uri, "target": "Net", "program": uri})
-    client.notified("window/showMessage", lambda one: "No program is known" in one["message"], since=mark)
+    client.notified(
+        "window/showMessage", lambda params: "No program is known" in params["message"], since=mark
+    )

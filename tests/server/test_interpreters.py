@@ -37,4 +37,4 @@ def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_ne
     client.save(uri)
     client.idle(2)
     assert len(breaks(client, uri)) == 1
-    assert any("utf8=1" in one.cmdline() for one in server.children(recursive=True))
+    assert any("utf8=1" in child.cmdline() for child in server.children(recursive=True))

@@ -41,15 +41,15 @@ ASKED = "fuselight.server.kernels"
 
 
 def lenses_of(client: Client, uri: str) -> list[Json]:
-    found: list[Json] = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
-    return found
+    request: list[Json] = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    return request
 
 
 def by_line(client: Client, uri: str) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+    line: dict[int, list[str]] = {}
     for lens in lenses_of(client, uri):
-        found.setdefault(lens["range"]["start"]["line"], []).append(lens["command"]["title"])
-    return found
+        line.setdefault(lens["range"]["start"]["line"], []).append(lens["command"]["title"])
+    return line
 
 
 def hover(client: Client, uri: str, line: int) -> str:
@@ -77,7 +77,7 @@ def test_a_command_puts_kernels_on_their_lines(client: Client, folder: Path) -> 
     assert "kernel" in lenses[MATMUL][0]
     assert "~" in lenses[MATMUL][0]
     assert "fused with line 9" in lenses[DOUBLE][0]
-    (click,) = (one for one in lenses_of(client, uri) if one["range"]["start"]["line"] == DOUBLE)
+    (click,) = (lens for lens in lenses_of(client, uri) if lens["range"]["start"]["line"] == DOUBLE)
     assert click["command"]["command"] == "fuselight.showKernel"
     assert "| count | estimate | bound | moves | phase | kind | kernel |" in hover(client, uri, DOUBLE)
     assert "gelu" in hover(client, uri, GELU)
@@ -102,8 +102,8 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
         "arguments"
     ]
     offered = client.request("fuselight/kernelsAt", argument)["kernels"]
-    assert [one["form"] for one in offered] == ["source", "source", "wrapper", "aten", "wrapper", "aten"]
-    (forward,) = (one for one in offered if one["description"].startswith("forward 0/0, triton"))
+    assert [value["form"] for value in offered] == ["source", "source", "wrapper", "aten", "wrapper", "aten"]
+    (forward,) = (value for value in offered if value["description"].startswith("forward 0/0, triton"))
     asked = {key: forward[key] for key in ("uri", "target", "kernel", "form")}
     shown = client.request("fuselight/kernelDocument", asked)
     assert "tl.load" in shown["text"]
@@ -111,7 +111,7 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
         {"uri": uri, "lines": [GELU, DOUBLE], "first": 0, "last": shown["text"].count("\n") - 1}
     ]
     ptx = {**asked, "form": "ptx"}
-    assert "ptx" in [one["form"] for one in shown["forms"]]
+    assert "ptx" in [form["form"] for form in shown["forms"]]
     since = client.mark()
     assert "It is being compiled" in client.request("fuselight/kernelDocument", ptx)["text"]
     client.notified("fuselight/reportChanged", lambda params: params["uri"] == uri, since=since)
@@ -126,15 +126,15 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
     client.notified("fuselight/reportChanged", lambda params: params["uri"] == uri, since=since)
     loads_on_lines_of_the_source(client, sass, shown["text"], r"\bLDG\b", "tl.load(")
     marks = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
-    assert {one["line"] for one in marks} == {MATMUL, GELU, DOUBLE}
+    assert {mark["line"] for mark in marks} == {MATMUL, GELU, DOUBLE}
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
-    (node,) = (one for one in target["children"] if one["label"] == "Kernels")
-    assert [one["label"] for one in node["children"]] == [
+    (node,) = (child for child in target["children"] if child["label"] == "Kernels")
+    assert [child["label"] for child in node["children"]] == [
         "forward graph 0/0",
         "backward graph 0/0",
         "Saved for backward, by line (1)",
     ]
-    listed = {one["label"]: one for one in node["children"][0]["children"]}
+    listed = {child["label"]: child for child in node["children"][0]["children"]}
     assert listed[forward["label"]]["kernel"]["kernel"] == forward["kernel"]
 
     client.edit(uri, (MATMUL, 0), (MATMUL, 0), "    x = x.contiguous()\n")
@@ -146,16 +146,16 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
 
 
 def loads_on_lines_of_the_source(client: Client, asked: Json, source: str, pattern: str, called: str) -> None:
-    made = client.request("fuselight/kernelDocument", asked)
-    rows, lines = made["text"].split("\n"), source.split("\n")
-    found = {
+    request = client.request("fuselight/kernelDocument", asked)
+    rows, lines = request["text"].split("\n"), source.split("\n")
+    results = {
         line
-        for link in made["sourceLinks"]
+        for link in request["sourceLinks"]
         for row in rows[link["first"] : link["last"] + 1]
         if re.search(pattern, row)
         for line in link["lines"]
     }
-    assert found == {number for number, line in enumerate(lines) if called in line}
+    assert results == {number for number, line in enumerate(lines) if called in line}
 
 
 TWO_GRAPHS = """\
@@ -193,7 +193,7 @@ def test_generated_kernels_are_shown_during_the_run(client: Client, folder: Path
     assert lenses[TARGET][-1].startswith("1 kernel, ~")
     assert lenses[TARGET][-1].endswith(" (partial: still running)")
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
-    (node,) = (one for one in target["children"] if one["label"] == "Kernels")
+    (node,) = (child for child in target["children"] if child["label"] == "Kernels")
     assert "partial" in node["description"]
     client.command("fuselight.server.cancel", {"uri": uri})
     client.idle(1)
@@ -224,8 +224,8 @@ def test_a_new_run_says_what_changed(client: Client, folder: Path, configure: Ca
     change = r" - line 10 \(deleted\): break gone; \d+ -> \d+ kernels; ~[\d.]+ µs -> ~[\d.]+ µs$"
     assert re.search(change, shown, re.MULTILINE), shown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
-    (node,) = (one for one in target["children"] if one["label"] == "Changed since the run before (1)")
-    assert [one["label"] for one in node["children"]] == ["line 10 (deleted): break gone"]
+    (node,) = (child for child in target["children"] if child["label"] == "Changed since the run before (1)")
+    assert [child["label"] for child in node["children"]] == ["line 10 (deleted): break gone"]
     report = client.command("fuselight.server.problemReport")
     assert "f (kernels): line 10 (deleted): break gone\n" in report
     assert re.search(r"f \(kernels\): line \d+: \d+( -> \d+)? kernels, ~", report)

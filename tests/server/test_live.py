@@ -61,12 +61,16 @@ class Typist:
     def until(self, wanted: Callable[[list[Json]], bool], what: str) -> list[Json]:
         """Wait for diagnostics of graph breaks and errors."""
 
-        def found() -> list[Json]:
+        def break_diagnostics() -> list[Json]:
             codes = ("GB", "FL4")
-            return [one for one in self.client.diagnostics(self.uri) if str(one["code"]).startswith(codes)]
+            return [
+                diagnostic
+                for diagnostic in self.client.diagnostics(self.uri)
+                if str(diagnostic["code"]).startswith(codes)
+            ]
 
-        self.client.until(lambda: self._round_trip() and wanted(found()), what, deadline=SOON)
-        return found()
+        self.client.until(lambda: self._round_trip() and wanted(break_diagnostics()), what, deadline=SOON)
+        return break_diagnostics()
 
     def _round_trip(self) -> bool:
         time.sleep(0.05)  # so that the worker has a processor
@@ -75,15 +79,15 @@ class Typist:
 
     def lens(self, text: str) -> None:
         self.client.until(
-            lambda: self._round_trip() and any(text in one for one in self.client.lenses(self.uri)),
+            lambda: self._round_trip() and any(text in lens for lens in self.client.lenses(self.uri)),
             f"lens {text}",
             deadline=SOON,
         )
 
     def hover(self, line: int, character: int) -> str:
         at = {"textDocument": {"uri": self.uri}, "position": {"line": line, "character": character}}
-        found = self.client.request("textDocument/hover", at)
-        return str(found["contents"]["value"]) if found else ""
+        request = self.client.request("textDocument/hover", at)
+        return str(request["contents"]["value"]) if request else ""
 
 
 def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Client, folder: Path) -> None:
@@ -92,9 +96,9 @@ def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Cl
     assert breaks(client, uri) == []
     typist = Typist(client, uri)
     typist.type((FORWARD, 0), (FORWARD, 0), "        if x.sum() > 0:\n            x = x + 1\n")
-    (found,) = typist.until(bool, "the predicted break")
-    assert found["range"]["start"]["line"] == FORWARD
-    assert found["message"].endswith(". Predicted from your edit; the next run confirms it")
+    (entries,) = typist.until(bool, "the predicted break")
+    assert entries["range"]["start"]["line"] == FORWARD
+    assert entries["message"].endswith(". Predicted from your edit; the next run confirms it")
     typist.lens("edit: +1 break (predicted)")
     hover = typist.hover(FORWARD, 12)
     assert "Compute both sides" in hover
@@ -102,14 +106,14 @@ def test_a_break_is_shown_while_it_is_typed_and_goes_when_it_is_fixed(client: Cl
     assert "Predicted by tracing `Net.forward`" in typist.hover(5, 7)
 
     typist.type((HEAD + 2, 0), (HEAD + 2, 0), "        print(x)\n")
-    typist.until(lambda found: len(found) == 2, "the second break")
+    typist.until(lambda fields: len(fields) == 2, "the second break")
     typist.lens("edit: +2 breaks (predicted)")
 
     typist.type((FORWARD, 0), (FORWARD + 2, 0), "")
-    typist.until(lambda found: len(found) == 1, "the end of the first break")
+    typist.until(lambda fields: len(fields) == 1, "the end of the first break")
     typist.type((HEAD, 0), (HEAD + 1, 0), "")
-    typist.until(lambda found: not found, "the end of the second break")
-    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+    typist.until(lambda fields: not fields, "the end of the second break")
+    assert not any(lens.startswith("edit:") for lens in client.lenses(uri))
     assert (folder / "model.py").read_text() == MODEL
 
 
@@ -120,16 +124,16 @@ def test_a_comment_leaves_a_break_and_an_inner_function_is_traced(client: Client
     (ran,) = breaks(client, uri)
     typist = Typist(client, uri)
     typist.type((FORWARD, 16), (FORWARD, 16), "  # ä comment")
-    (found,) = typist.until(lambda found: "Predicted" in str(found), "the break beside the comment")
-    assert {**found, "message": ran["message"]} == ran
+    (entries,) = typist.until(lambda fields: "Predicted" in str(fields), "the break beside the comment")
+    assert {**entries, "message": ran["message"]} == ran
     time.sleep(0.7)  # after the trace
-    assert typist.until(bool, "the break beside the comment") == [found]
-    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+    assert typist.until(bool, "the break beside the comment") == [entries]
+    assert not any(lens.startswith("edit:") for lens in client.lenses(uri))
 
     inner = "        def show(y):\n            return y.tolist()\n\n        show(x)\n"
     typist.type((FORWARD + 1, 0), (FORWARD + 1, 0), inner)
-    both = typist.until(lambda found: len(found) == 2, "the break in the inner function")
-    assert sorted(one["range"]["start"]["line"] for one in both) == [FORWARD, FORWARD + 2]
+    both = typist.until(lambda fields: len(fields) == 2, "the break in the inner function")
+    assert sorted(entry["range"]["start"]["line"] for entry in both) == [FORWARD, FORWARD + 2]
 
 
 FORMATTED = """\
@@ -177,9 +181,11 @@ def test_a_text_that_replaces_another_keeps_the_findings_of_the_lines_in_both(
                 "textDocument/didChange",
                 {"textDocument": document, "contentChanges": [{**change, "text": new}]},
             )
-            typist.until(lambda found: "before your edit" not in str(found), "the trace of the edited line")
-            assert [one["range"]["start"]["line"] for one in breaks(client, uri)] == [line]
-            assert not any("gone" in one for one in client.lenses(uri))
+            typist.until(
+                lambda entries: "before your edit" not in str(entries), "the trace of the edited line"
+            )
+            assert [graph_break["range"]["start"]["line"] for graph_break in breaks(client, uri)] == [line]
+            assert not any("gone" in lens for lens in client.lenses(uri))
         assert breaks(client, uri) == [ran]
 
 
@@ -200,8 +206,8 @@ def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, 
     typist.lens("edit: not predicted, Net.spare: its signature has changed")
     typist.type((FORWARD, 0), (FORWARD, 0), "        x.sum(")  # half-typed
     typist.type((FORWARD, 14), (FORWARD, 14), ").item()\n")
-    (found,) = typist.until(lambda found: len(found) == 1, "the predicted break")
-    predicted = {**found, "message": found["message"].partition(". Predicted")[0]}
+    (entries,) = typist.until(lambda fields: len(fields) == 1, "the predicted break")
+    predicted = {**entries, "message": entries["message"].partition(". Predicted")[0]}
     path = folder / "model.py"
     text = MODEL.replace("def spare(self, x)", "def spare(self, x, scale=2)")
     path.write_text(
@@ -213,7 +219,7 @@ def test_what_needs_a_run_is_said_and_the_run_confirms_the_rest(client: Client, 
     assert {key: confirmed[key] for key in ("range", "code", "severity", "message")} == {
         key: predicted[key] for key in ("range", "code", "severity", "message")
     }
-    assert not any(one.startswith("edit:") for one in client.lenses(uri))
+    assert not any(lens.startswith("edit:") for lens in client.lenses(uri))
 
 
 def test_off_predicts_nothing(client: Client, folder: Path, configure: Callable[..., None]) -> None:
@@ -223,7 +229,11 @@ def test_off_predicts_nothing(client: Client, folder: Path, configure: Callable[
     typist = Typist(client, uri)
     typist.type((FORWARD, 0), (FORWARD, 0), "        print(x)\n")
     typist.lens("(before your edit)")
-    logged = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
+    logged = [
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/logMessage"
+    ]
     assert not [line for line in logged if "live run" in line]
     configure(live="on", liveDelay=0)
     typist.until(bool, "the predicted break after live findings are switched on")
@@ -232,7 +242,7 @@ def test_off_predicts_nothing(client: Client, folder: Path, configure: Callable[
     typist.lens("edit: not predicted, edits are traced only where a save")
     typist.until(bool, "what the rules say, where nothing is traced any more")
     configure(live="off", liveDelay=0)
-    typist.until(lambda found: not found, "the end of predictions")
+    typist.until(lambda entries: not entries, "the end of predictions")
 
 
 def test_an_error_in_the_edited_function_is_predicted(client: Client, folder: Path) -> None:
@@ -240,6 +250,8 @@ def test_an_error_in_the_edited_function_is_predicted(client: Client, folder: Pa
     client.idle(1)
     typist = Typist(client, uri)
     typist.type((HEAD, 15), (HEAD, 28), "torch.relu(y)")
-    found = typist.until(lambda found: "FL401" in {one["code"] for one in found}, "the predicted error")
-    assert {one["range"]["start"]["line"] for one in found} == {HEAD}
+    until = typist.until(
+        lambda entries: "FL401" in {entry["code"] for entry in entries}, "the predicted error"
+    )
+    assert {entry["range"]["start"]["line"] for entry in until} == {HEAD}
     typist.lens("+1 error (predicted)")

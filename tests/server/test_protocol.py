@@ -59,7 +59,7 @@ def test_columns_are_in_the_clients_encoding(
     # Insert a compiled variable after the wide character, by an edit in the encoding.
     client.edit(uri, (0, column + 3), (0, column + 8), "g = torch.compile(len)")
     lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
-    place = next(one["range"] for one in lenses if one["command"]["arguments"][0].get("target") == "g")
+    place = next(lens["range"] for lens in lenses if lens["command"]["arguments"][0].get("target") == "g")
     assert place["start"] == {"line": 0, "character": column + 3}
 
 
@@ -80,15 +80,15 @@ head = torch.compile(Net().head)
 
 def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, COMPILED_ELSEWHERE))
-    found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
-    assert [one["range"]["start"]["line"] for one in found["diagnostics"]] == [10], (
+    entries = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
+    assert [diagnostic["range"]["start"]["line"] for diagnostic in entries["diagnostics"]] == [10], (
         "no class gives a part inputs"
     )
     lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
     titles: dict[int, list[str]] = {}
-    for one in lenses:
-        title, arguments = one["command"]["title"], one["command"]["arguments"]
-        titles.setdefault(one["range"]["start"]["line"], []).append(
+    for lens in lenses:
+        title, arguments = lens["command"]["title"], lens["command"]["arguments"]
+        titles.setdefault(lens["range"]["start"]["line"], []).append(
             f"{title} {arguments[0]['target']}" if arguments else title
         )
     assert (
@@ -102,8 +102,8 @@ def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(client: C
 def test_lenses_and_a_hint_without_a_run(client: Client, folder: Path) -> None:
     uri = client.open(write(folder))
     assert client.lenses(uri) == ["Run"]
-    found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
-    assert [one["code"] for one in found["diagnostics"]] == ["FL502"]
+    entries = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
+    assert [diagnostic["code"] for diagnostic in entries["diagnostics"]] == ["FL502"]
     answer = client.request(
         "textDocument/codeAction",
         {
@@ -152,8 +152,10 @@ def test_a_client_without_push_pulls(connect: Start, tmp_path: Path) -> None:
     assert answer["capabilities"]["diagnosticProvider"]
     uri = client.open(write(tmp_path))
     report = client.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
-    assert [one["code"] for one in report["items"]] == ["FL502"]
-    assert not [one for one in client.messages if one.get("method") == "textDocument/publishDiagnostics"]
+    assert [value["code"] for value in report["items"]] == ["FL502"]
+    assert not [
+        message for message in client.messages if message.get("method") == "textDocument/publishDiagnostics"
+    ]
 
 
 def test_an_unreadable_request_is_answered_and_ends_nothing(connect: Start, tmp_path: Path) -> None:
@@ -174,10 +176,12 @@ def test_an_unreadable_request_is_answered_and_ends_nothing(connect: Start, tmp_
     for damaged in ({"uri": "file://["}, {"uri": "file:///%00"}, {"uri": uri, "line": 1e300}, {"uri": 7}):
         for name in ("run", "kernels", "cancel", "copyFinding", "bench", "cancelBench", "forgetBench"):
             client.command(f"fuselight.server.{name}", {"target": "f", **damaged})
-    assert not [one for one in client.messages if " failed (" in str(one.get("params"))]
+    assert not [message for message in client.messages if " failed (" in str(message.get("params"))]
     while client.lenses(uri) != ["Run"]:  # what was canceled ends a moment later
         since = client.mark()
-        client.wait(lambda one: one.get("method") == "fuselight/status", "the end of a run", since=since)
+        client.wait(
+            lambda message: message.get("method") == "fuselight/status", "the end of a run", since=since
+        )
 
 
 def test_a_request_before_the_handshake_is_an_error(connect: Start, tmp_path: Path) -> None:
@@ -217,13 +221,15 @@ def test_a_malformed_message_costs_one_line_of_log(connect: Start, tmp_path: Pat
     for body in bodies:
         client.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
     assert client.lenses(uri) == ["Run"]
-    said = [
-        one["params"]["message"] for one in client.messages[mark:] if one.get("method") == "window/logMessage"
+    results = [
+        message["params"]["message"]
+        for message in client.messages[mark:]
+        if message.get("method") == "window/logMessage"
     ]
-    said += client.stderr[errors:].decode().splitlines()
-    assert len(said) <= len(bodies), said
-    assert sum("message not handled" in one for one in said) >= 8
-    assert not [one for one in said if len(one) > 500 or "\n" in one or "\x1b" in one]
+    results += client.stderr[errors:].decode().splitlines()
+    assert len(results) <= len(bodies), results
+    assert sum("message not handled" in result for result in results) >= 8
+    assert not [result for result in results if len(result) > 500 or "\n" in result or "\x1b" in result]
 
 
 DAMAGED = ("file://[", "file:///a%00b", "file:", f"file:///{'a' * 5000}", "::", "", None, 5, ["a"], {"a": 1})
@@ -250,8 +256,12 @@ def test_damaged_arguments_give_no_popup(connect: Start, tmp_path: Path) -> None
             "workspace/didChangeWorkspaceFolders", {"event": {"added": [folder], "removed": [folder]}}
         )
     client.request("fuselight/reportTree", {"uri": None})
-    said = [one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"]
-    assert not [text for text in said if "failed" in text], client.transcript()
+    results = [
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/showMessage"
+    ]
+    assert not [text for text in results if "failed" in text], client.transcript()
 
 
 def test_a_message_of_an_impossible_length_is_skipped(client: Client, folder: Path) -> None:
@@ -271,7 +281,8 @@ def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(client: Clie
     client.edit(uri, (1, 0), (1, 0), "\n\n")
     second = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
     lines = [
-        [lens["range"]["start"]["line"] for lens in client.answer(one)["result"]] for one in (first, second)
+        [lens["range"]["start"]["line"] for lens in client.answer(number)["result"]]
+        for number in (first, second)
     ]
     assert lines[1] == [2 + 2 + 4 * number for number in range(count)]
     assert lines[0] in (lines[1], [line - 2 for line in lines[1]]), "never a mix of two texts"

@@ -35,20 +35,20 @@ pytestmark = pytest.mark.torch
 
 
 def worker_pid(client: Client) -> int:
-    found = re.search(r"worker: pid (\d+)", client.command("fuselight.server.problemReport"))
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"worker: pid (\d+)", client.command("fuselight.server.problemReport"))
+    assert match is not None
+    return int(match[1])
 
 
 def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> None:
     uri = run_in(client, folder)
     status = client.idle(1)
     assert status["torch"]
-    (found,) = breaks(client, uri)
-    assert found["range"]["start"] == {"line": PRINT, "character": 4}
-    assert found["source"] == "fuselight"
-    assert found["codeDescription"]["href"].startswith("https://")
-    assert "tags" not in found, "Unnecessary would grey the user's code"
+    (graph_break,) = breaks(client, uri)
+    assert graph_break["range"]["start"] == {"line": PRINT, "character": 4}
+    assert graph_break["source"] == "fuselight"
+    assert graph_break["codeDescription"]["href"].startswith("https://")
+    assert "tags" not in graph_break, "Unnecessary would grey the user's code"
     assert client.lenses(uri) == [
         "Run",
         "Kernels",
@@ -63,7 +63,7 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
     )
     assert re.search(r"\d+ guards, checked in [\d.]+ µs", hover["contents"]["value"])
     markdown = client.command(
-        "fuselight.server.copyFinding", {"uri": uri, "line": PRINT, "code": found["code"]}
+        "fuselight.server.copyFinding", {"uri": uri, "line": PRINT, "code": graph_break["code"]}
     )
     assert "print(x.sum())" in markdown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
@@ -81,10 +81,10 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
 def test_the_lenses_are_asked_for_before_the_status_says_ready(client: Client, folder: Path) -> None:
     uri = run_in(client, folder)
     ready = client.idle(1)
-    methods = [(one.get("method"), one.get("params")) for one in client.messages]
-    found = methods.index(("fuselight/reportChanged", {"uri": uri}))
+    methods = [(message.get("method"), message.get("params")) for message in client.messages]
+    index = methods.index(("fuselight/reportChanged", {"uri": uri}))
     end = methods.index(("fuselight/status", ready))
-    assert "workspace/codeLens/refresh" in [method for method, _ in methods[found:end]]
+    assert "workspace/codeLens/refresh" in [method for method, _ in methods[index:end]]
 
 
 TWICE = """\
@@ -137,8 +137,8 @@ def f(x):
 def test_the_report_describes_a_recompilation_like_its_finding(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, CARRIED)
     client.idle(1)
-    found = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
-    assert any("total was 4.0, now 8.0" in one["message"] for one in found), found
+    diagnostics = [diagnostic for diagnostic in client.diagnostics(uri) if diagnostic["code"] == "FL201"]
+    assert any("total was 4.0, now 8.0" in diagnostic["message"] for diagnostic in diagnostics), diagnostics
 
     def listed(kind: str) -> list[Json]:
         (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
@@ -148,11 +148,11 @@ def test_the_report_describes_a_recompilation_like_its_finding(client: Client, f
 
     nodes = listed("Recompilations")
     assert not [node for node in nodes if "___stack" in node["label"]]
-    for one in found:
-        difference = one["message"].splitlines()[0].removeprefix("recompiled: ")
+    for diagnostic in diagnostics:
+        difference = diagnostic["message"].splitlines()[0].removeprefix("recompiled: ")
         same = [node for node in nodes if node["label"] == f"f: {difference}"]
         assert same, (difference, nodes)
-        assert same[0]["range"]["start"] == one["range"]["start"]
+        assert same[0]["range"]["start"] == diagnostic["range"]["start"]
     (broken,) = listed("Graph breaks")
     assert broken["label"] == "GB0124: `.item()` converts a tensor to a Python number"
     before = [node["range"]["start"]["line"] for node in (*nodes, broken)]
@@ -163,7 +163,9 @@ def test_the_report_describes_a_recompilation_like_its_finding(client: Client, f
 
 def progress(client: Client) -> list[Json]:
     client.request("fuselight/reportTree", {"uri": None})
-    return [one["params"]["value"] for one in client.messages if one.get("method") == "$/progress"]
+    return [
+        message["params"]["value"] for message in client.messages if message.get("method") == "$/progress"
+    ]
 
 
 def test_progress_is_begun_moved_on_and_ended(client: Client, folder: Path) -> None:
@@ -171,12 +173,14 @@ def test_progress_is_begun_moved_on_and_ended(client: Client, folder: Path) -> N
     client.idle(1)
     begin, *reports, end = progress(client)
     assert (begin["kind"], begin["message"], begin["cancellable"]) == ("begin", "starting f", True)
-    assert {one["kind"] for one in reports} == {"report"}
+    assert {report["kind"] for report in reports} == {"report"}
     assert (end["kind"], list(end)) == ("end", ["kind"])
-    words = [one["message"] for one in reports]
-    assert any(one.startswith("importing ") for one in words), words
-    assert any(re.fullmatch(r"tracing frame \d+, model\.py:\d+", one) for one in words), words
-    assert not [one for one in (begin, *reports) if "percentage" in one], "nobody knows how much is left"
+    words = [report["message"] for report in reports]
+    assert any(word.startswith("importing ") for word in words), words
+    assert any(re.fullmatch(r"tracing frame \d+, model\.py:\d+", word) for word in words), words
+    assert not [report for report in (begin, *reports) if "percentage" in report], (
+        "nobody knows how much is left"
+    )
 
 
 def test_the_next_run_clears_fixed_findings(client: Client, folder: Path) -> None:
@@ -206,8 +210,10 @@ def test_a_new_server_shows_the_findings_of_the_last_run_without_a_run(
     assert first.stop() == 0
     second = connect()
     second.start(tmp_path)
-    published = second.notified("textDocument/publishDiagnostics", lambda one: one["uri"] == uri)
-    assert [one["range"] for one in published["diagnostics"]] == [one["range"] for one in before]
+    published = second.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
+    assert [diagnostic["range"] for diagnostic in published["diagnostics"]] == [
+        entry["range"] for entry in before
+    ]
     second.open(Path(tmp_path, "model.py"))
     (lens,) = (text for text in second.lenses(uri) if text.startswith("2 graphs, 1 break"))
     assert re.fullmatch(r".* \(from \d{4}-\d\d-\d\d \d\d:\d\d\)", lens)
@@ -222,9 +228,9 @@ def test_findings_of_a_run_follow_edits_of_their_lines(client: Client, folder: P
     client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")
     let_go(path)
     client.idle(1)
-    (found,) = breaks(client, uri)
-    assert found["range"]["start"]["line"] == 12 + 3
-    assert not found["message"].startswith("before your edit"), "its own line was not edited"
+    (graph_break,) = breaks(client, uri)
+    assert graph_break["range"]["start"]["line"] == 12 + 3
+    assert not graph_break["message"].startswith("before your edit"), "its own line was not edited"
     assert client.lenses(uri)[-2].endswith("(before your edit)")
 
 
@@ -245,7 +251,7 @@ def test_progress_has_a_cancel_button_that_cancels(client: Client, folder: Path)
     begun = client.notified("$/progress", lambda params: params["value"]["kind"] == "begin")
     client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
     client.idle(1)
-    assert [one["kind"] for one in progress(client)].count("end") == 1
+    assert [entry["kind"] for entry in progress(client)].count("end") == 1
 
 
 def test_saves_during_a_run_leave_one_queued_run(client: Client, folder: Path) -> None:
@@ -255,7 +261,11 @@ def test_saves_during_a_run_leave_one_queued_run(client: Client, folder: Path) -
         client.save(uri)
     let_go(path)
     client.idle(5)
-    lines = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
+    lines = [
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/logMessage"
+    ]
     took = [line for line in lines if re.fullmatch(r"run \d+ of f took [\d.]+ s", line)]
     assert [line.split()[1] for line in took] == [str(client.before + 5)], lines
     assert len(breaks(client, uri)) == 1
@@ -280,7 +290,7 @@ def test_a_killed_worker_is_a_finding_and_a_shutdown_in_the_middle_of_the_next_r
     os.kill(worker_pid(client), signal.SIGKILL)
     client.idle(1)
     assert any(code.startswith("FL4") for code in codes(client, uri)), client.diagnostics(uri)
-    assert [one["kind"] for one in progress(client)][-1] == "end"
+    assert [entry["kind"] for entry in progress(client)][-1] == "end"
     let_go(path)
     client.save(uri)
     client.idle(2)
@@ -356,7 +366,9 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
 def test_a_folder_with_a_refusal_runs_nothing(connect: Start, tmp_path: Path) -> None:
     client = connect(confirm="never")
     uri = saved(client, tmp_path)
-    asked = client.wait(lambda one: one.get("method") == "fuselight/confirmRun", "the question")["params"]
+    asked = client.wait(lambda message: message.get("method") == "fuselight/confirmRun", "the question")[
+        "params"
+    ]
     when = "on each save and while you edit"
     assert asked["detail"] == f"Fuselight will import model.py and call f, {when}, with {sys.executable}."
     assert asked["explicit"] is False
@@ -364,7 +376,9 @@ def test_a_folder_with_a_refusal_runs_nothing(connect: Start, tmp_path: Path) ->
     client.save(uri)
     client.request("fuselight/reportTree", {"uri": None})
     assert psutil.Process(client.process.pid).children() == []
-    assert len([one for one in client.messages if one.get("method") == "fuselight/confirmRun"]) == 1
+    assert (
+        len([message for message in client.messages if message.get("method") == "fuselight/confirmRun"]) == 1
+    )
 
 
 def test_manual_runs_wait_for_the_command(connect: Start, tmp_path: Path) -> None:
@@ -393,9 +407,10 @@ def test_automatic_saves_are_not_a_run_each(client: Client, folder: Path) -> Non
     client.notified("window/logMessage", lambda params: "the next run of it" in params["message"], since=mark)
     client.idle(2)
     started = [
-        one["params"]["message"]
-        for one in client.messages
-        if one.get("method") == "window/logMessage" and re.match(r"run \d+ of f in", one["params"]["message"])
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/logMessage"
+        and re.match(r"run \d+ of f in", message["params"]["message"])
     ]
     assert len(started) == 2
 
@@ -404,7 +419,7 @@ def test_broken_interpreters_are_named_and_another_one_works(connect: Start, tmp
     missing = settings(resolvedInterpreter=interpreter(executable="/nowhere/python"))
     client = connect(settings=missing)
     uri = saved(client, tmp_path)
-    status = client.notified("fuselight/status", lambda one: one["state"] == "noInterpreter")
+    status = client.notified("fuselight/status", lambda params: params["state"] == "noInterpreter")
     assert "/nowhere/python" in status["detail"]
     client.idle(1)
     mark = client.mark()
@@ -412,14 +427,14 @@ def test_broken_interpreters_are_named_and_another_one_works(connect: Start, tmp
     client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
     client.notified(
         "fuselight/status",
-        lambda one: one["state"] == "noInterpreter" and "torch" in one["detail"],
+        lambda params: params["state"] == "noInterpreter" and "torch" in params["detail"],
         since=mark,
     )
     client.idle(2)
     client.settings = settings()
     mark = client.mark()
     client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
-    client.notified("fuselight/status", lambda one: one["interpreter"] == sys.executable, since=mark)
+    client.notified("fuselight/status", lambda params: params["interpreter"] == sys.executable, since=mark)
     client.idle(3)  # without a save: targets that the other interpreter could not run are run again
     assert len(breaks(client, uri)) == 1
     assert "FL504" not in codes(client, uri)

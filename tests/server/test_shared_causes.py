@@ -48,11 +48,15 @@ TITLE = "graph break: a branch depends on the data of a tensor"
 
 def shown(client: Client, uri: str) -> list[tuple[int, int, str]]:
     """Line from 1, severity and words of each break in a file."""
-    found: list[Json] = client.diagnostics(uri)
+    diagnostics: list[Json] = client.diagnostics(uri)
     return [
-        (one["range"]["start"]["line"] + 1, one["severity"], one["message"].removesuffix(" (2 times)"))
-        for one in found
-        if one["code"] == "GB0170"
+        (
+            diagnostic["range"]["start"]["line"] + 1,
+            diagnostic["severity"],
+            diagnostic["message"].removesuffix(" (2 times)"),
+        )
+        for diagnostic in diagnostics
+        if diagnostic["code"] == "GB0170"
     ]
 
 
@@ -70,8 +74,8 @@ def test_one_warning_explains_the_cause_and_the_other_lines_refer_to_it(
     assert shown(client, model) == [(10, WARNING, TITLE), (11, HINT, near)]
     assert shown(client, parts) == [(5, HINT, far)]
     (full, *_) = client.diagnostics(model)
-    same = [one["location"] for one in full["relatedInformation"] if one["message"] == "same cause"]
-    assert [(one["uri"], one["range"]["start"]["line"]) for one in same] == [(model, 10), (parts, 4)]
+    same = [value["location"] for value in full["relatedInformation"] if value["message"] == "same cause"]
+    assert [(value["uri"], value["range"]["start"]["line"]) for value in same] == [(model, 10), (parts, 4)]
     titles = [action["title"] for action in client.actions(model, 9)]
     assert "Ignore GB0170 on this line and 2 more places" in titles
 

@@ -17,12 +17,12 @@ WRONG = "There is no device 'h1000'. Nearest: h100-sxm"
 
 
 def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
+    path, two = tmp_path / "one", tmp_path / "two"
+    path.mkdir()
     two.mkdir()
     client = connect()
     client.settings_by_folder[two.as_uri()] = settings(device="RTX 4090")
-    client.start(one, two)
+    client.start(path, two)
 
     def shown(folder: Path, key: str) -> str:
         status = client.notified(
@@ -31,7 +31,7 @@ def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_pa
         )
         return str(status["device"]["words"])
 
-    assert shown(one, "auto") == "Kernels are for the GPU that is there, else h100-sxm."
+    assert shown(path, "auto") == "Kernels are for the GPU that is there, else h100-sxm."
     assert shown(two, "rtx-4090").startswith(
         "Kernels are for NVIDIA GeForce RTX 4090: capability 8.9, 128 SMs"
     )
@@ -54,16 +54,18 @@ def test_the_list_has_user_devices_and_marks_the_current_one(
 
 
 def test_a_wrong_name_is_reported_once_with_the_nearest(connect: Start, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
+    path, two = tmp_path / "one", tmp_path / "two"
+    path.mkdir()
     two.mkdir()
     client = connect(settings=settings(device="h1000"))
-    client.start(one, two)
+    client.start(path, two)
     status = client.notified("fuselight/status", lambda status: status["folder"] == two.as_uri())
     assert WRONG in status["device"]["problem"]
     assert status["device"]["key"] == "auto"
     messages = [
-        one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/showMessage"
     ]
     assert len(messages) == 1
     assert messages[0].startswith(f"Fuselight: {WRONG}")
@@ -74,7 +76,7 @@ def test_a_client_with_a_device_picker_reports_a_wrong_name_itself(connect: Star
     client.start(tmp_path, options={"clientCommands": ["fuselight.chooseDevice"]})
     status = client.notified("fuselight/status")
     assert WRONG in status["device"]["problem"]
-    assert [one for one in client.messages if one.get("method") == "window/showMessage"] == []
+    assert [message for message in client.messages if message.get("method") == "window/showMessage"] == []
 
 
 def test_an_invalid_device_is_named_and_the_others_stay(
@@ -82,7 +84,9 @@ def test_an_invalid_device_is_named_and_the_others_stay(
 ) -> None:
     configure(devices={"bad": {"like": "h100", "sms": 3}, "good": {"like": "t4"}})
     messages = [
-        one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"
+        message["params"]["message"]
+        for message in client.messages
+        if message.get("method") == "window/showMessage"
     ]
     assert len(messages) == 1
     assert messages[0].startswith("Fuselight: fuselight.devices.bad.sms is not known")

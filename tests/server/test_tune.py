@@ -36,8 +36,8 @@ QUICK = {"budget": 3, "candidates": ["default+max_fusion_size=32"], "fixes": Fal
 
 
 def page_of(client: Client, uri: str, **more: Any) -> Json:
-    found: Json = client.request("fuselight/tuned", {"uri": uri, "target": "f", **more})
-    return found
+    request: Json = client.request("fuselight/tuned", {"uri": uri, "target": "f", **more})
+    return request
 
 
 def test_a_search_decides_and_its_decision_is_written(connect: Start, tmp_path: Path) -> None:
@@ -57,12 +57,12 @@ def test_a_search_decides_and_its_decision_is_written(connect: Start, tmp_path: 
     assert (page["found"], page["running"], page["stale"], page["partial"]) == (True, False, False, False), (
         page
     )
-    rows = {one["name"]: one for one in page["candidates"]}
+    rows = {candidate["name"]: candidate for candidate in page["candidates"]}
     assert rows["eager"]["us"] > 0
     assert rows["default"]["us"] > 0
     assert rows["default"]["outcome"] == "baseline"
     assert "default+max_fusion_size=32" in rows, "named by the settings, whatever its ceiling"
-    assert {one["name"] for one in page["knobs"]} >= {"freezing", "cuda_graphs"}
+    assert {knob["name"] for knob in page["knobs"]} >= {"freezing", "cuda_graphs"}
     decision = page["result"]
     assert decision["gain"] >= 1
     assert decision["us"] <= decision["default_us"] * 1.5

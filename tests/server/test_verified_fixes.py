@@ -38,30 +38,30 @@ AUTOMATIC = 2
 
 
 def fixes(client: Client, uri: str, line: int = IF, **context: object) -> list[Json]:
-    return [one for one in client.actions(uri, line, **context) if "torch." in one["title"]]
+    return [action for action in client.actions(uri, line, **context) if "torch." in action["title"]]
 
 
 def verified(client: Client, uri: str, line: int = IF) -> list[Json]:
     """The fixes of a line when the best one was verified."""
-    found: list[Json] = []
+    verified: list[Json] = []
 
     def has_ended() -> bool:
-        found[:] = fixes(client, uri, line)
-        title = found[0]["title"]
+        verified[:] = fixes(client, uri, line)
+        title = verified[0]["title"]
         return not title.startswith("Verify and apply") and not title.endswith("still checking other inputs")
 
     client.until(has_ended, "the verification of a fix")
-    return found
+    return verified
 
 
 def text_of(text: str, edit: Json) -> str:
     """`text` after the only document's edits."""
     (document,) = edit["documentChanges"]
     lines = text.splitlines(keepends=True)
-    for one in reversed(document["edits"]):
-        start, end = one["range"]["start"], one["range"]["end"]
+    for value in reversed(document["edits"]):
+        start, end = value["range"]["start"], value["range"]["end"]
         assert (start["character"], end["character"]) == (0, 0)
-        lines[start["line"] : end["line"]] = [one["newText"]]
+        lines[start["line"] : end["line"]] = [value["newText"]]
     return "".join(lines)
 
 
@@ -105,11 +105,11 @@ def test_an_edited_file_gets_fixes_by_a_run_of_its_unsaved_text(client: Client, 
     (run, *others) = client.actions(uri, IF)
     assert run["title"] == "Run f to look for fixes: its code has changed since the last run"
     assert run["diagnostics"][0]["code"] == "GB0170"
-    assert not any("torch." in one["title"] for one in others)
+    assert not any("torch." in entry["title"] for entry in others)
     client.request("workspace/executeCommand", run["command"])
     client.idle(2)
     assert verified(client, uri)[0]["title"] == "Use torch.where: 2 → 1 graphs, same results"
-    assert not any(one["title"].startswith("Run ") for one in client.actions(uri, IF))
+    assert not any(action["title"].startswith("Run ") for action in client.actions(uri, IF))
     assert (folder / "model.py").read_text() == BRANCH, "nothing was saved"
 
 
@@ -183,7 +183,9 @@ def test_a_program_s_run_gives_the_files_that_it_imports_findings_and_verified_f
     assert client.lenses(start).count("Run") == 1
     client.command("fuselight.server.run", {"uri": start})
     client.idle(1)
-    assert [one["range"]["start"]["line"] for one in breaks(client, uri)] == [GATE], client.diagnostics(uri)
+    assert [graph_break["range"]["start"]["line"] for graph_break in breaks(client, uri)] == [GATE], (
+        client.diagnostics(uri)
+    )
     first = verified(client, uri, GATE)[0]
     assert first["title"].startswith("Use torch.where: "), first
     assert first["title"].endswith("same results"), first

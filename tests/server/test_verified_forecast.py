@@ -47,9 +47,9 @@ def test_a_forecast_is_verified_on_demand_and_shown_in_the_hover_and_the_report(
     assert "verified: Compile with dynamic=True (1 → 0 compiles, same results)" in shown
     assert "Verify Forecast" not in shown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
-    (group,) = [one for one in target["children"] if one["label"].startswith("Recompiles if")]
-    change = next(one for one in group["children"] if one["label"].startswith("n changes"))
-    assert next(one["label"].partition(":")[0] for one in change["children"]) == "verified"
+    (group,) = [child for child in target["children"] if child["label"].startswith("Recompiles if")]
+    change = next(child for child in group["children"] if child["label"].startswith("n changes"))
+    assert next(child["label"].partition(":")[0] for child in change["children"]) == "verified"
     assert "verified: Compile with dynamic=True" in change["tooltip"]
 
     client.edit(uri, (6, 11), (6, 16), "x + n")

@@ -52,8 +52,8 @@ class Worker:
 
     hello: Any = None
 
-    def __init__(self, lane: WorkerKey) -> None:
-        self.lane = lane
+    def __init__(self, worker_key: WorkerKey) -> None:
+        self.worker_key = worker_key
         self.asked: list[RunRequest] = []
         self.partials: list[Report] = []
         self.held = asyncio.Event()
@@ -104,13 +104,13 @@ class BenchmarkSession:
         self.notified: list[Any] = []
         self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))
 
-    def _worker(self, lane: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
-        self.workers.append(Worker(lane))
+    def _worker(self, worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
+        self.workers.append(Worker(worker_key))
         return self.workers[-1]
 
     @property
     def measuring(self) -> Worker:
-        (worker,) = [one for one in self.workers if one.lane.for_benchmarks]
+        (worker,) = [worker for worker in self.workers if worker.worker_key.for_benchmarks]
         return worker
 
     def uri_of(self, path: str) -> str:
@@ -130,7 +130,9 @@ class BenchmarkSession:
 
     async def began(self) -> None:
         """Wait until the worker has the request of the benchmark."""
-        while not (self.workers and any(one.lane.for_benchmarks and one.asked for one in self.workers)):
+        while not (
+            self.workers and any(worker.worker_key.for_benchmarks and worker.asked for worker in self.workers)
+        ):
             self.ui.moved.clear()
             await asyncio.wait_for(self.ui.moved.wait(), 10)
 
@@ -140,27 +142,28 @@ class BenchmarkSession:
             await asyncio.wait_for(self.ui.moved.wait(), 10)
 
 
-def found(session: BenchmarkSession, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
+def benchmark_report(session: BenchmarkSession, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
     """A benchmark of `f` in which line 6 has one kernel."""
     shown = profile([replace(ran(0, us))])
     line = kernel(LINE)
     operators = tuple(
-        replace(one, stack=(replace(one.stack[0], path=session.path),)) for one in line.operators
+        replace(operator, stack=(replace(operator.stack[0], path=session.path),))
+        for operator in line.operators
     )
     default = row("default", us, generated=(graph(replace(line, operators=operators)),), profile=shown)
-    made = benchmark(
+    report = benchmark(
         row("eager", 300.0), default,
         of={"started": f"2026-01-{day:02d}T12:00:00Z", **changes},
     )  # fmt: skip
-    target = replace(made.target, path=session.path, name="f", line=5)
+    target = replace(report.target, path=session.path, name="f", line=5)
     files = {session.path: data_key(TEXT.encode())}
-    return replace(made, target=target, roots=(str(Path(session.path).parent),), files=files)
+    return replace(report, target=target, roots=(str(Path(session.path).parent),), files=files)
 
 
 async def measured(session: BenchmarkSession, *reports: Report) -> None:
-    for one in reports:
+    for other_report in reports:
         session.command(target="f")
         await session.began()
-        session.measuring.answer = one
+        session.measuring.answer = other_report
         session.measuring.held.set()
         await session.settle()

@@ -68,7 +68,9 @@ class Expectation:
 
 def expectations(text: str) -> tuple[Expectation, ...]:
     """The expectations of a case, in line order. Raises CaseError."""
-    return tuple(one for block in _blocks(text) for part in block.parts for one in part.expected)
+    return tuple(
+        expectation for block in _blocks(text) for part in block.parts for expectation in part.expected
+    )
 
 
 @dataclass
@@ -105,7 +107,10 @@ def _blocks(text: str) -> list[_Block]:
                 raise CaseError(
                     f"line {number}: {len(runs)} runs of ^ under {len(part.expected)} expectations"
                 )
-            part.expected = [replace(one, columns=run) for one, run in zip(part.expected, runs, strict=True)]
+            part.expected = [
+                replace(expectation, columns=run)
+                for expectation, run in zip(part.expected, runs, strict=True)
+            ]
             part.carets = line
             continue
         if part.carets:
@@ -127,18 +132,18 @@ def disagreements(
     path: str, text: str, findings: Iterable[Finding], release: str = MAIN_RELEASE
 ) -> list[str]:
     """All differences between a case and its findings, as text; empty if they agree."""
-    expected = [one for one in expectations(text) if release in one.releases]
+    expected = [expectation for expectation in expectations(text) if release in expectation.releases]
     out = []
-    for finding in sorted(findings, key=lambda one: (one.span.path, one.span.line, one.code)):
+    for finding in sorted(findings, key=lambda finding: (finding.span.path, finding.span.line, finding.code)):
         if finding.span.path != path:
             out.append(f"in another file: {describe(finding)}")
             continue
-        wanted = next((one for one in expected if _fits(one, finding)), None)
+        wanted = next((expectation for expectation in expected if _fits(expectation, finding)), None)
         if wanted is None:
             out.append(f"unexpected: {describe(finding)}")
         else:
             expected.remove(wanted)
-    return out + [f"missing: {one}" for one in expected]
+    return out + [f"missing: {expectation}" for expectation in expected]
 
 
 def _fits(wanted: Expectation, finding: Finding) -> bool:
@@ -168,38 +173,44 @@ def rewritten(path: str, text: str, findings: Sequence[Finding], release: str = 
     """
     out: list[str] = []
     for block in _blocks(text):
-        left = [one for one in findings if (one.span.path, one.span.line) == (path, block.number)]
-        left.sort(key=lambda one: (one.span.column or 0, one.code))
+        left = [
+            finding for finding in findings if (finding.span.path, finding.span.line) == (path, block.number)
+        ]
+        left.sort(key=lambda finding: (finding.span.column or 0, finding.code))
         has_carets = any(part.carets for part in block.parts)
-        before = [one for part in block.parts for one in part.expected]
+        before = [expectation for part in block.parts for expectation in part.expected]
         for part in block.parts:
-            updated = [_updated(one, left, release) for one in part.expected]
+            updated = [_updated(expectation, left, release) for expectation in part.expected]
             part.carets = "" if None in updated else part.carets
-            part.expected = [one for one in updated if one is not None]
-        if not left and before == [one for part in block.parts for one in part.expected]:
+            part.expected = [expectation for expectation in updated if expectation is not None]
+        if not left and before == [expectation for part in block.parts for expectation in part.expected]:
             out += block.source
             continue
         indent = block.line[: len(block.line) - len(block.line.lstrip())]
         if has_carets and release != MAIN_RELEASE:
-            block.parts += [_Part([_expected(one, release)], _carets(one, indent)) for one in left]
+            block.parts += [
+                _Part([_expected(finding, release)], _carets(finding, indent)) for finding in left
+            ]
         else:
-            block.parts[0].expected += [_expected(one, release) for one in left]
+            block.parts[0].expected += [_expected(finding, release) for finding in left]
         first, *others = block.parts
-        out += _annotated(block.line, [one.comment for one in first.expected])
+        out += _annotated(block.line, [expectation.comment for expectation in first.expected])
         out += [first.carets] if first.carets else []
         for part in others:
-            out += [indent + one.comment for one in part.expected]
+            out += [indent + expectation.comment for expectation in part.expected]
             out += [part.carets] if part.carets else []
     return "\n".join(out) + "\n"
 
 
 def _updated(wanted: Expectation, left: list[Finding], release: str) -> Expectation | None:
     """`wanted` after a run with `release`; a matching finding is removed from `left`."""
-    fitting = next((one for one in left if _fits(wanted, one)), None)
+    fitting = next((finding for finding in left if _fits(wanted, finding)), None)
     if fitting is not None:
         left.remove(fitting)
-        return replace(wanted, releases=tuple(one for one in RELEASES if one in {*wanted.releases, release}))
-    others = tuple(one for one in wanted.releases if one != release)
+        return replace(
+            wanted, releases=tuple(text for text in RELEASES if text in {*wanted.releases, release})
+        )
+    others = tuple(text for text in wanted.releases if text != release)
     gone = not others or (release == MAIN_RELEASE and wanted.releases == RELEASES)
     return None if gone else replace(wanted, releases=others)
 

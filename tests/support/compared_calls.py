@@ -21,7 +21,9 @@ def builder(function: Callable[[], Any], *inputs: Any, train: bool = False) -> B
 
     def build() -> Prepared:
         torch.manual_seed(0)
-        copies = tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs)
+        copies = tuple(
+            argument.clone() if isinstance(argument, torch.Tensor) else argument for argument in inputs
+        )
         return Prepared(function(), copies, {}, Options(train=train))
 
     return build

@@ -84,14 +84,14 @@ class FakeProcess:
             raise EndedError(self.fails[what])
         if what == "reference":
             return {"varies": "", "float64": "float64.pt"}
-        said: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         if what == "first":
-            said = {"fresh": False, "work": "inference", "device": "cpu"}
+            answer = {"fresh": False, "work": "inference", "device": "cpu"}
             if self.name == "eager":
-                said["results"] = "eager.pt"
+                answer["results"] = "eager.pt"
             self.row = replace(self.row, first_us=5e6)
         elif what == "warm":
-            said = {"us": 1000.0}
+            answer = {"us": 1000.0}
             self.row = replace(self.row, second_us=1100.0)
         elif what == "round":
             self.unsteady -= 1
@@ -101,8 +101,8 @@ class FakeProcess:
         elif what == "read":
             self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
         if what == "first" or details.get("look"):
-            said["machine"] = encode(Machine("a device", notes=(what,)))
-        return {**said, "row": encode(self.row), "seconds": 0.5}
+            answer["machine"] = encode(Machine("a device", notes=(what,)))
+        return {**answer, "row": encode(self.row), "seconds": 0.5}
 
     def judged(self, what: str, details: dict[str, Any]) -> Accuracy:
         if what == "search":
@@ -129,7 +129,7 @@ class FakeProcesses:
     log: list[str] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
     kept: list[Measured] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     started: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Names of the started processes, with the log at that time."""
 
@@ -151,11 +151,11 @@ class FakeProcesses:
         return self.processes[-1]
 
     def measure(self, *names: str, **plan: Any) -> Measured:
-        made = Measuring(
-            MeasurePlan(**plan), ("eager", *names), self.start, self.said.append, self.kept.append,
+        measuring = Measuring(
+            MeasurePlan(**plan), ("eager", *names), self.start, self.messages.append, self.kept.append,
             clock=self.clock.perf_counter,
         )  # fmt: skip
-        return made.run()
+        return measuring.run()
 
     def orders_of(self, name: str) -> list[tuple[str, dict[str, Any]]]:
         """All orders to the process of a configuration."""
@@ -163,13 +163,13 @@ class FakeProcesses:
 
     def waited(self, name: str, what: str) -> float:
         """The limit in seconds for an answer of a process."""
-        (found,) = [
+        (seconds,) = [
             seconds
             for process in self.processes
             for order, seconds in process.waited
             if (process.name, order) == (name, what)
         ]
-        return found
+        return seconds
 
 
 def without_questions(log: list[str]) -> list[str]:

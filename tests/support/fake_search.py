@@ -94,7 +94,7 @@ class FakeMachine:
         self.random = random.Random(target.seed)  # noqa: S311 - of a test
         self.processes: list[FakeSearchProcess] = []
         self.kept: list[Tuned] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.most_compiles = 0
         self.most_raced = 0
         """Candidates that were alive at the same time after a race."""
@@ -108,15 +108,17 @@ class FakeMachine:
 
     def wait(self, processes: Sequence[Any]) -> None:
         """Advance to the next answer, at most by a second."""
-        compiling = [one for one in self.processes if one.asked == "first" and one.name != "eager"]
+        compiling = [
+            process for process in self.processes if process.asked == "first" and process.name != "eager"
+        ]
         self.most_compiles = max(self.most_compiles, len(compiling))
         raced = [
-            one
-            for one in self.processes
-            if one.rounds and not one.is_ended and one.name not in {"eager", "default"}
+            process
+            for process in self.processes
+            if process.rounds and not process.is_ended and process.name not in {"eager", "default"}
         ]
         self.most_raced = max(self.most_raced, len(raced))
-        then = min([one.due for one in processes if one.asked], default=self.now)
+        then = min([process.due for process in processes if process.asked], default=self.now)
         self.now = min(max(self.now, then), self.now + 1.0)
 
     def search(
@@ -128,15 +130,15 @@ class FakeMachine:
         **plan: Any,
     ) -> Tuned:
         plan = {"budget_seconds": 100.0, "seconds": 0.5, "rounds": 8, **plan}
-        made = Search(
-            TunePlan(**plan), device, self.start, self.said.append, self.kept.append, self.wait,
-            lambda result, said: replace(result, target="Net", capability=str(said["capability"])),
+        search = Search(
+            TunePlan(**plan), device, self.start, self.messages.append, self.kept.append, self.wait,
+            lambda result, answer: replace(result, target="Net", capability=str(answer["capability"])),
             OPTIONS, jobs=jobs, cores=cores, clock=self.clock, began=began, turns=Turns(clock=self.clock),
         )  # fmt: skip
-        return made.run()
+        return search.run()
 
     def names(self) -> list[str]:
-        return [one.name for one in self.processes]
+        return [process.name for process in self.processes]
 
 
 @dataclass
@@ -195,32 +197,38 @@ class FakeSearchProcess:
         assert what == self.asked
         assert self.paused is None, "a paused process answers nothing"
         busy = [
-            one.name for one in self.machine.processes if one is not self and one.asked and not one.is_ended
+            process.name
+            for process in self.machine.processes
+            if process is not self and process.asked and not process.is_ended
         ]
         if what in {"sample", "warm", "profile"}:
-            running = [one for one in self.machine.processes if one.name in busy and one.paused is None]
-            assert not running, f"{[one.name for one in running]} run while {self.name} is timed"
+            running = [
+                process
+                for process in self.machine.processes
+                if process.name in busy and process.paused is None
+            ]
+            assert not running, f"{[process.name for process in running]} run while {self.name} is timed"
         if seconds and self.due > self.machine.now + seconds:
             self.machine.now += seconds
             raise EndedError(failed("timeout"))
         self.machine.now = max(self.machine.now, self.due)
         self.asked = ""
-        said = self._said(what)
-        return said if what == "sample" else {**said, "row": encode(self._row(what))}
+        answer = self._answer_to(what)
+        return answer if what == "sample" else {**answer, "row": encode(self._row(what))}
 
-    def _said(self, what: str) -> dict[str, Any]:
+    def _answer_to(self, what: str) -> dict[str, Any]:
         target = self.machine.target
         if what == "first" and self.name in target.fails:
             raise EndedError(target.fails[self.name])
         if what == "reference":
             return {"varies": target.varies, "float64": "float64.pt"}
         if what == "first":
-            said: dict[str, Any] = {
+            answer: dict[str, Any] = {
                 "work": "inference",
                 "machine": encode(Machine("a device")),
                 "traits": ["blocks"],
             }
-            return {**said, "results": "eager.pt"} if self.name == "eager" else said
+            return {**answer, "results": "eager.pt"} if self.name == "eager" else answer
         if what == "warm":
             return {"us": self.us}
         if what == "sample":

@@ -79,7 +79,7 @@ class FixCase:
 
     def expected_at(self, line: int) -> int:
         """How many remedies are annotated for the findings of a line."""
-        return sum(one.line == line for one in self.expected)
+        return sum(expectation.line == line for expectation in self.expected)
 
 
 def parse(text: str) -> FixCase:
@@ -92,10 +92,10 @@ def parse(text: str) -> FixCase:
             case.expected.append(FixExpectation(len(case.lines), head, tuple(details)))
 
     for number, line in enumerate(text.splitlines(), 1):
-        found, detail = _HEADER.fullmatch(line), _DETAIL.fullmatch(line)
-        if found is not None:
+        match, detail = _HEADER.fullmatch(line), _DETAIL.fullmatch(line)
+        if match is not None:
             finish()
-            head, details = found[1], []
+            head, details = match[1], []
         elif detail is not None:
             if not head:
                 raise CaseError(f"line {number}: a verdict or a changed line without a fix above it")
@@ -141,29 +141,29 @@ def of_attempt(attempt: Attempt, program: str) -> FixExpectation:
 
 def disagreements(case: FixCase, attempts: Iterable[Attempt]) -> list[str]:
     """All differences between the annotations and what was tried, as text; empty if they agree."""
-    tried = [of_attempt(one, case.program) for one in attempts]
+    tried = [of_attempt(attempt, case.program) for attempt in attempts]
     out = []
-    for line in sorted({one.line for one in (*case.expected, *tried)}):
-        wanted = [one for one in case.expected if one.line == line]
-        came = [one for one in tried if one.line == line]
+    for line in sorted({expectation.line for expectation in (*case.expected, *tried)}):
+        wanted = [expectation for expectation in case.expected if expectation.line == line]
+        came = [expectation for expectation in tried if expectation.line == line]
         if wanted == came:
             continue
-        differences = [f"expected {one}" for one in wanted if one not in came]
-        differences += [f"found {one}" for one in came if one not in wanted]
+        differences = [f"expected {expectation}" for expectation in wanted if expectation not in came]
+        differences += [f"found {expectation}" for expectation in came if expectation not in wanted]
         out += differences or [f"{line}: the order or the number differs"]
     return out
 
 
 def rewritten(case: FixCase, attempts: Iterable[Attempt]) -> str:
     """The file with its annotations as the attempts have them; `# fix:` where one is missing."""
-    tried = [of_attempt(one, case.program) for one in attempts]
+    tried = [of_attempt(attempt, case.program) for attempt in attempts]
     out = []
     for number, line in enumerate(case.lines, 1):
         out.append(line)
         indent = line[: len(line) - len(line.lstrip())]
-        here = [one for one in tried if one.line == number]
-        for one in here:
-            out += [f"{indent}# {text}" for text in (one.head, *one.details)]
+        here = [fix_expectation for fix_expectation in tried if fix_expectation.line == number]
+        for expectation in here:
+            out += [f"{indent}# {text}" for text in (expectation.head, *expectation.details)]
         out += [f"{indent}# fix:"] * (case.expected_at(number) - len(here))
     return "\n".join(out) + "\n"
 

@@ -66,8 +66,8 @@ EXACT = Verification(tuple(CallComparison(0, "recorded inputs", compiled) for co
 
 def differing(aspect: Aspect, *, rounding: bool = False, compiled: bool = False) -> Verification:
     """A verification in which one more comparison differs."""
-    one = CallComparison(0, "recorded inputs", compiled, (Difference(aspect, "it differs", rounding),))
-    return Verification((one, *EXACT.comparisons))
+    comparison = CallComparison(0, "recorded inputs", compiled, (Difference(aspect, "it differs", rounding),))
+    return Verification((comparison, *EXACT.comparisons))
 
 
 def patch_remedies(
@@ -82,13 +82,13 @@ def replaced(
 ) -> Callable[..., tuple[Remedy, ...]]:
     """Remedies that replace the name on the finding's line."""
 
-    def found(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+    def find_remedies(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
         path = finding.span.path
         lines = read(path).split("\n")
         lines[finding.span.line - 1] = lines[finding.span.line - 1].replace("branch", new)
         return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes),)
 
-    return found
+    return find_remedies
 
 
 def report_of_text(
@@ -157,8 +157,8 @@ class FixWorld:
         self.asked_to_run = asyncio.Event()
         self.allowed = True
         ChangeNotices(self.state, self.ui)
-        outcomes = ResultIntake(self.state, RunEdits(self.state))
-        self.session = FixSession(self.state, outcomes, prepare=self._prepare)
+        intake = ResultIntake(self.state, RunEdits(self.state))
+        self.session = FixSession(self.state, intake, prepare=self._prepare)
         self.edits: list[types.WorkspaceEdit] = []
         self.runs = SimpleNamespace(in_flight={}, queue=SimpleNamespace(waiting={}))
         self.asked: list[Key] = []
@@ -204,9 +204,9 @@ class FixWorld:
 
     def ran(self, text: str, name: str = "f", files: dict[str, str] | None = None) -> None:
         """Take in a run of the text; `files`: further files that it imported, with the keys of their texts."""
-        made = self.report_of(text, name=name)
-        made = dataclasses.replace(made, files={**made.files, **(files or {})})
-        self.state.accept(capture_result_of(Key(self.path, name), 1, made, findings(made)))
+        report = self.report_of(text, name=name)
+        report = dataclasses.replace(report, files={**report.files, **(files or {})})
+        self.state.accept(capture_result_of(Key(self.path, name), 1, report, findings(report)))
 
     def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
         options = RunOptions(roots=(str(Path(self.path).parent),))
@@ -225,8 +225,8 @@ class FixWorld:
         is_new = isinstance(request, VerifyRequest) and not request.records
         text = request.overlays.get(self.path, TEXT)
         name = request.target.name
-        found = self.others.get(name, self.verification)
-        return self.report_of(text, found if is_new else Verification(), name)
+        verification = self.others.get(name, self.verification)
+        return self.report_of(text, verification if is_new else Verification(), name)
 
     async def _apply(self, params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
         self.edits.append(params.edit)
@@ -248,17 +248,17 @@ class FixWorld:
         at = types.Position(FIRST, 0)
         context = types.CodeActionContext([], only=only, trigger_kind=kind)
         params = types.CodeActionParams(types.TextDocumentIdentifier(self.uri), types.Range(at, at), context)
-        made = await code_action(self.server, params) or []
-        return [one for one in made if not one.title.startswith(("Ignore", "Open"))]
+        actions = await code_action(self.server, params) or []
+        return [action for action in actions if not action.title.startswith(("Ignore", "Open"))]
 
     async def titles(self, *, automatic: bool = False) -> list[str]:
-        return [one.title for one in await self.actions(automatic=automatic)]
+        return [action.title for action in await self.actions(automatic=automatic)]
 
     async def verified(self) -> list[str]:
         """The titles when every verification has ended."""
         await self.actions()
         await asyncio.gather(
-            *(one.task for one in self.session.tasks.active.values()), return_exceptions=True
+            *(task.task for task in self.session.tasks.active.values()), return_exceptions=True
         )
         return await self.titles()
 
@@ -282,7 +282,7 @@ class FixWorld:
         for document in edit.document_changes:
             assert isinstance(document, types.TextDocumentEdit)
             assert document.text_document.version == self.document.version
-            for one in reversed(document.edits):
-                assert isinstance(one, (types.TextEdit, types.AnnotatedTextEdit))
-                lines[one.range.start.line : one.range.end.line] = [one.new_text]
+            for text_edit in reversed(document.edits):
+                assert isinstance(text_edit, (types.TextEdit, types.AnnotatedTextEdit))
+                lines[text_edit.range.start.line : text_edit.range.end.line] = [text_edit.new_text]
         return "".join(lines)

@@ -83,7 +83,10 @@ def _facts(report: Report, path: str, own: Sequence[int]) -> Iterator[tuple[int,
                 yield line_of(tensor.stack), "saves", f"{tensor.dtype}[{', '.join(tensor.shape)}]"
         for skip in graph.cudagraph_skips:
             yield line_of(skip.stack), "cudagraph", re.sub(r" \(\d+ instances?\)", "", skip.reason)
-        pairs = {(plain(one.reason), line_of(one.first), line_of(one.second)) for one in graph.refusals}
+        pairs = {
+            (plain(refusal.reason), line_of(refusal.first), line_of(refusal.second))
+            for refusal in graph.refusals
+        }
         for words, first, second in {(words, min(pair), max(pair)) for words, *pair in pairs}:
             yield second, "unfused", f"{own[first] - own[second]} {words}"
 
@@ -97,50 +100,50 @@ def _named(kernel: Kernel, phase: Phase) -> tuple[str, str]:
 
 def expectations(text: str, release: str = MAIN_RELEASE) -> Counter[Fact]:
     """The expectations of a case with a release of torch."""
-    found: Counter[Fact] = Counter()
+    counts: Counter[Fact] = Counter()
     above = 0
     for number, line in enumerate(text.splitlines(), 1):
         if not _COMMENT.match(line.lstrip()):
             above = number
         for match in _COMMENT.finditer(line):
             if release in releases_of(match[2]):
-                found[Fact(above, match[1], match[3])] += int(match[4] or 1)
-    return found
+                counts[Fact(above, match[1], match[3])] += int(match[4] or 1)
+    return counts
 
 
-def disagreements(text: str, found: Counter[Fact], release: str = MAIN_RELEASE) -> list[str]:
+def disagreements(text: str, counts: Counter[Fact], release: str = MAIN_RELEASE) -> list[str]:
     """All differences between a case and the facts, as text; empty if they agree."""
     expected = expectations(text, release)
     return [
-        f"{one.line}: expected {expected[one]}, found {found[one]}: {one.comment(1)}"
-        for one in sorted(expected | found)
-        if expected[one] != found[one]
+        f"{count.line}: expected {expected[count]}, found {counts[count]}: {count.comment(1)}"
+        for count in sorted(expected | counts)
+        if expected[count] != counts[count]
     ]
 
 
-def rewritten(text: str, found: Counter[Fact], release: str = MAIN_RELEASE) -> str:
+def rewritten(text: str, totals: Counter[Fact], release: str = MAIN_RELEASE) -> str:
     """The case with rewritten expectations for a release. Those that equal the main one's change with it."""
     kept = {
         number: _COMMENT.sub("", line).rstrip()
         for number, line in enumerate(text.splitlines(), 1)
         if not _COMMENT.match(line.lstrip())
     }
-    expected = {one: expectations(text, one) for one in RELEASES}
+    expected = {release: expectations(text, release) for release in RELEASES}
     before = expected[release]
     counts: dict[Fact, dict[str, int]] = {}
-    for fact in {*found, *(fact for each in expected.values() for fact in each)}:
-        for one, each in expected.items():
-            follows = one == release or (release == MAIN_RELEASE and each[fact] == before[fact])
-            counts.setdefault(fact, {})[one] = found[fact] if follows else each[fact]
+    for fact in {*totals, *(fact for each in expected.values() for fact in each)}:
+        for name, each in expected.items():
+            follows = name == release or (release == MAIN_RELEASE and each[fact] == before[fact])
+            counts.setdefault(fact, {})[name] = totals[fact] if follows else each[fact]
     out: list[str] = []
     for number, line in kept.items():
         comments = [
-            fact.comment(count, tuple(one for one in RELEASES if by_release[one] == count))
+            fact.comment(count, tuple(release for release in RELEASES if by_release[release] == count))
             for fact, by_release in sorted(counts.items(), key=lambda item: item[0])
             for count in sorted({*by_release.values()} - {0})
             if fact.line == number
         ]
         together = "  ".join([line, *comments])
         indent = line[: len(line) - len(line.lstrip())]
-        out += [together] if len(together) <= _WIDTH else [line, *(indent + one for one in comments)]
+        out += [together] if len(together) <= _WIDTH else [line, *(indent + comment for comment in comments)]
     return "\n".join(out) + "\n"

@@ -66,7 +66,7 @@ class EditedRun(LiveRunClient):
         self.source = source
         super().__init__(live, live.request(source, name, **options))
         assert self.ready is not None, self._task.result()
-        self.functions = {one.name: one.calls for one in self.ready.functions}
+        self.functions = {function.name: function.calls for function in self.ready.functions}
         """Calls that were kept of each function."""
 
     def edit(self, old: str, new: str, *names: str) -> Report:
@@ -87,4 +87,4 @@ class EditedRun(LiveRunClient):
 def breaks(report: Report) -> list[tuple[int, str]]:
     """Line and cause of each break, once."""
     assert not report.problems, report.problems
-    return sorted({(one.stack[-1].line, one.types[0]) for one in report.breaks})
+    return sorted({(graph_break.stack[-1].line, graph_break.types[0]) for graph_break in report.breaks})

@@ -180,7 +180,8 @@ class LiveSimulatedWorker(SimulatedWorker):
                 continue
             frames.append(Frame(node.name, Location(request.path, node.lineno, function=node.name)))
             if node.name in self.loops and any(
-                isinstance(one, ast.Call) and getattr(one.func, "id", "") == "print" for one in ast.walk(tree)
+                isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+                for node in ast.walk(tree)
             ):
                 reason = "a break in a loop"
                 skipped.append(NotCompiled(NotCompiledKind.SKIPPED, node.name, frames[-1].location, reason))
@@ -244,26 +245,33 @@ class LiveWorkspace(Workspace):
         raise AssertionError("it does not come")
 
     def effects(self) -> list[str]:
-        return [one.effect(self.state.readings_of([one])) for one in self.state.predictions.values()]
+        return [
+            prediction.effect(self.state.readings_of([prediction]))
+            for prediction in self.state.predictions.values()
+        ]
 
     def deferred(self) -> list[str]:
-        return [str(change) for one in self.state.predictions.values() for change in one.deferred]
+        return [
+            str(change) for prediction in self.state.predictions.values() for change in prediction.deferred
+        ]
 
 
 def shown(workspace: LiveWorkspace, name: str = "model.py") -> list[tuple[int, str, bool]]:
     """Line, tier (or `gone`), and whether it is marked as stale, of the breaks in a file."""
     server: Any = SimpleNamespace(state=workspace.state)
     return sorted(
-        (one.span.line, "gone" if one.title.startswith("gone") else one.tier.value, edited)
-        for one, edited in findings_of(server, workspace.path(name))
-        if one.code.startswith("GB")
+        (finding.span.line, "gone" if finding.title.startswith("gone") else finding.tier.value, edited)
+        for finding, edited in findings_of(server, workspace.path(name))
+        if finding.code.startswith("GB")
     )
 
 
 def codes_on(workspace: LiveWorkspace, line: int) -> list[str]:
     """Codes of the predicted findings on a line of `model.py`."""
-    found = (one for prediction in workspace.state.predictions.values() for one in prediction.findings())
-    return sorted(one.code for one in found if one.span.line == line)
+    findings = (
+        finding for prediction in workspace.state.predictions.values() for finding in prediction.findings()
+    )
+    return sorted(finding.code for finding in findings if finding.span.line == line)
 
 
 def write_model(folder: Path) -> None:

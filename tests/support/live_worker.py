@@ -73,10 +73,10 @@ class LiveWorker:
 
     async def logged(self, holds: Callable[[], T | None]) -> T:
         """Wait until `holds`, called after each line of the log, returns a true value."""
-        while not (found := holds()):
+        while not (logged := holds()):
             self._logged.clear()
             await self._logged.wait()
-        return found
+        return logged
 
     def do(self, work: Coroutine[Any, Any, T], deadline: float = DEADLINE) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
@@ -165,9 +165,9 @@ def make_request(
 ) -> RunRequest:
     lines = source.splitlines()
     directives = tuple(
-        DirectiveLine(number, len(line[: found.start("text")].encode()), found["text"])
+        DirectiveLine(number, len(line[: match.start("text")].encode()), match["text"])
         for number, line in enumerate(lines, 1)
-        if (found := _DIRECTIVE.search(line))
+        if (match := _DIRECTIVE.search(line))
     )
     last = name.rpartition(".")[2]
     defined = [

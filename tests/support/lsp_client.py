@@ -142,7 +142,7 @@ class Client:
         deadline: float = DEADLINE,
     ) -> Json:  # fmt: skip
         message = self.wait(
-            lambda one: one.get("method") == method and wanted(one["params"]),
+            lambda message: message.get("method") == method and wanted(message["params"]),
             method,
             since=since,
             deadline=deadline,
@@ -180,7 +180,7 @@ class Client:
         return not states or states[-1]["state"] != "running"
 
     def _states(self) -> list[Json]:
-        return [one["params"] for one in self.messages if one.get("method") == "fuselight/status"]
+        return [message["params"] for message in self.messages if message.get("method") == "fuselight/status"]
 
     def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
         """Repeat `holds` until it is true; each call is a round trip to the server."""
@@ -197,8 +197,8 @@ class Client:
                     message.get("method") == "textDocument/publishDiagnostics"
                     and message["params"]["uri"] == uri
                 ):
-                    found: list[Json] = message["params"]["diagnostics"]
-                    return found
+                    diagnostics: list[Json] = message["params"]["diagnostics"]
+                    return diagnostics
         return []
 
     def transcript(self) -> str:
@@ -264,12 +264,15 @@ class Client:
 
     def apply(self, edit: Json) -> None:
         """Apply a workspace edit to the open documents, as an editor does: last edit first."""
-        versioned = {one["textDocument"]["uri"]: one["edits"] for one in edit.get("documentChanges") or ()}
+        versioned = {
+            documentchange["textDocument"]["uri"]: documentchange["edits"]
+            for documentchange in edit.get("documentChanges") or ()
+        }
         for uri, edits in (edit.get("changes") or versioned).items():
             places = sorted(
-                edits, key=lambda one: (one["range"]["start"]["line"], one["range"]["start"]["character"])
+                edits, key=lambda edit: (edit["range"]["start"]["line"], edit["range"]["start"]["character"])
             )
-            changes = [{"range": one["range"], "text": one["newText"]} for one in reversed(places)]
+            changes = [{"range": place["range"], "text": place["newText"]} for place in reversed(places)]
             document = {"uri": uri, "version": 3}
             self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
@@ -281,8 +284,8 @@ class Client:
             "range": {"start": at, "end": at},
             "context": {"diagnostics": [], **context},
         }
-        found: list[Json] = self.request("textDocument/codeAction", params) or []
-        return found
+        request: list[Json] = self.request("textDocument/codeAction", params) or []
+        return request
 
     def lenses(self, uri: str) -> list[str]:
         answer = self.request("textDocument/codeLens", {"textDocument": {"uri": uri}})

@@ -83,9 +83,9 @@ def profile(
 ) -> Profile:
     """A profile of one stream with these kernels and gaps."""
     launches, gaps = tuple(launches), tuple(gaps)
-    device = sum(one.us for one in launches)
+    device = sum(launch.us for launch in launches)
     return Profile(
-        source="CUPTI", calls=5, wall_us=device + sum(one.us for one in gaps) if wall is None else wall,
+        source="CUPTI", calls=5, wall_us=device + sum(gap.us for gap in gaps) if wall is None else wall,
         kernel_us=device, device_us=device, joined_us=device, launches=launches, gaps=gaps,
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def measured(*rows: MeasuredConfiguration, **changes: Any) -> Measured:
     """A finished measurement."""
     facts: dict[str, Any] = {
         "work": Work.INFERENCE, "machine": MACHINE, "configurations": rows, "rounds": 10, "finished": True,
-        "started": "2026-01-31T12:00:00Z", "order": tuple(one.name for one in rows),
+        "started": "2026-01-31T12:00:00Z", "order": tuple(configuration.name for configuration in rows),
     }  # fmt: skip
     return Measured(**{**facts, **changes})
 

@@ -116,7 +116,9 @@ def _call_of(text: str) -> str:
     """A call of the function `f` of a text, with tensors."""
     written = re.search(r"^def f\(([^)]*)\)", text, re.MULTILINE)
     names = (
-        [one.partition(":")[0].partition("=")[0].strip() for one in written[1].split(",")] if written else []
+        [part.partition(":")[0].partition("=")[0].strip() for part in written[1].split(",")]
+        if written
+        else []
     )
     return f"f({', '.join(_INPUTS.get(name, 'f32[4]') for name in names)})"
 
@@ -149,14 +151,14 @@ def refused(body: str, mark: str, code: str = "GB0170") -> list[RefusedRewrite]:
 def rewrites(body: str, mark: str, code: str = "GB0170") -> list[tuple[str, str]]:
     """Kind of each remedy that rewrites a function's body, and the new body; `mark` is written as in `body`."""
     text = HEAD + textwrap.indent(body, "    ")
-    found = offered(text, textwrap.indent(mark, "    ").lstrip(), code)
-    texts = [(one.kind, one.texts["m.py"]) for one in found if one.kind not in CONFIGURATION]
+    remedies = offered(text, textwrap.indent(mark, "    ").lstrip(), code)
+    texts = [(remedy.kind, remedy.texts["m.py"]) for remedy in remedies if remedy.kind not in CONFIGURATION]
     assert all(text.startswith(HEAD) for _, text in texts)
     return [(kind, textwrap.dedent(text[len(HEAD) :])) for kind, text in texts]
 
 
 def first(body: str, mark: str, code: str = "GB0170") -> tuple[str, str]:
     """Kind of the first remedy that rewrites a function's body, and the new body."""
-    found = rewrites(body, mark, code)
-    assert found, "no remedy"
-    return found[0]
+    pairs = rewrites(body, mark, code)
+    assert pairs, "no remedy"
+    return pairs[0]

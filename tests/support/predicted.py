@@ -58,10 +58,12 @@ def _no_warnings() -> Iterator[None]:
 
 def breaks_in(report: Report) -> set[Place]:
     """Lines and codes of the breaks in a report."""
-    made = findings(report)
-    return {(one.span.line, one.code) for one in made if re.match("GB|FL404", one.code)}
+    new_findings = findings(report)
+    return {
+        (finding.span.line, finding.code) for finding in new_findings if re.match("GB|FL404", finding.code)
+    }
 
 
 def predicted(report: Report, path: Path, ran: str, now: str) -> set[Place]:
     """Lines and codes of the predicted findings."""
-    return {(one.span.line, one.code) for one in predict(report, str(path), ran, now)}
+    return {(finding.span.line, finding.code) for finding in predict(report, str(path), ran, now)}

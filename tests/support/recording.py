@@ -43,9 +43,9 @@ class Recorded:
 
     def line(self, text: str) -> int:
         """The only line of the snippet that contains `text`."""
-        found = [number for number, line in enumerate(self.lines, 1) if text in line]
-        assert len(found) == 1, (text, found)
-        return found[0]
+        numbers = [number for number, line in enumerate(self.lines, 1) if text in line]
+        assert len(numbers) == 1, (text, numbers)
+        return numbers[0]
 
 
 def record(folder: Path, source: str, **options: Any) -> Recorded:
@@ -63,7 +63,7 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
     printed = io.StringIO()
     roots = (str(folder),)
     try:
-        with contextlib.redirect_stdout(printed), capture_only() as made:
+        with contextlib.redirect_stdout(printed), capture_only() as calls:
             spec.loader.exec_module(module)
             with Recorder(roots=roots, **options) as recorder:
                 try:
@@ -72,7 +72,7 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
                     failure = failure_of(error, roots=roots)
     finally:
         del sys.modules[path.stem]
-    return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), made, printed.getvalue())
+    return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), calls, printed.getvalue())
 
 
 def report_of_parts(parts: Parts, target: TargetRef, **fields: Any) -> Report:

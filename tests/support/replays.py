@@ -40,8 +40,8 @@ OPTIONS = {"epilogue_fusion": False, "max_fusion_size": 7}
 def model_and_input(source: str = MODEL) -> tuple[torch.nn.Module, torch.Tensor]:
     namespace: dict[str, Any] = {"__name__": "model"}
     exec(source, namespace)  # noqa: S102 - the source above
-    made: tuple[torch.nn.Module, torch.Tensor] = namespace["made"]()
-    return made
+    model_and_input: tuple[torch.nn.Module, torch.Tensor] = namespace["made"]()
+    return model_and_input
 
 
 def tuned_result() -> TunedResult:
@@ -49,21 +49,21 @@ def tuned_result() -> TunedResult:
     torch._dynamo.reset()
     model, x = model_and_input()
     configuration = parse_configuration(NAME)
-    with configured(configuration, find("cpu")) as made, torch.no_grad():
+    with configured(configuration, find("cpu")) as backends, torch.no_grad():
         torch.compile(model)(x)
     torch._dynamo.reset()
-    found = result_of(made, "model.py", "Net", NAME)
-    return replace(found, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z")
+    result = result_of(backends, "model.py", "Net", NAME)
+    return replace(result, us=10.0, default_us=12.0, gain=1.2, when="2026-01-31T12:00:00Z")
 
 
-def result_of(made: Any, file: str, target: str, configuration: str) -> TunedResult:
-    """The result of an inference that was compiled on this CPU, `made` of `configured`."""
+def result_of(value: Any, file: str, target: str, configuration: str) -> TunedResult:
+    """The result of an inference that was compiled on this CPU, `value` of `configured`."""
     key = machine_key(torch.device("cpu"))
     return TunedResult(
         file=file, target=target, work=Work.INFERENCE, numerics=Numerics.EXACT,
         device=key.device, capability=key.capability, torch=key.torch, triton=key.triton,
-        graphs=tuple(made.captured.values()), configuration=configuration, options=made.options,
-        kernels=made.choices.found,
+        graphs=tuple(value.captured.values()), configuration=configuration, options=value.options,
+        kernels=value.choices.by_family,
     )  # fmt: skip
 
 
@@ -83,13 +83,13 @@ class Chosen:
 
 
 def choosing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chosen]:
-    found = Chosen()
-    monkeypatch.setattr(backend, "prepared_inductor", found)
+    chosen_backend = Chosen()
+    monkeypatch.setattr(backend, "prepared_inductor", chosen_backend)
     monkeypatch.setattr(backend, "_state", backend.ReplayState())
     monkeypatch.delenv("FUSELIGHT_TUNED", raising=False)
     monkeypatch.chdir(tmp_path)
     torch._dynamo.reset()
-    yield found
+    yield chosen_backend
     torch._dynamo.reset()
 
 

@@ -84,18 +84,22 @@ class Program:
 
     def call(self, path: str, name: str, caller: Location) -> None:
         tree = self.load(path, caller)
-        found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == name]
-        if not found:
+        functions = [
+            statement
+            for statement in tree.body
+            if isinstance(statement, ast.FunctionDef) and statement.name == name
+        ]
+        if not functions:
             for node in tree.body:
-                if isinstance(node, ast.ImportFrom) and any(one.name == name for one in node.names):
+                if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
                     self.call(
                         str(Path(path).with_name(f"{node.module}.py")), name, Location(path, node.lineno)
                     )
                     return
             raise ProgramError("NameError", f"name '{name}' is not defined", caller)
         if (path, name) not in self.frames:
-            self.frames[path, name] = Frame(name, Location(path, found[-1].lineno, function=name))
-            self.run(path, found[-1].body)
+            self.frames[path, name] = Frame(name, Location(path, functions[-1].lineno, function=name))
+            self.run(path, functions[-1].body)
 
     def run(self, path: str, body: list[ast.stmt]) -> None:
         for node in (node for statement in body for node in ast.walk(statement)):
@@ -114,7 +118,7 @@ class Program:
         start = Location(target.path, max(target.line, 1))
         try:
             tree = self.load(target.path, start)
-            main = [one for one in tree.body if isinstance(one, ast.If)]
+            main = [statement for statement in tree.body if isinstance(statement, ast.If)]
             if target.name:
                 self.call(target.path, target.name, start)
             elif main:
@@ -184,7 +188,7 @@ class Workspace:
         self.analysis = Analysis(
             self.state,
             self.ui,
-            make_worker=lambda _lane, _settings, _log: self.worker,
+            make_worker=lambda _worker_key, _settings, _log: self.worker,
             find_interpreter=lambda _folder: Interpreter("/python"),
         )
         self.analysis.early.end()
@@ -268,8 +272,8 @@ class Workspace:
         """The entries of a file in the Problems view."""
         server: Any = SimpleNamespace(state=self.state)
         return sorted(
-            (one.code, one.span.line, one.title, edited)
-            for one, edited in findings_of(server, self.path(name))
+            (finding.code, finding.span.line, finding.title, edited)
+            for finding, edited in findings_of(server, self.path(name))
         )
 
     def targets(self) -> list[Key]:

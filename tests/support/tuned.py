@@ -82,13 +82,13 @@ def candidates() -> tuple[TuneCandidate, ...]:
 
 def race() -> tuple[RaceSample, ...]:
     """Two stages and the confirming race, in which the winner is 1.6 times as fast as default in each round."""
-    found = []
+    samples = []
     for stage, names in ((1, ("default", GRAPHS, TUNED_GRAPHS)), (2, ("default", TUNED_GRAPHS))):
         for number in range(3):
             for name in names:
                 us = {"default": 400.0, GRAPHS: 260.0, TUNED_GRAPHS: 250.0}[name] * (1 + number / 100)
-                found.append(RaceSample(60.0 + 10 * stage + number, stage, name, us))
-    return tuple(found)
+                samples.append(RaceSample(60.0 + 10 * stage + number, stage, name, us))
+    return tuple(samples)
 
 
 def tuned(**changes: Any) -> Tuned:
@@ -116,7 +116,9 @@ def default_won(**changes: Any) -> Tuned:
     """A search in which nothing was faster."""
     plain = result(configuration="default", options={}, us=400.0, gain=1.0, gain_low=1.0)
     kept = tuple(
-        replace(one, outcome=TuneOutcome.UNCONFIRMED) if one.outcome is TuneOutcome.WINNER else one
-        for one in candidates()
+        replace(candidate, outcome=TuneOutcome.UNCONFIRMED)
+        if candidate.outcome is TuneOutcome.WINNER
+        else candidate
+        for candidate in candidates()
     )
     return tuned(**{"winner": "default", "result": plain, "candidates": kept, **changes})

@@ -93,7 +93,9 @@ def _caches(tree: ast.Module) -> Iterator[tuple[str, bool]]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from (
-                (node.name, sized) for one in node.decorator_list if (sized := _sized(one)) is not None
+                (node.name, sized)
+                for expression in node.decorator_list
+                if (sized := _sized(expression)) is not None
             )
         elif (
             isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.cache" and node not in inside
@@ -106,7 +108,7 @@ def _sized(decorator: ast.expr) -> bool | None:
     name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
     if not name.endswith(("functools.cache", "lru_cache")):
         return None
-    sizes = [one.value for one in decorator.keywords] if isinstance(decorator, ast.Call) else []
+    sizes = [keyword.value for keyword in decorator.keywords] if isinstance(decorator, ast.Call) else []
     return bool(sizes) and ast.unparse(sizes[0]) != "None"
 
 
@@ -127,23 +129,23 @@ def _place(path: Path) -> str:
 
 @pytest.mark.slow
 def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
-    found = [
+    entries = [
         (_place(path), *cache)
         for path in SOURCES
         if b"cache" in (text := path.read_bytes())
         for cache in _caches(ast.parse(text))
     ]
-    assert any(sized for *_, sized in found)
-    assert {(place, name) for place, name, sized in found if not sized} <= FINITE.keys()
+    assert any(sized for *_, sized in entries)
+    assert {(place, name) for place, name, sized in entries if not sized} <= FINITE.keys()
 
 
 @pytest.mark.slow
 def test_module_state_is_bounded() -> None:
-    found = {
+    pairs = {
         (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))
     }
-    assert ("fuselight_server/base/files.py", "_DISK") in found
-    assert found <= GROWING.keys()
+    assert ("fuselight_server/base/files.py", "_DISK") in pairs
+    assert pairs <= GROWING.keys()
 
 
 def test_the_link_cache_holds_all_codes_of_a_valid_report() -> None:
@@ -221,7 +223,7 @@ def test_the_state_of_a_document_is_as_large_as_its_text() -> None:
         document.reading()
         cache = document._cache
         kept: tuple[Sized, ...] = (cache.pieces, cache.facts, cache.candidates)
-        sizes.add(tuple(len(one) for one in kept))
+        sizes.add(tuple(len(sized_tensor) for sized_tensor in kept))
     assert len(sizes) <= 2, sizes  # the first reading has none before it
 
 
@@ -280,7 +282,7 @@ def test_a_report_that_cannot_be_written_leaves_no_file_and_is_reported_once(
     for _ in range(5):
         session._write()
     assert list(tmp_path.iterdir()) == []
-    assert [one.stage for one in session._problems] == ["dynamo", "report"]
+    assert [problem.stage for problem in session._problems] == ["dynamo", "report"]
 
 
 def test_files_of_a_killed_writer_are_removed_with_the_next_report(tmp_path: Path) -> None:
@@ -365,7 +367,7 @@ class _RunSession:
         )
         self.analysis.early.end()
 
-    def _worker(self, _lane: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
+    def _worker(self, _worker_key: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
         self.workers.append(_Stuck())
         return self.workers[-1]
 
@@ -396,7 +398,7 @@ async def test_a_canceled_run_leaves_no_edits_and_no_task() -> None:
     for _ in range(10):
         session.analysis.edits.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
     assert session.analysis.edits._changes == {}
-    assert session.analysis.runs._lanes == {}
+    assert session.analysis.runs._drains == {}
     await session.analysis.close()
 
 

@@ -55,13 +55,13 @@ def compiles(seconds: float) -> Iterator[Check]:
 def _done(key: str, title: str, meaning: str, check: Callable[[], CheckResult]) -> Check:
     """Do one check; what it raises is its result."""
     try:
-        made = check()
+        check_result = check()
     except Exception as error:  # noqa: BLE001 - an environment may be broken in any way, and the other checks still run
         words = f"could not be checked: {type(error).__name__}: {error}"[:300]
         meaning = "this check could not come to an end"
         fix = "If torch works for you otherwise, report this check to Fuselight"
-        made = CheckResult(Status.FAILED, words, fix)
-    return Check(key, title, made.status, made.found, meaning, made.fix)
+        check_result = CheckResult(Status.FAILED, words, fix)
+    return Check(key, title, check_result.status, check_result.found, meaning, check_result.fix)
 
 
 def _variables() -> CheckResult:

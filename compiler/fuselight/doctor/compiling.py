@@ -51,15 +51,15 @@ def compile_on(device: str, command: Sequence[str], seconds: float) -> CheckResu
         answer = json.loads(ended.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit code {ended.returncode}"
-        said = ended.stderr.strip()[-_TAIL:] or "it printed nothing"
-        return CheckResult(Status.FAILED, f"the process ended with {how}: {said}", _fix(device))
+        message = ended.stderr.strip()[-_TAIL:] or "it printed nothing"
+        return CheckResult(Status.FAILED, f"the process ended with {how}: {message}", _fix(device))
     if answer.get("error"):
         return CheckResult(Status.FAILED, str(answer["error"])[:_TAIL], _fix(device))
-    found = f"works, in {float(answer['seconds']):.1f} s; largest difference to eager {float(answer['difference']):.1e}"
+    text = f"works, in {float(answer['seconds']):.1f} s; largest difference to eager {float(answer['difference']):.1e}"
     if not float(answer["difference"]) <= _TOLERANCE:
         fix = "Compiled code gives other results here: report it to PyTorch with the versions above"
-        return CheckResult(Status.FAILED, found, fix)
-    return CheckResult(Status.OK, found)
+        return CheckResult(Status.FAILED, text, fix)
+    return CheckResult(Status.OK, text)
 
 
 def _fix(device: str) -> str:
@@ -102,7 +102,10 @@ def _measured(device: str) -> dict[str, object]:
         out = call(data)
         out.square().sum().backward()
         results.append(
-            [out.detach(), *(one.grad.clone() for one in model.parameters() if one.grad is not None)]
+            [
+                out.detach(),
+                *(parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None),
+            ]
         )
         if len(results) == 1:
             seconds = time.perf_counter() - started

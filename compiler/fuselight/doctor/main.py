@@ -27,9 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(found: Iterable[Check]) -> bool:
+    def tell(some: Iterable[Check]) -> bool:
         usable = True
-        for check in found:
+        for check in some:
             usable &= check.key not in {"python", "torch"} or check.status is not Status.FAILED
             pipe.write(json.dumps(encode(check)) + "\n")
             pipe.flush()

@@ -118,10 +118,10 @@ def driver() -> CheckResult:
         fix = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"
         return CheckResult(status, "none answers", fix if status is Status.WARNING else "")
     built = str(torch.version.cuda)
-    found = f"serves CUDA {served}; torch was built with {built}"
+    text = f"serves CUDA {served}; torch was built with {built}"
     if not serves(served, built):
-        return CheckResult(Status.FAILED, found, update_driver(served, built))
-    return CheckResult(Status.OK, found)
+        return CheckResult(Status.FAILED, text, update_driver(served, built))
+    return CheckResult(Status.OK, text)
 
 
 def devices() -> Iterator[Check]:
@@ -137,7 +137,7 @@ def devices() -> Iterator[Check]:
         properties = torch.cuda.get_device_properties(index)
         capability = (properties.major, properties.minor)
         memory = f"{properties.total_memory / 2**30:.0f} GiB"
-        found = f"{properties.name}, {memory}, capability {capability[0]}.{capability[1]}"
+        text = f"{properties.name}, {memory}, capability {capability[0]}.{capability[1]}"
         old = not getattr(torch.version, "hip", None) and capability < SMALLEST_CAPABILITY
         fix = (
             "Triton compiles for capability 7.0 and newer: on this GPU torch.compile gives no kernels"
@@ -145,7 +145,7 @@ def devices() -> Iterator[Check]:
             else ""
         )
         status = Status.FAILED if old else Status.OK
-        yield Check(f"device_{index}", f"GPU {index}", status, found + visible, meaning, fix)
+        yield Check(f"device_{index}", f"GPU {index}", status, text + visible, meaning, fix)
 
 
 def one_assembler() -> CheckResult:
@@ -162,15 +162,15 @@ def one_assembler() -> CheckResult:
     program, workers = triton_api.ptxas(), toolchain.workers_assembler()
     if program is None:
         return CheckResult(Status.SKIPPED, "this Triton names none")
-    said = _version(program)
-    if workers is None or said == _version(workers):
-        return CheckResult(Status.OK, f"one for all: {program}{_release(said)}")
-    found = (
-        f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(said)}: "
+    version = _version(program)
+    if workers is None or version == _version(workers):
+        return CheckResult(Status.OK, f"one for all: {program}{_release(version)}")
+    text = (
+        f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(version)}: "
         "max-autotune compiles each kernel that it tries twice, the second time one after the other"
     )
     fix = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
-    return CheckResult(Status.WARNING, found, fix)
+    return CheckResult(Status.WARNING, text, fix)
 
 
 def _version(path: str) -> str:
@@ -181,6 +181,6 @@ def _version(path: str) -> str:
     return reported.stdout
 
 
-def _release(said: str) -> str:
-    found = _RELEASE.search(said)
-    return f" (CUDA {found[1]})" if found is not None else ""
+def _release(message: str) -> str:
+    match = _RELEASE.search(message)
+    return f" (CUDA {match[1]})" if match is not None else ""

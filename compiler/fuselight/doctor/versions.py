@@ -19,15 +19,15 @@ TESTED_PYTHON = ((3, 10), (3, 13))
 def python() -> CheckResult:
     """Check this Python."""
     here = sys.version_info[:2]
-    found = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
+    text = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
     if platform.python_implementation() != "CPython":
-        return CheckResult(Status.FAILED, found, "torch.compile needs CPython: use one that has torch")
+        return CheckResult(Status.FAILED, text, "torch.compile needs CPython: use one that has torch")
     oldest, newest = TESTED_PYTHON
     if oldest <= here <= newest:
-        return CheckResult(Status.OK, found)
+        return CheckResult(Status.OK, text)
     tested = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
     fix = f"Fuselight is tested with Python {tested}: what it reports here may lack columns"
-    return CheckResult(Status.WARNING, found, fix)
+    return CheckResult(Status.WARNING, text, fix)
 
 
 def torch_itself() -> CheckResult:
@@ -59,14 +59,14 @@ def _this_torch(torch: Any) -> CheckResult:
         )
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU"
     built = f"ROCm {torch.version.hip}" if getattr(torch.version, "hip", None) else built
-    found = f"{version}, built {'with ' if built[0] != 'f' else ''}{built}"
+    text = f"{version}, built {'with ' if built[0] != 'f' else ''}{built}"
     if number < OLDEST_TORCH:
         fix = f"Fuselight needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U torch"
-        return CheckResult(Status.FAILED, found, fix)
+        return CheckResult(Status.FAILED, text, fix)
     untested = untested_torch(version)
     if untested is not None:
-        return CheckResult(Status.WARNING, found, untested)
-    return CheckResult(Status.OK, found)
+        return CheckResult(Status.WARNING, text, untested)
+    return CheckResult(Status.OK, text)
 
 
 def _broken_torch(error: BaseException) -> CheckResult:

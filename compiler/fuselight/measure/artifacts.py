@@ -26,7 +26,7 @@ def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) 
 
     Returns the file's name; empty if there was nothing to save, or it could not be written.
     """
-    configuration, choices = compiled.configuration, compiled.choices.found
+    configuration, choices = compiled.configuration, compiled.choices.by_family
     inductor = prepared_inductor(
         configuration.preparation, None, compiled.options, compiling=lambda: replaying(choices)
     )
@@ -37,10 +37,10 @@ def save_artifacts(compiled: Compiled, call: Callable[[], object], folder: str) 
     settings.forget_compiled()
     with compiled.replaced_by(backend):
         call()
-        found = torch.compiler.save_cache_artifacts()
-    if found is None:
+        artifacts = torch.compiler.save_cache_artifacts()
+    if artifacts is None:
         return ""
-    data = found[0]
+    data = artifacts[0]
     try:
         name = artifacts_name(signature(data, create=True))
         write_whole(os.path.join(folder, name), data)

@@ -56,18 +56,18 @@ class Switched:
     def compilation(self) -> Compilation | None:
         """The backend's compilation record, if it is Inductor."""
         inductor = sys.modules.get("fuselight.capture.inductor")
-        found: Any = self.backend
-        return found if inductor is not None and isinstance(found, inductor.Compilation) else None
+        backend: Any = self.backend
+        return backend if inductor is not None and isinstance(backend, inductor.Compilation) else None
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo."""
         if self.instead is None:
-            found = tuned_graph(gm, inputs)
-            self.captured.setdefault(found.key, found)
+            graph = tuned_graph(gm, inputs)
+            self.captured.setdefault(graph.key, graph)
         else:
             asked["suspect"] = self.unrecorded
-        made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
-        return made
+        compiled: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
+        return compiled
 
 
 @dataclass
@@ -88,54 +88,56 @@ class Compiled:
     @property
     def by_inductor(self) -> tuple[Compilation, ...]:
         """The Inductor compilations."""
-        found = (one.compilation for one in self.backends.values())
-        return tuple(one for one in found if one is not None)
+        compilations = (backend.compilation for backend in self.backends.values())
+        return tuple(compilation for compilation in compilations if compilation is not None)
 
     @contextlib.contextmanager
     def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
         """Within the block, graphs of the model go to `backend`, which gets the replaced backend as `suspect`."""
-        for one in self._of_model:
-            one.instead = backend
+        for switched_backend in self._of_model:
+            switched_backend.instead = backend
         try:
             yield
         finally:
-            for one in self._of_model:
-                one.instead = None
+            for switched_backend in self._of_model:
+                switched_backend.instead = None
 
     @property
     def suspect(self) -> Callable[..., Any] | None:
         """The first backend that compiles graphs of the model; None if nothing was compiled."""
-        return next((one.unrecorded for one in self._of_model), None)
+        return next((switched_backend.unrecorded for switched_backend in self._of_model), None)
 
     @property
     def _of_model(self) -> list[Switched]:
-        return [one for one in self.backends.values() if not one.of_step]
+        return [backend for backend in self.backends.values() if not backend.of_step]
 
     @property
     def graphs(self) -> tuple[GeneratedGraph, ...]:
         """The generated graphs, in the order of the torch.compile calls."""
-        return tuple(graph for one in self.by_inductor for graph in one.graphs)
+        return tuple(graph for compilation in self.by_inductor for graph in compilation.graphs)
 
     @property
     def texts(self) -> dict[str, str]:
         """Sources of kernels and wrappers, by key."""
-        return {key: text for one in self.by_inductor for key, text in one.texts.items()}
+        return {key: text for compilation in self.by_inductor for key, text in compilation.texts.items()}
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Problems that occurred while the compile was recorded."""
-        return tuple(dict.fromkeys(problem for one in self.by_inductor for problem in one.problems))
+        return tuple(
+            dict.fromkeys(problem for compilation in self.by_inductor for problem in compilation.problems)
+        )
 
     @property
     def options(self) -> dict[str, Any]:
         """Inductor's options for the model, those of the mode included; empty if Inductor compiled nothing."""
-        found = (one.compilation for one in self._of_model)
-        return next((one.options for one in found if one is not None), {})
+        compilations = (switched_backend.compilation for switched_backend in self._of_model)
+        return next((compilation.options for compilation in compilations if compilation is not None), {})
 
     @property
     def cudagraphs(self) -> bool | None:
         """Whether CUDA graphs are requested; None if Inductor compiled nothing."""
-        return any(one.cudagraphs for one in self.by_inductor) if self.by_inductor else None
+        return any(compilation.cudagraphs for compilation in self.by_inductor) if self.by_inductor else None
 
 
 @contextlib.contextmanager
@@ -143,52 +145,54 @@ def configured(
     configuration: Configuration, device: Device, choices: ChoiceRecorder | None = None
 ) -> Iterator[Compiled]:
     """Within the block, torch.compile follows the configuration. Raises what torch raises for unknown options."""
-    made = Compiled(configuration, device, choices=choices or ChoiceRecorder())
+    backends = Compiled(configuration, device, choices=choices or ChoiceRecorder())
     launches = (
         contextlib.nullcontext()
         if configuration.eager or device.backend == "cpu"
-        else made.choices.watching_launches()
+        else backends.choices.watching_launches()
     )
     with (
         launches,
-        targets.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)),
+        targets.replaced_compile(
+            functools.partial(_compile, backends), functools.partial(_optimize, backends)
+        ),
     ):
-        yield made
+        yield backends
 
 
-def _compile(made: Compiled, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+def _compile(backends: Compiled, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
     """`torch.compile` for this configuration. Without a model it is a decorator, as the original is."""
     model = asked.pop("model", model)
     if model is None:
-        return lambda function: _made(real, function, _as_configured(made, asked, function))
-    return _made(real, model, _as_configured(made, asked, model))
+        return lambda function: _compile_model(real, function, _as_configured(backends, asked, function))
+    return _compile_model(real, model, _as_configured(backends, asked, model))
 
 
-def _made(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
+def _compile_model(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
     if named.get("disable") and isinstance(model, torch.nn.Module):
         vars(model)["_orig_mod"] = model  # sources name what they had compiled by it; no submodule
     return real(model, **named)
 
 
-def _optimize(made: Compiled, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+def _optimize(backends: Compiled, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
     """`torch._dynamo.optimize` for this configuration; torch.compile calls it too, with resolved arguments."""
     if asked.get("disable") or isinstance(targets.backend_within(wanted), Switched):
         return real(wanted, *args, **asked)
-    named = _as_configured(made, {"backend": wanted})
+    named = _as_configured(backends, {"backend": wanted})
     kept = {name: value for name, value in named.items() if name in {"dynamic", "disable"}}
     if named.get("fullgraph"):
         kept["nopython"] = True
     return real(named.get("backend", wanted), *args, **{**asked, **kept})
 
 
-def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> dict[str, Any]:
+def _as_configured(backends: Compiled, asked: dict[str, Any], model: Any = None) -> dict[str, Any]:
     """The arguments of torch.compile in a configuration, for `model` if that is known.
 
     An optimizer's step is compiled as `torch.compile(optimizer.step)` does, which is what a tuned result says of it.
     With the model's options it fails: gradients are results of the model's CUDA graphs, and those of another
     torch.compile overwrite them.
     """
-    configuration = made.configuration
+    configuration = backends.configuration
     of_step = isinstance(getattr(model, "__self__", None), torch.optim.Optimizer)
     if of_step and not configuration.eager and not configuration.written:
         mode = MODES[0] if configuration.backend is None else None
@@ -207,8 +211,8 @@ def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> 
     if backend in (None, "inductor"):
         key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')} {of_step}"
         if configuration.written and options.get(FREEZING) and not module_tensors.is_freezing_set():
-            made.notes.setdefault(_NOT_FROZEN)
-        if key not in made.backends:
+            backends.notes.setdefault(_NOT_FROZEN)
+        if key not in backends.backends:
             from fuselight.capture.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
 
             inductor = prepared_inductor(
@@ -216,25 +220,25 @@ def _as_configured(made: Compiled, asked: dict[str, Any], model: Any = None) -> 
                 mode,
                 options,
                 dynamic=kept.get("dynamic"),
-                compiling=made.choices.recording,
-                say=made.notes.setdefault,
+                compiling=backends.choices.recording,
+                say=backends.notes.setdefault,
                 freezes=not configuration.written,
                 longest=configuration.longest,
             )
-            recorded = Compilation(made.device, backend=inductor)
-            made.backends[key] = Switched(recorded, captured=made.captured, of_step=of_step)
+            recorded = Compilation(backends.device, backend=inductor)
+            backends.backends[key] = Switched(recorded, captured=backends.captured, of_step=of_step)
     else:
         key = f"{backend if isinstance(backend, str) else id(backend)} {of_step}"
-        if key not in made.backends:
+        if key not in backends.backends:
             named = targets.backend_named(backend) if isinstance(backend, str) else backend
             named = prepared(configuration.preparation, named)
-            made.backends[key] = Switched(named, captured=made.captured, of_step=of_step)
+            backends.backends[key] = Switched(named, captured=backends.captured, of_step=of_step)
         for_torch.update(options)
         if mode is not None:
             kept["mode"] = mode
     if for_torch:
         kept["options"] = for_torch
-    return {**kept, "backend": made.backends[key]}
+    return {**kept, "backend": backends.backends[key]}
 
 
 def _for_dynamo(configuration: Configuration, of_source: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,12 +29,12 @@ def modules_of(prepared: Prepared) -> Iterator[tuple[str, torch.nn.Module]]:
     """Yield every module that the call can reach, with its name: the target, arguments, globals, closure."""
     module = module_of(prepared.function)
     named = [("", module)] if module is not None else []
-    named += [(name, one) for name, one in arguments_of(prepared) if isinstance(one, torch.nn.Module)]
+    named += [(name, value) for name, value in arguments_of(prepared) if isinstance(value, torch.nn.Module)]
     named += _referred(prepared.function)
-    found: dict[int, tuple[str, torch.nn.Module]] = {}
-    for name, one in named:
-        found.setdefault(id(one), (name, one))
-    yield from found.values()
+    modules: dict[int, tuple[str, torch.nn.Module]] = {}
+    for name, other_module in named:
+        modules.setdefault(id(other_module), (name, other_module))
+    yield from modules.values()
 
 
 def _referred(function: Any) -> list[tuple[str, torch.nn.Module]]:
@@ -42,10 +42,10 @@ def _referred(function: Any) -> list[tuple[str, torch.nn.Module]]:
     function = inspect.unwrap(getattr(function, "__func__", function))
     if not isinstance(function, FunctionType):
         return []
-    found = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    referred = {name: function.__globals__.get(name) for name in function.__code__.co_names}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        found[name] = _contents(cell)
-    return [(name, value) for name, value in found.items() if isinstance(value, torch.nn.Module)]
+        referred[name] = _contents(cell)
+    return [(name, value) for name, value in referred.items() if isinstance(value, torch.nn.Module)]
 
 
 def _contents(cell: Any) -> Any:
@@ -69,7 +69,7 @@ def work_of(asked: Work | None, prepared: Prepared) -> Work:
 def on_device(prepared: Prepared, names: Mapping[str, Any], device: torch.device) -> Prepared:
     """The call with its module, the file's other modules and its inputs on `device`."""
     reachable = [module_of(prepared.function), *names.values()]
-    for module in dict.fromkeys(one for one in reachable if isinstance(one, torch.nn.Module)):
+    for module in dict.fromkeys(value for value in reachable if isinstance(value, torch.nn.Module)):
         module.to(device)
     return with_inputs(prepared, lambda tensor: _moved(tensor, device))
 
@@ -111,10 +111,10 @@ class Unit:
         self.prepared = replace(self.prepared, options=options)
         if self.work is Work.INFERENCE:
             return
-        reached = (one for _, module in modules_of(self.prepared) for one in module.parameters())
-        self._parameters = [one for one in dict.fromkeys(reached) if one.requires_grad]
+        reached = (parameter for _, module in modules_of(self.prepared) for parameter in module.parameters())
+        self._parameters = [parameter for parameter in dict.fromkeys(reached) if parameter.requires_grad]
         inputs = tensors_in([self.prepared.args, self.prepared.kwargs])
-        self._leaves = [*self._parameters, *(one for one in inputs if one.is_leaf)]
+        self._leaves = [*self._parameters, *(tensor for tensor in inputs if tensor.is_leaf)]
         if self.work is Work.TRAINING_STEP and self._parameters:
             optimizer = torch.optim.SGD(self._parameters, lr=_RATE)
             self._step = torch.compile(optimizer.step) if self.compiles_optimizer else optimizer.step
@@ -132,9 +132,9 @@ class Unit:
     def prepare(self) -> Callable[[], Any]:
         """Prepare one call; returns the call, which returns the target's outputs."""
         prepared = self.copied() if self.fresh else self.prepared
-        return lambda: self.made(prepared)
+        return lambda: self.call_with(prepared)
 
-    def made(self, prepared: Prepared) -> Any:
+    def call_with(self, prepared: Prepared) -> Any:
         """Make the call with the inputs of `prepared`."""
         if self.work is Work.INFERENCE:
             return self.function(*prepared.args, **prepared.kwargs)
@@ -160,8 +160,10 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, which avoids a recompilation; a dense copy if elements overlap."""
     plain = tensor.detach()
     if tensor.layout is torch.strided and 0 not in tensor.stride() and type(tensor) is torch.Tensor:
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-        made.copy_(plain)
+        copied_tensor = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
+        copied_tensor.copy_(plain)
     else:
-        made = plain.clone()
-    return made.requires_grad_(tensor.requires_grad)
+        copied_tensor = plain.clone()
+    return copied_tensor.requires_grad_(tensor.requires_grad)

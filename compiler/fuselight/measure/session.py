@@ -102,7 +102,7 @@ class ConfigurationSession:
         )
         with self.unit.noticing_changes(prepared), watch as self.watched:
             start = timing.now()
-            outputs = self.unit.made(prepared)
+            outputs = self.unit.call_with(prepared)
             timing.wait(self.device)
             first = (timing.now() - start) * 1e6
         if self.plan.accuracy:
@@ -147,7 +147,7 @@ class ConfigurationSession:
         """Whether a steady call replays a CUDA graph and must return what the first call returned."""
         if not self.compiled.cudagraphs or self.results is None or self.unit.work is not Work.INFERENCE:
             return False
-        return not any(one.name.endswith(CHANGED) for one in self.results.values)
+        return not any(value.name.endswith(CHANGED) for value in self.results.values)
 
     def weigh(self) -> None:
         """Measure the peak memory of one call."""
@@ -178,7 +178,11 @@ class ConfigurationSession:
 
     def _timing(self, clock: Clock) -> Timing | None:
         rounds = self._rounds.get(clock, [])
-        return steady_state.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
+        return steady_state.timing(
+            clock,
+            [round_times.us for round_times in rounds],
+            sum(round_times.calls for round_times in rounds),
+        )
 
     def profile(self, *, timed_later: bool = False) -> None:
         """Profile calls; if that is not possible, a note says why. Follow it by `read`.
@@ -191,8 +195,10 @@ class ConfigurationSession:
         ready = iter([self.unit.prepare() for _ in range(calls + _PROFILED_EXTRA)] if self.unit.fresh else ())
 
         def call() -> object:
-            made = next(ready, None) or self.unit.prepare()  # make no copies while the profiler records
-            return made()
+            prepared_call = (
+                next(ready, None) or self.unit.prepare()
+            )  # make no copies while the profiler records
+            return prepared_call()
 
         try:
             self._trace = trace_calls(call, calls, self.device)

@@ -70,12 +70,12 @@ def rounds_of(us: float, *, seconds: float, rounds: int, least: int = 3) -> int:
 
 def timing(clock: Clock, rounds: Sequence[Sequence[float]], calls: int) -> Timing | None:
     """Summarize the times of all rounds, `calls` calls together; None without any times."""
-    medians = [statistics.median(one) for one in rounds if one]
+    medians = [statistics.median(numbers) for numbers in rounds if numbers]
     if not medians:
         return None
     low, median, high = quartiles(medians)
-    made = Timing(clock, median, low, high, calls, tuple(medians))
-    return Timing(clock, median, low, high, calls, tuple(medians), unsteady=made.spread > UNSTEADY)
+    timing = Timing(clock, median, low, high, calls, tuple(medians))
+    return Timing(clock, median, low, high, calls, tuple(medians), unsteady=timing.spread > UNSTEADY)
 
 
 def host_bound_note(profile: Profile, us: float) -> str | None:

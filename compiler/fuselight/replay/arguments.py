@@ -42,11 +42,15 @@ def tuned_options(
     source = TunedSources().source(file, machine)
     if source.problem:
         raise TunedOptionsError(source.problem)
-    found = [one for one in source.results if train == (one.work is not Work.INFERENCE)]
-    found = [one for one in found if target is None or one.target == target]
-    if model is not None and target is None and found:
-        found = _named(found, _name_of(model), source.path)
-    result = _newest(found, machine, source.path)
+    tuned_results = [
+        tuned_result for tuned_result in source.results if train == (tuned_result.work is not Work.INFERENCE)
+    ]
+    tuned_results = [
+        tuned_result for tuned_result in tuned_results if target is None or tuned_result.target == target
+    ]
+    if model is not None and target is None and tuned_results:
+        tuned_results = _named(tuned_results, _name_of(model), source.path)
+    result = _newest(tuned_results, machine, source.path)
     missing = _beyond_arguments(result, _device_of(model).type)
     if missing and not prepared:
         lines = "\n".join(f"    {line}" for line in missing)
@@ -64,11 +68,13 @@ def _name_of(model: Any) -> str:
     return str(name or type(plain).__name__)
 
 
-def _named(found: Sequence[TunedResult], name: str, path: str) -> list[TunedResult]:
+def _named(tuned_results: Sequence[TunedResult], name: str, path: str) -> list[TunedResult]:
     """The results of a target. Raises TunedOptionsError if there are none: those of another are for another model."""
-    named = [one for one in found if one.target.rpartition(".")[2] == name]
+    named = [tuned_result for tuned_result in tuned_results if tuned_result.target.rpartition(".")[2] == name]
     if not named:
-        targets = ", ".join(sorted({f"`{one.target or one.file}`" for one in found}))
+        targets = ", ".join(
+            sorted({f"`{tuned_result.target or tuned_result.file}`" for tuned_result in tuned_results})
+        )
         raise TunedOptionsError(
             f"`{path}` has no result of `{name}` for this work, but of {targets}. If one of them makes this model, "
             "name it with target=..., else tune with `fuselight tune PATH`"
@@ -86,19 +92,19 @@ def _device_of(model: Any) -> torch.device:
     return torch.device("cpu")
 
 
-def _newest(found: Sequence[TunedResult], machine: MachineKey, path: str) -> TunedResult:
+def _newest(tuned_results: Sequence[TunedResult], machine: MachineKey, path: str) -> TunedResult:
     """The newest result for this machine with the least change of the arithmetic, if all are of one target."""
-    if not found:
+    if not tuned_results:
         raise TunedOptionsError(
             f"`{path}` has no result for this target and work. Tune with `fuselight tune PATH`"
         )
-    here = [one for one in found if not list(machine.differences(one))]
+    here = [tuned_result for tuned_result in tuned_results if not list(machine.differences(tuned_result))]
     if not here:
         raise TunedOptionsError(
-            f"no result of `{path}` holds here: {'; '.join(machine.differences(found[-1]))}. "
+            f"no result of `{path}` holds here: {'; '.join(machine.differences(tuned_results[-1]))}. "
             "Tune again: `fuselight tune PATH`"
         )
-    targets = sorted({one.target for one in here})
+    targets = sorted({tuned_result.target for tuned_result in here})
     if len(targets) > 1:
         raise TunedOptionsError(f"`{path}` has results of {', '.join(targets)}: name one with target=...")
     return preferred(here, None) or here[-1]

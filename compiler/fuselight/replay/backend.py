@@ -58,12 +58,12 @@ class ReplayState:
 
     def __init__(self) -> None:
         self.sources = TunedSources()
-        self._said: dict[str, None] = {}
+        self._notices: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
 
     def say(self, text: str, reason: str = "") -> None:
         """Warn, once for each reason, which is the text by default."""
-        if _is_new(self._said, reason or text):
+        if _is_new(self._notices, reason or text):
             _LOG.warning("fuselight: %s", text)
 
     def load_artifacts(self, path: str) -> None:
@@ -235,17 +235,28 @@ def choose(
     `numerics` is what the program allows of the arithmetic.
     `by_gradients` gives `graph_key.keys_by_gradients` of the graph, and `files` has the files of its code.
     """
-    found = [one for one in source.results if any(graph.key == other.key for other in one.graphs)]
+    tuned_results = [
+        tuned_result
+        for tuned_result in source.results
+        if any(graph.key == other.key for other in tuned_result.graphs)
+    ]
     machines = source.machines or (machine,)
-    holding = [one for one in found if not list(reasons(one, machines, training=training))]
+    holding = [
+        tuned_result
+        for tuned_result in tuned_results
+        if not list(reasons(tuned_result, machines, training=training))
+    ]
     if holding:
         least = min(map(numerics_of, holding), key=tuple(Numerics).index).value
         return preferred(holding, numerics) or ReplayMismatch(
             f"{name_of(holding[-1])} was tuned with the numerics `{least}`, which the option `numerics` excludes. "
             f"Set it to `{least}`, or tune again: `{tune_command(replace(holding[-1], numerics=Numerics.EXACT))}`"
         )
-    if found:  # the one that differs least
-        near = min(found, key=lambda one: len(list(reasons(one, machines, training=training))))
+    if tuned_results:  # the one that differs least
+        near = min(
+            tuned_results,
+            key=lambda tuned_result: len(list(reasons(tuned_result, machines, training=training))),
+        )
         return ReplayMismatch(f"{'; '.join(reasons(near, machines, training=training))}. {tune_again(near)}")
     if not source.results:
         return ReplayMismatch(f"`{source.path}` has no results. Tune with `fuselight tune PATH`")
@@ -263,7 +274,7 @@ def _backend_of(result: TunedResult) -> Backend | None:
         )
         if value and value not in known
     ]
-    kernels = {family: found for family, found in result.kernels.items() if isinstance(found, dict)}
+    kernels = {family: kernel for family, kernel in result.kernels.items() if isinstance(kernel, dict)}
 
     def say_unknown() -> None:
         _state.say(
@@ -287,11 +298,11 @@ def _backend_of(result: TunedResult) -> Backend | None:
 def _beyond_the_backend(result: TunedResult, *, is_allowed: bool) -> Iterator[str]:
     """What a result needs of the program, or changes, that its graph does not show."""
     where = name_of(result)
-    found = numerics_of(result)
-    if found is not Numerics.EXACT and not is_allowed:
+    numerics = numerics_of(result)
+    if numerics is not Numerics.EXACT and not is_allowed:
         yield (
             f"the result of {where} changes the arithmetic ({result.preparation.precision}), as its search was "
-            f"allowed to. options={{'numerics': '{found.value}'}} confirms it, {{'numerics': 'exact'}} excludes it"
+            f"allowed to. options={{'numerics': '{numerics.value}'}} confirms it, {{'numerics': 'exact'}} excludes it"
         )
     if result.fixed_modules and not has_guard_filter():
         yield (

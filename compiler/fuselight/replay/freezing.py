@@ -45,7 +45,7 @@ _count: Callable[[torch.Tensor], int] = operator.attrgetter("_version")
 def records_gradients(inputs: Sequence[Any]) -> bool:
     """Whether a call of a graph with these inputs records gradients."""
     return torch.is_grad_enabled() and any(
-        isinstance(one, torch.Tensor) and one.requires_grad for one in inputs
+        isinstance(argument, torch.Tensor) and argument.requires_grad for argument in inputs
     )
 
 
@@ -63,8 +63,8 @@ class FreezingBackend:
     @property
     def config(self) -> Mapping[str, Any]:
         """Inductor's options."""
-        found: Mapping[str, Any] = getattr(self.frozen, "config", {})
-        return found
+        config: Mapping[str, Any] = getattr(self.frozen, "config", {})
+        return config
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo. Raises what the backends raise."""
@@ -110,8 +110,8 @@ class FreezingBackend:
 
     def reset(self) -> None:
         """Free what CUDA graphs hold, as torch._dynamo.reset asks."""
-        for one in (self.frozen, self.plain):
-            getattr(one, "reset", lambda: None)()
+        for function in (self.frozen, self.plain):
+            getattr(function, "reset", lambda: None)()
 
 
 class FrozenWeights:
@@ -136,14 +136,16 @@ class FrozenWeights:
 
     def see_step(self, trained: AbstractSet[int]) -> None:
         """Take in the step of an optimizer, which has the tensors with these identities."""
-        self.are_trained = self.are_trained or any(id(one) in trained for one in self.counted)
+        self.are_trained = self.are_trained or any(id(tensor) in trained for tensor in self.counted)
 
     def leave_out_changed(self) -> None:
         """After the first call: a tensor that has changed by now is changed by the graph itself, and so no constant.
 
         It is an input of Inductor's code, as with torch's own freezing.
         """
-        kept = [one for one, count in zip(self.counted, self.counts, strict=True) if _count(one) == count]
+        kept = [
+            tensor for tensor, count in zip(self.counted, self.counts, strict=True) if _count(tensor) == count
+        ]
         self.counted, self.counts = tuple(kept), list(map(_count, kept))
 
 
@@ -158,7 +160,7 @@ def _after_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """Tell the frozen weights of a step. A compiled one counts its changes, and Dynamo must find nothing here."""
     if torch.compiler.is_compiling():
         return
-    trained = {id(one) for group in optimizer.param_groups for one in group["params"]}
+    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     for weights in tuple(FrozenWeights.watched):
         weights.see_step(trained)
 
@@ -170,13 +172,13 @@ class UnfrozenGraph:
         self._later = later
         self._backend = backend
         self._say = say
-        self._said: set[str] = set()
+        self._reasons: set[str] = set()
         self._run: Callable[..., Any] | None = None
 
     def __call__(self, why: str, args: Sequence[Any]) -> Any:
         """Run the graph with all of its inputs."""
-        if why not in self._said:
-            self._said.add(why)
+        if why not in self._reasons:
+            self._reasons.add(why)
             self._say(why)
         if self._run is None:
             try:
@@ -208,11 +210,11 @@ def _checked(
         if changed or weights.are_changed():
             changed = True
             return otherwise(_CHANGED, args)
-        found = run(*others(args))
+        graph = run(*others(args))
         if not called:
             called = True
             weights.leave_out_changed()
-        return found
+        return graph
 
     return frozen_graph
 

@@ -82,20 +82,22 @@ class _GraphText:
             return ""
         if node.op == "call_module":
             module = gm.get_submodule(str(node.target))
-            sizes = [f"{dtype_name(one.dtype)}{list(one.shape)}" for one in module.parameters()]
+            sizes = [
+                f"{dtype_name(parameter.dtype)}{list(parameter.shape)}" for parameter in module.parameters()
+            ]
             return _ADDRESS.sub("", f"{module!r} {sizes}")
         return target_name(node.target)
 
     def _attribute(self, gm: torch.fx.GraphModule, path: str) -> str:
-        found: Any = gm
+        attribute: Any = gm
         for name in path.split("."):
-            found = getattr(found, name, None)
-        if isinstance(found, torch.fx.GraphModule):
-            inner = self.read(found)
+            attribute = getattr(attribute, name, None)
+        if isinstance(attribute, torch.fx.GraphModule):
+            inner = self.read(attribute)
             return "graph {" + "; ".join(inner) + "}"
-        if isinstance(found, torch.Tensor):
-            return self._tensor(found, found.stride())
-        return type(found).__qualname__
+        if isinstance(attribute, torch.Tensor):
+            return self._tensor(attribute, attribute.stride())
+        return type(attribute).__qualname__
 
     def _input(self, node: torch.fx.Node, given: object) -> str:
         value = captured_graphs.example_value(node)
@@ -126,7 +128,7 @@ class _GraphText:
             return self._tensor(value, value.stride())
         inner = _inner_values(value)
         if inner is not None:
-            return f"{type(value).__name__}[{', '.join(self._value(one, number) for one in inner)}]"
+            return f"{type(value).__name__}[{', '.join(self._value(result, number) for result in inner)}]"
         return _plain_text(value)
 
     def _symbolic(self, value: Any) -> str:
@@ -136,7 +138,7 @@ class _GraphText:
             if name not in self._symbols:
                 self._symbols[name] = f"s{len(self._symbols)}"
                 text = f"{text} with {name} in {bounds}"
-        return re.sub(r"[A-Za-z_]\w*", lambda found: self._symbols.get(found[0], found[0]), text)
+        return re.sub(r"[A-Za-z_]\w*", lambda match: self._symbols.get(match[0], match[0]), text)
 
 
 def _inner_values(value: Any) -> Sequence[Any] | None:
@@ -144,7 +146,7 @@ def _inner_values(value: Any) -> Sequence[Any] | None:
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, Mapping):
-        return [one for item in sorted(value.items(), key=lambda item: str(item[0])) for one in item]
+        return [result for item in sorted(value.items(), key=lambda item: str(item[0])) for result in item]
     if isinstance(value, slice):
         return (value.start, value.stop, value.step)
     if isinstance(value, (set, frozenset)):
@@ -164,8 +166,12 @@ def _is_dense(value: torch.Tensor) -> bool:
     """Whether a tensor's elements fill its storage in some order of the dimensions."""
     expected: Any = 1
     by_stride = sorted(
-        (one for one in zip(value.stride(), value.shape, strict=True) if captured_graphs.is_not_one(one[1])),
-        key=lambda one: captured_graphs.size_of(one[0]),
+        (
+            pair
+            for pair in zip(value.stride(), value.shape, strict=True)
+            if captured_graphs.is_not_one(pair[1])
+        ),
+        key=lambda pair: captured_graphs.size_of(pair[0]),
     )
     for stride, size in by_stride:
         if captured_graphs.size_of(stride) != expected:

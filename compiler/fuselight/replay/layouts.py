@@ -36,7 +36,7 @@ def to_channels_last(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
     weights = [
         (node, values.get(node)) for node in dict.fromkeys(map(_weight, convolutions)) if node in values
     ]
-    new: list[tuple[torch.fx.Node, Any]] = [one for one in weights if _is_convertible(one[1])]
+    new: list[tuple[torch.fx.Node, Any]] = [weight for weight in weights if _is_convertible(weight[1])]
     if new:
         formats = dict.fromkeys((node.name for node, _ in new), _LAST)
         again = errors.capture_again("weights are stored with the channels last from now on")
@@ -90,10 +90,10 @@ def _convert_images(
         if value.is_contiguous(memory_format=_LAST):
             continue
         with gm.graph.inserting_before(captured_graphs.placeholders(gm)[-1].next):
-            made = gm.graph.call_method("contiguous", (image,), {"memory_format": _LAST})
+            method = gm.graph.call_method("contiguous", (image,), {"memory_format": _LAST})
         for node in convolutions:
             if _image(node) is image:
-                node.replace_input_with(image, made)
+                node.replace_input_with(image, method)
 
 
 def _keep_output_strides(gm: torch.fx.GraphModule, before: list[Any] | None) -> None:

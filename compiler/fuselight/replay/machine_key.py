@@ -27,10 +27,10 @@ class MachineKey:
 
     def differences(self, result: TunedResult) -> Iterator[str]:
         """What a result was tuned for that is different here, in words."""
-        for one in fields(self):
-            tuned, here = getattr(result, one.name), getattr(self, one.name)
+        for field in fields(self):
+            tuned, here = getattr(result, field.name), getattr(self, field.name)
             if tuned != here:
-                name = _WORDS[one.name]
+                name = _WORDS[field.name]
                 yield f"tuned for {name} {tuned or 'none'}, this is {here or 'none'}"
 
 

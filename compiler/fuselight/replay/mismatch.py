@@ -79,12 +79,12 @@ def no_graph(
     shapes = ", ".join(graph.inputs[:_SHOWN]) or "no inputs"
     text = f"no result of `{path}` is for this graph ({graph.operators} operators; {shapes})"
     for result in results:
-        for one in result.graphs:
-            if one.key in by_gradients:
-                why = f"{_gradients(result, gradients=by_gradients[one.key])}. {tune_again(result)}"
+        for tuned_graph in result.graphs:
+            if tuned_graph.key in by_gradients:
+                why = f"{_gradients(result, gradients=by_gradients[tuned_graph.key])}. {tune_again(result)}"
                 return ReplayMismatch(f"{text}: {why}", why)
     result = _nearest(graph, results, files)
-    tuned = "; ".join(", ".join(one.inputs[:_SHOWN]) for one in result.graphs[:_SHOWN] if one.inputs)
+    tuned = "; ".join(", ".join(graph.inputs[:_SHOWN]) for graph in result.graphs[:_SHOWN] if graph.inputs)
     known = f"{name_of(result)} was tuned for {tuned}" if tuned else name_of(result)
     causes = list(_causes(graph, result))
     why = (
@@ -113,7 +113,7 @@ def _nearest(graph: TunedGraph, results: Sequence[TunedResult], files: Sequence[
     """The result that the program most likely expects: of the file, then of the same shapes, then the last."""
 
     def likeness(result: TunedResult) -> tuple[bool, bool]:
-        is_of_file = any(one.replace("\\", "/").endswith(f"/{result.file}") for one in files)
+        is_of_file = any(file.replace("\\", "/").endswith(f"/{result.file}") for file in files)
         return is_of_file, _has_shapes(graph, result)
 
     return max(reversed(results), key=likeness)
@@ -122,11 +122,11 @@ def _nearest(graph: TunedGraph, results: Sequence[TunedResult], files: Sequence[
 def _has_shapes(graph: TunedGraph, result: TunedResult) -> bool:
     """Whether a graph of the result has the same inputs, with whatever names of symbolic sizes."""
     mine = _unnamed(graph)
-    return any(_unnamed(one) == mine for one in result.graphs)
+    return any(_unnamed(tuned_graph) == mine for tuned_graph in result.graphs)
 
 
 def _unnamed(graph: TunedGraph) -> list[tuple[str, str]]:
-    parts = [one.partition("[") for one in graph.inputs]
+    parts = [argument.partition("[") for argument in graph.inputs]
     return [(dtype, _SYMBOL.sub("s", sizes)) for dtype, _, sizes in parts]
 
 
@@ -135,9 +135,9 @@ def _causes(graph: TunedGraph, result: TunedResult) -> Iterator[str]:
     if result.fixes:
         fix = command("fix", result)
         yield f"the source lacks the fixes that it was tuned with ({'; '.join(result.fixes)}): `{fix} --write`"
-    is_dynamic = any(_SYMBOL.search(one.partition("[")[2]) for one in graph.inputs)
+    is_dynamic = any(_SYMBOL.search(argument.partition("[")[2]) for argument in graph.inputs)
     was_dynamic = result.dynamic or any(
-        _SYMBOL.search(one.partition("[")[2]) for tuned in result.graphs for one in tuned.inputs
+        _SYMBOL.search(argument.partition("[")[2]) for tuned in result.graphs for argument in tuned.inputs
     )
     if result.dynamic and not is_dynamic:
         yield "it was tuned with dynamic=True: pass torch.compile(..., dynamic=True)"

@@ -28,7 +28,7 @@ def parse_numerics(value: object) -> Numerics | None:
     try:
         return Numerics(value)
     except ValueError:
-        known = ", ".join(f"`{one.value}`" for one in Numerics)
+        known = ", ".join(f"`{numerics.value}`" for numerics in Numerics)
         raise ValueError(f"the option `{OPTION}` is `{value}`, and can be {known}") from None
 
 
@@ -39,7 +39,7 @@ def preferred(results: Sequence[TunedResult], allowed: Numerics | None) -> Tuned
     """
     if allowed is None:
         return min(reversed(_by_age(results)), key=_level, default=None)
-    within = [one for one in results if _level(one) <= _LEVELS.index(allowed)]
+    within = [tuned_result for tuned_result in results if _level(tuned_result) <= _LEVELS.index(allowed)]
     return max(reversed(_by_age(within)), key=_level, default=None)
 
 
@@ -48,4 +48,4 @@ def _level(result: TunedResult) -> int:
 
 
 def _by_age(results: Sequence[TunedResult]) -> list[TunedResult]:
-    return sorted(results, key=lambda one: one.when)
+    return sorted(results, key=lambda tuned_result: tuned_result.when)

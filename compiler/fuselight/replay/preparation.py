@@ -49,8 +49,8 @@ class PreparedBackend:
     @property
     def config(self) -> Mapping[str, Any]:
         """Options of the backend, where it has any."""
-        found: Mapping[str, Any] = getattr(self.backend, "config", {})
-        return found
+        config: Mapping[str, Any] = getattr(self.backend, "config", {})
+        return config
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo. Raises what the backend raises."""
@@ -83,7 +83,9 @@ def prepared_inductor(
         options = restartable(options)
     few = functools.partial(autotuning_longest, longest) if longest else None
     contexts = [
-        one for one in (_attention(preparation), _precision(preparation), compiling, few) if one is not None
+        function
+        for function in (_attention(preparation), _precision(preparation), compiling, few)
+        if function is not None
     ]
     tags = [f"+attention={preparation.attention}"] * bool(preparation.attention)
     tags += [f"+longest={longest}"] * bool(longest)
@@ -110,8 +112,8 @@ def _all_of(contexts: Sequence[Context]) -> Context:
     @contextlib.contextmanager
     def entered() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            for one in contexts:
-                stack.enter_context(one())
+            for context in contexts:
+                stack.enter_context(context())
             yield
 
     return entered
@@ -165,7 +167,7 @@ def add_autocast(gm: torch.fx.GraphModule, dtype: torch.dtype) -> None:
         entered = gm.graph.call_function(enter, (device, dtype, True, torch.is_autocast_cache_enabled()))
     with gm.graph.inserting_before(output):
         gm.graph.call_function(leave, (entered,))
-        results = [_with_dtype(gm, one) for one in captured_graphs.outputs_of(gm)]
+        results = [_with_dtype(gm, output) for output in captured_graphs.outputs_of(gm)]
     output.args = (tuple(results),)
     gm.recompile()
 

@@ -111,16 +111,16 @@ def find(asked: str | None) -> tuple[TunedPlace | None, str]:
     named = [(asked, "the option `file`"), (os.environ.get(VARIABLE), f"the variable {VARIABLE}")]
     for path, by in named:
         if path:
-            found = os.path.abspath(os.path.expanduser(path))
-            if os.path.isdir(found):
-                found = os.path.join(found, tuned_file.NAME)
-            if os.path.exists(found):
-                return TunedPlace(found, is_named=True), ""
+            text = os.path.abspath(os.path.expanduser(path))
+            if os.path.isdir(text):
+                text = os.path.join(text, tuned_file.NAME)
+            if os.path.exists(text):
+                return TunedPlace(text, is_named=True), ""
             return None, f"`{path}`, which {by} names, does not exist. Tune with `fuselight tune PATH`"
     for folder in _folders():
-        found = os.path.join(folder, tuned_file.NAME)
-        if os.path.lexists(found) and not os.path.isdir(found):
-            return TunedPlace(found), ""
+        text = os.path.join(folder, tuned_file.NAME)
+        if os.path.lexists(text) and not os.path.isdir(text):
+            return TunedPlace(text), ""
     return None, (
         f"there is no {tuned_file.NAME} in the working folder or above, up to the project's root. Tune with "
         "`fuselight tune PATH`"
@@ -152,7 +152,11 @@ def agree(store: job_store.JobStore, asked: str | None, machine: MachineKey) -> 
     else:
         place, problem = find(asked)
         path = place.path if place is not None else ""
-        decision = {"path": path, "problem": problem, "machines": [asdict(one) for one in machines]}
+        decision = {
+            "path": path,
+            "problem": problem,
+            "machines": [asdict(machine_key) for machine_key in machines],
+        }
         if place is not None:
             try:
                 decision["text"] = tuned_file.read_text(path, is_named=place.is_named) or ""
@@ -171,18 +175,18 @@ def _late(why: str) -> TunedSource:
 
 
 def _machines(store: job_store.JobStore, name: str) -> Sequence[MachineKey] | None:
-    found: list[MachineKey] = []
+    machine_keys: list[MachineKey] = []
     for rank in range(store.size):
         text = store.get(f"{name}/{rank}", _SECONDS)
         if text is None:
             return None
-        found.append(MachineKey(**json.loads(text)))
-    return tuple(dict.fromkeys(found))
+        machine_keys.append(MachineKey(**json.loads(text)))
+    return tuple(dict.fromkeys(machine_keys))
 
 
 def _from_decision(text: str) -> TunedSource:
     decision = json.loads(text)
-    machines = tuple(MachineKey(**one) for one in decision.get("machines", ()))
+    machines = tuple(MachineKey(**machine) for machine in decision.get("machines", ()))
     path, problem = decision.get("path", ""), decision.get("problem", "")
     if problem or "text" not in decision:
         return TunedSource(path=path, problem=problem or "rank 0 found no tuned file", machines=machines)

@@ -87,15 +87,17 @@ class Configuration:
 
 def parse_configuration(text: str) -> Configuration:
     """Read one configuration. Raises ConfigurationError, also if a part of it would have no effect."""
-    made = read_configuration(text)
-    if not made.longest:
-        return made
+    configuration = read_configuration(text)
+    if not configuration.longest:
+        return configuration
     what = f"{_LONGEST} in {text!r} has no effect"
-    if made.backend:
-        raise ConfigurationError(f"{what}: it is for Inductor, and {made.backend!r} is another backend")
-    if not made.times_multiplications:
+    if configuration.backend:
+        raise ConfigurationError(
+            f"{what}: it is for Inductor, and {configuration.backend!r} is another backend"
+        )
+    if not configuration.times_multiplications:
         raise ConfigurationError(f"{what}, because no multiplication is timed: add max_autotune_gemm=True")
-    return made
+    return configuration
 
 
 def read_configuration(text: str) -> Configuration:
@@ -124,13 +126,13 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
     """The parts after the name, as fields of a Configuration."""
     options: dict[str, Any] = {}
     preparation = Preparation()
-    found: dict[str, Any] = {"options": options}
+    entries: dict[str, Any] = {"options": options}
     for part in parts:
-        key, _, value = (one.strip() for one in part.partition("="))
+        key, _, value = (name.strip() for name in part.partition("="))
         if key == _ATTENTION and "=" in part:
             preparation = replace(preparation, attention=_attention(value, text))
         elif key == _LONGEST and "=" in part:
-            found["longest"] = _count(value, text)
+            entries["longest"] = _count(value, text)
         elif "=" in part and key:
             options[key] = _value(value)
         elif part in PRECISION:
@@ -138,7 +140,7 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
         elif part == _CHANNELS_LAST:
             preparation = replace(preparation, channels_last=True)
         elif part in _TARGET_FLAGS:
-            found[part] = True
+            entries[part] = True
         elif part not in _FLAGS:
             known = (*_FLAGS, _CHANNELS_LAST, *PRECISION, *_TARGET_FLAGS)
             raise ConfigurationError(
@@ -146,11 +148,11 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
                 "OPTION=VALUE"
             )
         elif part == "fullgraph":
-            found["fullgraph"] = True
+            entries["fullgraph"] = True
         else:
-            found["dynamic"] = part == "dynamic"
-    found["preparation"] = preparation
-    return found
+            entries["dynamic"] = part == "dynamic"
+    entries["preparation"] = preparation
+    return entries
 
 
 def _attention(value: str, text: str) -> str:

@@ -214,7 +214,7 @@ class RunRequest:
 
     def of_kind(self, kind: type[R], **job: Any) -> R:
         """Return a request for another kind of job on the same target; `job` has the fields of that kind."""
-        shared = {one.name: getattr(self, one.name) for one in fields(RunRequest)}
+        shared = {field.name: getattr(self, field.name) for field in fields(RunRequest)}
         return kind(**{**shared, **job})
 
 

@@ -97,7 +97,7 @@ def in_user_words(source: str) -> str:
         return text
     for pattern, replacement in _REPLACEMENTS:
         if replacement == "@import@":
-            text = pattern.sub(lambda found: found[1].replace("_dot_", "."), text)
+            text = pattern.sub(lambda match: match[1].replace("_dot_", "."), text)
         else:
             text = pattern.sub(replacement, text)
     text = _CLOSURE.sub(r"closure variable \g<index> of \g<owner>", text)

@@ -64,17 +64,17 @@ def compile_arguments(result: TunedResult, *, skip_guards: Any = _SKIP_GUARDS) -
 
     `skip_guards` stands for torch's function that skips the guards on modules: its name in code, if not given.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     options = {name: value for name, value in result.options.items() if name != _FREEZING}
     if _version(result.torch) >= _LOCKED:
         options = restartable(options)  # the result may be of an older search
     if result.fixed_modules:
         options[_GUARDS] = skip_guards
     if options:
-        found["options"] = options
+        arguments["options"] = options
     if result.dynamic is not None:
-        found["dynamic"] = result.dynamic
-    return found
+        arguments["dynamic"] = result.dynamic
+    return arguments
 
 
 def _version(torch: str) -> tuple[int, ...]:
@@ -174,7 +174,7 @@ def compile_code(result: TunedResult, *, variable: str = "model", device: str = 
 
 def _on_one_line(comment: str) -> str:
     """A comment without what would end its line: it has names that a tuned file or a stored search brings."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in comment)
+    return "".join(text if text.isprintable() else ascii(text)[1:-1] for text in comment)
 
 
 def _call(function: str, positional: list[str], arguments: dict[str, Any], *, indent: int = 0) -> str:
@@ -185,7 +185,7 @@ def _call(function: str, positional: list[str], arguments: dict[str, Any], *, in
         return short
     inner, end = " " * (indent + 4), " " * indent
     wrapped = [*positional, *(f"{name}={_wrapped(value, indent + 4)}" for name, value in arguments.items())]
-    return f"{function}(\n" + "".join(f"{inner}{one},\n" for one in wrapped) + f"{end})"
+    return f"{function}(\n" + "".join(f"{inner}{text},\n" for text in wrapped) + f"{end})"
 
 
 def _wrapped(value: Any, indent: int) -> str:
@@ -193,7 +193,7 @@ def _wrapped(value: Any, indent: int) -> str:
     if not isinstance(value, dict):
         return _value(value)
     inner = " " * (indent + 4)
-    lines = "".join(f"{inner}{key!r}: {_value(one)},\n" for key, one in value.items())
+    lines = "".join(f"{inner}{key!r}: {_value(result)},\n" for key, result in value.items())
     return f"{{\n{lines}{' ' * indent}}}"
 
 

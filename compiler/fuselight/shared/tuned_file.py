@@ -59,7 +59,9 @@ class TunedFile:
 
     def including(self, result: TunedResult) -> TunedFile:
         """Return the contents with `result` in place of an earlier result for the same key, else added."""
-        others = tuple(one for one in self.results if key_of(one) != key_of(result))
+        others = tuple(
+            tuned_result for tuned_result in self.results if key_of(tuned_result) != key_of(result)
+        )
         return replace(self, results=(*others, result))
 
 
@@ -211,10 +213,10 @@ def _replace(path: str | os.PathLike[str], folder: str, data: bytes, state: tupl
 def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """What differs if another process has replaced a file; empty if there is none."""
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return ()
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
 
 @contextlib.contextmanager

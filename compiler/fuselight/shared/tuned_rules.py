@@ -41,7 +41,7 @@ def _is_share(value: Any) -> bool:
 
 def _names(*known: str) -> _Rule:
     def holds(value: Any) -> bool:
-        return isinstance(value, str) and all(one.strip().upper() in known for one in value.split(","))
+        return isinstance(value, str) and all(part.strip().upper() in known for part in value.split(","))
 
     return holds
 

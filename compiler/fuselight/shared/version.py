@@ -30,7 +30,7 @@ def release(version: str) -> tuple[int, ...]:
 
 def list_tested_torch() -> str:
     """`2.11, 2.13 and 2.14`."""
-    *first, last = (".".join(map(str, one)) for one in TESTED_TORCH)
+    *first, last = (".".join(map(str, pair)) for pair in TESTED_TORCH)
     return f"{', '.join(first)} and {last}"
 
 

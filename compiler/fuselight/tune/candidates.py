@@ -123,15 +123,15 @@ class Candidates:
             if trial is not self.pool.default:
                 trial.end(TuneOutcome.UNFINISHED)
 
-    def learn(self, said: Mapping[str, Any], noise: float) -> None:
+    def learn(self, reply: Mapping[str, Any], noise: float) -> None:
         """Take in the measurements of `default`: what knobs could gain, and how long a compile takes.
 
-        `said` is what a replay of it needs; `noise` the least relative difference from it that counts. Candidates that
+        `reply` is what a replay of it needs; `noise` the least relative difference from it that counts. Candidates that
         were started before and cannot help are ended, and so are those that time kernels and cannot end in time: no
         other one that times kernels could start meanwhile.
         """
         pool, default, self._noise = self.pool, self.pool.default, noise
-        if any(_SYMBOL.search(size) for graph in said["graphs"] for size in graph.get("inputs", ())):
+        if any(_SYMBOL.search(size) for graph in reply["graphs"] for size in graph.get("inputs", ())):
             pool.traits |= {Trait.SYMBOLIC_SIZES}
         compiled = (default.row.first_us or 0.0) / 1e6
         before = (default.ready_s or 0.0) - default.started_s - compiled
@@ -147,7 +147,7 @@ class Candidates:
         self._planner = Planner(promising, self.rounds.noise)
         for trial in pool.alive:
             is_wanted = trial.name in self.plan.candidates
-            if trial.knobs and not is_wanted and not trial.knobs <= {one.name for one in promising}:
+            if trial.knobs and not is_wanted and not trial.knobs <= {setting.name for setting in promising}:
                 trial.skipped = self._reason_to_skip(trial.knobs)
                 trial.end(TuneOutcome.SKIPPED)
             elif trial in pool.compiling and not is_wanted and self._ends_too_late(trial):
@@ -178,7 +178,7 @@ class Candidates:
 
     def shortage(self) -> str:
         """A sentence about the candidates for which the budget was too short; empty if there are none."""
-        skipped = sum(one.skipped is Skip.BUDGET for one in self.pool.skipped.values())
+        skipped = sum(candidate.skipped is Skip.BUDGET for candidate in self.pool.skipped.values())
         if not skipped or self.compile_time is None:
             return ""
         one_compile = max(self.compile_time.of(()), 1)
@@ -189,7 +189,7 @@ class Candidates:
     def start_more(self) -> None:
         """Start candidates while there is room for their compiles and time for them."""
         while len(self.pool.compiling) < self.jobs:
-            wanted = next((one for one in self._wanted if self._may_start(named_knobs(one), one)), None)
+            wanted = next((text for text in self._wanted if self._may_start(named_knobs(text), text)), None)
             if wanted is not None:
                 self._wanted.remove(wanted)
                 knobs_named = named_knobs(wanted)
@@ -244,7 +244,7 @@ class Candidates:
             if trial.knobs and trial.is_alive and trial.gain is None and trial.knobs <= set(ceiling)
             if all(BY_NAME[name].structural for name in trial.knobs)
         }
-        base = max(promises, key=lambda one: (promises[one], -len(one)), default=Knobs())
+        base = max(promises, key=lambda promise: (promises[promise], -len(promise)), default=Knobs())
         return base if promises.get(base, 1.0) > 1 + self._noise else Knobs()
 
     def _may_start(self, knobs: Knobs, name: str = "") -> bool:
@@ -260,7 +260,11 @@ class Candidates:
             trial.knobs for trial in self.pool.trials.values() if trial.knobs and trial.ready_s is not None
         ]
         return knobs - {
-            name for one in earlier if one < knobs for name in one if _finds_timings(name, knobs - one)
+            name
+            for texts in earlier
+            if texts < knobs
+            for name in texts
+            if _finds_timings(name, knobs - texts)
         }
 
     def _fits(self, name: str, knobs: Knobs) -> bool:
@@ -332,7 +336,7 @@ class Candidates:
             for trial in self.pool.trials.values()
             if trial.knobs and (trial.gain is not None or trial.outcome is TuneOutcome.FAILED)
         }
-        return {one.name for one in self._planner.untried({}, tried)}
+        return {setting.name for setting in self._planner.untried({}, tried)}
 
     def _reported(self, knob: Knob, is_untried: bool, chosen: Knobs) -> Knob:  # noqa: FBT001 - a fact of the knob
         """A knob as the report has it: tried, or why it was not."""
@@ -360,11 +364,11 @@ class Candidates:
             return ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
         if best is not None:
             base_us = us / (best.gain or 1.0)
-            found = ceilings.ceilings(default.row, noise=noise, us=base_us, unsuitable=self._unsuitable)
+            knobs = ceilings.ceilings(default.row, noise=noise, us=base_us, unsuitable=self._unsuitable)
             has_graphs = "cuda_graphs" in (best.knobs or ())  # which leave no idle time for others to remove
             return tuple(
                 replace(knob, skipped=Skip.NOISE) if has_graphs and knob.bound is KnobBound.IDLE else knob
-                for knob in found
+                for knob in knobs
             )
         plain = ceilings.ceilings(default.row, noise=noise, unsuitable=self._unsuitable)
         kernels_us = us - divided.parts[KnobBound.IDLE]
@@ -398,11 +402,11 @@ class Candidates:
 
     def _reason_to_skip(self, knobs: Knobs) -> Skip | None:
         """Why a set of knobs cannot win, by the first of them that cannot."""
-        return next((one.skipped for one in self.knobs if one.name in knobs and one.skipped), None)
+        return next((knob.skipped for knob in self.knobs if knob.name in knobs and knob.skipped), None)
 
 
 def _settings(knobs: Knobs) -> tuple[KnobSetting, ...]:
-    return tuple(one for one in KNOBS if one.name in knobs)
+    return tuple(knob for knob in KNOBS if knob.name in knobs)
 
 
 def _autotunes(knobs: Knobs) -> bool:
@@ -420,10 +424,10 @@ def _added_by_timing(name: str) -> float:
 
 def _finds_timings(name: str, added: Knobs) -> bool:
     """Whether a knob finds what an earlier candidate with it has timed, although others were added to that."""
-    knob, others = BY_NAME[name], [BY_NAME[one] for one in added]
+    knob, others = BY_NAME[name], [BY_NAME[text] for text in added]
     if knob.times_multiplications:
-        return all(one.keeps_multiplications for one in others)
-    return knob.tunes_launches and all(one.keeps_launches for one in others)
+        return all(setting.keeps_multiplications for setting in others)
+    return knob.tunes_launches and all(setting.keeps_launches for setting in others)
 
 
 def _times_kernels(knobs: Knobs, name: str) -> bool:

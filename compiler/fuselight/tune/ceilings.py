@@ -95,8 +95,8 @@ def ceilings(
     base: its kernels are taken to need what those of `default` need. `unsuitable` says which knobs cannot apply.
     """
     divided = call_parts(default, us=us)
-    made = [_knob(setting, divided, noise, unsuitable(setting)) for setting in KNOBS]
-    return tuple(sorted(made, key=lambda knob: (knob.skipped is not None, -(knob.ceiling or 0.0))))
+    knobs = [_knob(setting, divided, noise, unsuitable(setting)) for setting in KNOBS]
+    return tuple(sorted(knobs, key=lambda knob: (knob.skipped is not None, -(knob.ceiling or 0.0))))
 
 
 def promise(setting: KnobSetting, knob: Knob) -> float:
@@ -112,19 +112,19 @@ def traits(default: MeasuredConfiguration) -> frozenset[Trait]:
     """
     kernels = [kernel for graph in default.generated for kernel in graph.kernels]
     dtypes = {kernel.dtype for kernel in kernels if kernel.dtype}
-    found = {Trait.FLOAT32} if not dtypes or "f32" in dtypes else set()
+    traits = {Trait.FLOAT32} if not dtypes or "f32" in dtypes else set()
     unseen = not kernels or bool(default.graph_breaks)
     texts = [_text_of(kernel) for kernel in kernels]
     if unseen or any(map(_CONVOLUTION.search, texts)):
-        found.add(Trait.CONVOLUTIONS)
+        traits.add(Trait.CONVOLUTIONS)
     if unseen or _decomposed_attention(default) or any(map(_ATTENTION.search, texts)):
-        found.add(Trait.ATTENTION)
-    return frozenset(found | ({Trait.RECOMPILATIONS} if default.recompiles else set()))
+        traits.add(Trait.ATTENTION)
+    return frozenset(traits | ({Trait.RECOMPILATIONS} if default.recompiles else set()))
 
 
 def _text_of(kernel: Kernel) -> str:
     """The names of a kernel and of its operators, in which library kernels are recognized."""
-    return " ".join([kernel.name, *(one.name for one in kernel.operators)]).lower()
+    return " ".join([kernel.name, *(operator.name for operator in kernel.operators)]).lower()
 
 
 def call_parts(measured: MeasuredConfiguration, *, us: float | None = None) -> CallParts | None:

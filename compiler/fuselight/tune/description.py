@@ -46,9 +46,9 @@ class ResultDescription:
     def lead(self, best: Trial) -> None:
         """Keep what a replay of the best candidate so far needs, for a search that is ended early."""
         self.context.pool.refresh(best)
-        said = self.context.pool.order(best, Order.REPLAY, artifacts="")
-        if said is not None:
-            self.leader, self.result = best.name, self.result_of(self._summary(best, None), said)
+        answer = self.context.pool.order(best, Order.REPLAY, artifacts="")
+        if answer is not None:
+            self.leader, self.result = best.name, self.result_of(self._summary(best, None), answer)
             self.context.keep()
 
     def describe(self, winner: Trial, confirmation: Confirmation | None) -> None:
@@ -62,8 +62,10 @@ class ResultDescription:
         if has_time and self.context.plan.accuracy and pool.has_reference and not pool.default.judged:
             pool.default.judged = True
             pool.order(pool.default, Order.JUDGE, **pool.compared, varies=pool.varies)
-        said = pool.order(winner, Order.REPLAY, artifacts="")
-        self.result = self.result_of(self._summary(winner, confirmation), said) if said is not None else None
+        answer = pool.order(winner, Order.REPLAY, artifacts="")
+        self.result = (
+            self.result_of(self._summary(winner, confirmation), answer) if answer is not None else None
+        )
         for trial in pool.baselines:
             pool.refresh(trial)
         self.context.keep()
@@ -104,12 +106,12 @@ class ResultDescription:
     def save_artifacts(self, winner: Trial, confirmation: Confirmation | None) -> None:
         """Save the caches of the winner's compile, which takes one more compile."""
         self.context.tell("saving the compiled code of the winner")
-        said = self.context.pool.order(winner, Order.REPLAY, artifacts=self.context.plan.artifacts)
-        if said is not None:
-            self.result = self.result_of(self._summary(winner, confirmation), said)
+        answer = self.context.pool.order(winner, Order.REPLAY, artifacts=self.context.plan.artifacts)
+        if answer is not None:
+            self.result = self.result_of(self._summary(winner, confirmation), answer)
 
     def _summary(self, trial: Trial, confirmation: Confirmation | None) -> TunedResult:
         """The numbers of a result; those of the confirming race where `trial` won it."""
         confirmed = confirmation if trial is not self.context.pool.default else None
-        made = summary(trial, self.context.pool, confirmed)
-        return replace(made, numerics=self.context.plan.numerics, when=self.started)
+        tuned_result = summary(trial, self.context.pool, confirmed)
+        return replace(tuned_result, numerics=self.context.plan.numerics, when=self.started)

@@ -129,11 +129,11 @@ class Exploration:
             pool.order(default, Order.READ, look=False)
             self.profile_seconds = self.context.budget.clock() - began
         pool.order(default, Order.FINISH)
-        said = pool.order(default, Order.REPLAY, artifacts="")
-        if said is None:
+        answer = pool.order(default, Order.REPLAY, artifacts="")
+        if answer is None:
             return
         self.leaders.learn_noise()
-        self.candidates.learn(said, self.leaders.default_noise)
+        self.candidates.learn(answer, self.leaders.default_noise)
         self.context.keep()
 
     def _race(self) -> None:

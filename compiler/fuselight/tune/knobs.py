@@ -567,14 +567,14 @@ def _with(base: str, part: str, name: str) -> Configuration:
     return replace(read_configuration(f"{base}+{part}"), name=name)
 
 
-def are_rivals(one: KnobSetting, other: KnobSetting) -> bool:
+def are_rivals(setting: KnobSetting, other: KnobSetting) -> bool:
     """Whether two different knobs cannot be combined, nor replace each other as those of a group do."""
-    return other.name in one.excludes or one.name in other.excludes
+    return other.name in setting.excludes or setting.name in other.excludes
 
 
-def are_exclusive(one: KnobSetting, other: KnobSetting) -> bool:
+def are_exclusive(setting: KnobSetting, other: KnobSetting) -> bool:
     """Whether two different knobs cannot be combined."""
-    return (bool(one.group) and one.group == other.group) or are_rivals(one, other)
+    return (bool(setting.group) and setting.group == other.group) or are_rivals(setting, other)
 
 
 def unsuitable(

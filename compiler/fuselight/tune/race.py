@@ -108,7 +108,9 @@ class Race:
     @property
     def survivors(self) -> tuple[Entrant, ...]:
         """Those of the last stage, the best first."""
-        return tuple(one.entrant for one in self.standings if not one.eliminated and not one.failed)
+        return tuple(
+            standing.entrant for standing in self.standings if not standing.eliminated and not standing.failed
+        )
 
 
 def halve(
@@ -220,8 +222,8 @@ class _Lane:
         common = self.times.keys() & other.times.keys()
         if not common:
             return math.inf
-        return _lower_quartile(self.times[one] for one in common) / _lower_quartile(
-            other.times[one] for one in common
+        return _lower_quartile(self.times[number] for number in common) / _lower_quartile(
+            other.times[number] for number in common
         )
 
 

@@ -81,14 +81,14 @@ class CompileTime:
 
     def of(self, knobs: Sequence[KnobSetting]) -> float:
         """Predict the time from the start of a candidate's process until it can be timed."""
-        return self.start + self.compile * (1 + sum(max(0.0, one.compile_factor - 1) for one in knobs))
+        return self.start + self.compile * (1 + sum(max(0.0, knob.compile_factor - 1) for knob in knobs))
 
 
 def named_knobs(configuration: str) -> Knobs:
     """The knobs that a configuration is made of; empty if it has something that no knob changes."""
     parts = set(configuration.split("+"))
-    made = [knob for knob in KNOBS if parts.issuperset(knob.parts)]
-    largest = [knob for knob in made if not any(set(knob.parts) < set(other.parts) for other in made)]
+    settings = [knob for knob in KNOBS if parts.issuperset(knob.parts)]
+    largest = [knob for knob in settings if not any(set(knob.parts) < set(other.parts) for other in settings)]
     is_whole = set(configuration_of(largest).split("+")) == parts
     return Knobs(knob.name for knob in largest) if is_whole else Knobs()
 
@@ -102,12 +102,12 @@ class Planner:
 
     def __init__(self, settings: Sequence[KnobSetting], noise: float) -> None:
         """`settings`: the knobs to try, most promising first. `noise`: a smaller relative gain counts as none."""
-        self._settings = {one.name: one for one in settings}
+        self._settings = {setting.name: setting for setting in settings}
         self._noise = noise
 
     def settings_of(self, knobs: Collection[str]) -> tuple[KnobSetting, ...]:
         """The catalog's entries of these knobs."""
-        return tuple(one for name, one in self._settings.items() if name in knobs)
+        return tuple(setting for name, setting in self._settings.items() if name in knobs)
 
     def next(
         self,
@@ -127,12 +127,14 @@ class Planner:
             *self._added(best, known, pending),
             *self._reduced(best, known),
         )
-        return next((one for one in proposals if one not in seen and may_start(one)), None)
+        return next(
+            (proposal for proposal in proposals if proposal not in seen and may_start(proposal)), None
+        )
 
     def untried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> tuple[KnobSetting, ...]:
         """Knobs of which nothing is known."""
         tried = self._tried(known, pending)
-        return tuple(one for name, one in self._settings.items() if name not in tried)
+        return tuple(setting for name, setting in self._settings.items() if name not in tried)
 
     def _combined(self, best: Knobs, known: Mapping[Knobs, float]) -> Iterator[Knobs]:
         """`best` with each knob that made another set faster, the largest gain first.
@@ -145,8 +147,8 @@ class Planner:
                 before = known.get(knobs - {name}, 1.0)
                 if before > 0 and gain > before * (1 + self._noise):
                     gains[name] = max(gains.get(name, 0.0), gain / before)
-        for name in sorted(gains, key=lambda one: -gains[one]):
-            rivals = [_gain_of(one, known) for one in best if _are_exclusive(name, one)]
+        for name in sorted(gains, key=lambda gain: -gains[gain]):
+            rivals = [_gain_of(text, known) for text in best if _are_exclusive(name, text)]
             combined = self._with(best, name)
             if combined is not None and gains[name] > max(rivals, default=1.0):
                 yield combined
@@ -155,10 +157,10 @@ class Planner:
         self, best: Knobs, known: Mapping[Knobs, float], pending: Collection[Knobs]
     ) -> Iterator[Knobs]:
         """`best` with each knob that has not been tried, and that has no rival in it."""
-        for one in self.untried(known, pending):
-            if has_rival(one.name, best):
+        for setting in self.untried(known, pending):
+            if has_rival(setting.name, best):
                 continue
-            if (added := self._with(best, one.name)) is not None:
+            if (added := self._with(best, setting.name)) is not None:
                 yield added
 
     @staticmethod
@@ -177,7 +179,7 @@ class Planner:
         setting = self._settings.get(name)
         if setting is None or any(needed not in self._settings for needed in setting.requires):
             return None
-        kept = {one for one in best if not _are_exclusive(name, one)}
+        kept = {text for text in best if not _are_exclusive(name, text)}
         return Knobs({*kept, name, *setting.requires})
 
     def _tried(self, known: Mapping[Knobs, float], pending: Collection[Knobs]) -> set[str]:
@@ -201,8 +203,8 @@ def _are_exclusive(name: str, other: str) -> bool:
 def _gain_of(name: str, known: Mapping[Knobs, float]) -> float:
     """The largest speed-up of a set with this knob over the same set without it; 1 if none was measured."""
     pairs = (
-        (gain, known.get(one - {name}, 1.0 if len(one) == 1 else 0.0))
-        for one, gain in known.items()
-        if name in one
+        (gain, known.get(key - {name}, 1.0 if len(key) == 1 else 0.0))
+        for key, gain in known.items()
+        if name in key
     )
     return max((gain / before for gain, before in pairs if before > 0), default=1.0)

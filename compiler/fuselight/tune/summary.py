@@ -16,7 +16,7 @@ def summary(trial: Trial, pool: TrialPool, confirmed: Confirmation | None) -> Tu
     Times are of the confirming race if there was one. Else they are the gain in the last race and the time of `default`
     over all races: those of a race that the machine disturbed say nothing by themselves.
     """
-    made = TunedResult(
+    tuned_result = TunedResult(
         file="",
         target="",
         work=pool.work,
@@ -30,11 +30,11 @@ def summary(trial: Trial, pool: TrialPool, confirmed: Confirmation | None) -> Tu
         accuracy=accuracy_words(trial.row.accuracy),
     )
     if confirmed is None and trial is not pool.default:
-        return replace(made, us=made.default_us / made.gain)
+        return replace(tuned_result, us=tuned_result.default_us / tuned_result.gain)
     if confirmed is None:
-        return made
+        return tuned_result
     return replace(
-        made,
+        tuned_result,
         us=confirmed.us,
         default_us=confirmed.default_us,
         gain=confirmed.gain,

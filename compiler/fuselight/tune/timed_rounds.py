@@ -44,10 +44,10 @@ class TimedRounds:
 
     def warm(self, trial: Trial) -> bool:
         """Make calls until the time is steady. Whether the trial can be timed."""
-        said = self.pool.order(trial, Order.WARM)
-        if said is not None:
-            trial.us = float(said["us"])
-        return said is not None
+        answer = self.pool.order(trial, Order.WARM)
+        if answer is not None:
+            trial.us = float(answer["us"])
+        return answer is not None
 
     def take_turns(self, trials: Sequence[Trial], count: int | None = None) -> None:
         """Time the same number of rounds of each trial, in turns: `count`, or as many as a benchmark times."""
@@ -78,7 +78,7 @@ class TimedRounds:
             lambda stage, name, us: self._sample(first + stage, name, us),
         )
         outcome = race.halve(entrants, plan, noise=self.noise)
-        standings = {one.entrant.name: one for one in outcome.standings}
+        standings = {race_standing.entrant.name: race_standing for race_standing in outcome.standings}
         default = standings[DEFAULT]
         is_cut_off = (
             outcome.rounds < race.LEAST_ROUNDS
@@ -126,7 +126,9 @@ class TimedRounds:
 
         Races compare lower quartiles: what disturbs rounds only makes them longer.
         """
-        rounds = [one.us for one in self.samples if one.name == trial.name and one.stage == trial.stage]
+        rounds = [
+            sample.us for sample in self.samples if sample.name == trial.name and sample.stage == trial.stage
+        ]
         if len(rounds) <= 1:
             return 0.0
         low, _, _ = steady_state.quartiles(rounds)
@@ -134,7 +136,7 @@ class TimedRounds:
 
     def median(self, name: str, stage: int) -> float | None:
         """The median of a trial's rounds in a stage, microseconds; None without any."""
-        rounds = [one.us for one in self.samples if one.name == name and one.stage == stage]
+        rounds = [sample.us for sample in self.samples if sample.name == name and sample.stage == stage]
         return statistics.median(rounds) if rounds else None
 
     def confirm(self, trial: Trial) -> Confirmation | None:
@@ -167,10 +169,10 @@ class TimedRounds:
 
     def _round(self, trial: Trial, calls: int) -> float | None:
         """The median of a round, microseconds; None if the trial failed."""
-        said = self.pool.order(trial, Order.SAMPLE, calls=calls)
-        if said is None:
+        answer = self.pool.order(trial, Order.SAMPLE, calls=calls)
+        if answer is None:
             return None
-        us = float(said["us"])
+        us = float(answer["us"])
         # By half at most: after one fast round the next may be slow again, and would take long with many calls.
         least, most = trial.us / _OTHER, trial.us * _OTHER
         if not least <= us <= most:

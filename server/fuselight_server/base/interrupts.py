@@ -69,7 +69,7 @@ def interrupts_call(cancel: Callable[[], None]) -> Iterator[None]:
 
 def is_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C is what raised an exception: Python wraps one that is raised while a class is made."""
-    return any(isinstance(one, KeyboardInterrupt) for one in _chain(error))
+    return any(isinstance(error, KeyboardInterrupt) for error in _chain(error))
 
 
 def end_of(command: Callable[[], int]) -> int:

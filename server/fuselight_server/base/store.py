@@ -101,7 +101,7 @@ def read_report(path: Path) -> Report | None:
         report = decode(Report, json.loads(read_regular(path, _MAX_BYTES, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return None
-    return report if all(0 <= one.frame < len(report.frames) for one in report.compiles) else None
+    return report if all(0 <= record.frame < len(report.frames) for record in report.compiles) else None
 
 
 def is_own(folder: Path) -> bool:
@@ -145,11 +145,11 @@ def read_gzip(path: Path, limit: int) -> bytes:
 
 def recorded_calls(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:
     """The calls in `path` that a run recorded, by target name, for the ladder's rung `recorded`."""
-    found: dict[str, dict[str, None]] = {}
-    for one in report.recorded if report is not None else ():
-        if os.path.realpath(one.path) == os.path.realpath(path):
-            found.setdefault(one.target, {})[one.text] = None
-    return {name: tuple(calls) for name, calls in found.items()}
+    calls: dict[str, dict[str, None]] = {}
+    for recorded_call in report.recorded if report is not None else ():
+        if os.path.realpath(recorded_call.path) == os.path.realpath(path):
+            calls.setdefault(recorded_call.target, {})[recorded_call.text] = None
+    return {name: tuple(calls) for name, calls in calls.items()}
 
 
 def _dump(report: Report) -> bytes:

@@ -94,13 +94,13 @@ def exit_code(outcome: CheckOutcome) -> int:
         report.failures
         or report.measured is None
         or not report.measured.finished
-        or any(one.failure is not None for one in report.measured.configurations)
+        or any(configuration.failure is not None for configuration in report.measured.configurations)
         for report in outcome.reports
     )
     if outcome.problems or has_failed or not outcome.reports:
         return 2
-    found = [one for report in outcome.reports for one in outcome.of_measured(report)]
-    return int(any(one.severity >= Severity.WARNING for one in found))
+    findings = [finding for report in outcome.reports for finding in outcome.of_measured(report)]
+    return int(any(finding.severity >= Severity.WARNING for finding in findings))
 
 
 def _print(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], options: argparse.Namespace) -> None:
@@ -115,8 +115,8 @@ def _print(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], options
     if options.format == "html" and len(benchmarks) > 1:
         print_error("HTML shows the first target only; choose another with --target")
     if options.format in {"csv", "html"}:  # which have no place for failures
-        for one in benchmarks:
-            name = f"{shown_path(one.report.target.path)}: {one.report.target.name or '__main__'}"
-            for failure in one.report.failures:
+        for benchmark in benchmarks:
+            name = f"{shown_path(benchmark.report.target.path)}: {benchmark.report.target.name or '__main__'}"
+            for failure in benchmark.report.failures:
                 print_error(f"{name}: {failure.message}. {failure.next_step}".rstrip())
     report_problems(outcome, "measure", is_empty=not benchmarks)

@@ -37,9 +37,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> int:
     """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
-    made = complete(options, forecast, **analysis_options(options), tries_changes=options.verify)
-    outcome, trials = made.checked, made.trials
-    shown = dataclasses.replace(outcome, reports=list(made.reports))
+    forecast_outcome = complete(options, forecast, **analysis_options(options), tries_changes=options.verify)
+    outcome, trials = forecast_outcome.checked, forecast_outcome.trials
+    shown = dataclasses.replace(outcome, reports=list(forecast_outcome.reports))
     from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
@@ -48,7 +48,7 @@ def execute(options: Namespace) -> int:
         return outcome.exit_code
     print_forecasts(shown, terminal, trials if options.verify else None, is_full=options.is_full)
     report_problems(outcome, "analyze", is_empty=not outcome.reports)
-    warnings = sum(one.severity >= Severity.WARNING for one in outcome.findings)
+    warnings = sum(finding.severity >= Severity.WARNING for finding in outcome.findings)
     if warnings:
         print_error(f"`fuselight check` shows {format_count(warnings, 'finding')} in these targets")
     return outcome.exit_code

@@ -134,14 +134,14 @@ def _show(report: Report) -> None:
     from fuselight_server.source.document import read_source  # noqa: PLC0415
 
     outcome = CheckOutcome(reports=[report])
-    found = findings(report, read_line=outcome.sources.line)
+    actual_findings = findings(report, read_line=outcome.sources.line)
     readings = {}
-    for path in {finding.span.path for finding in found}:
+    for path in {finding.span.path for finding in actual_findings}:
         text = read_text(Path(path))
         if isinstance(text, str):
             readings[path] = read_source(path, text)
     # One run need not reach every line, so no ignore comment counts as unused.
-    outcome.findings = compose_findings(found, (), readings, is_known=lambda _code: False)
+    outcome.findings = compose_findings(actual_findings, (), readings, is_known=lambda _code: False)
     print_findings(outcome, standard_error())
     print_untested(report.versions.torch)
     report_problems(outcome, "analyze")

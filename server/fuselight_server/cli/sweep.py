@@ -137,8 +137,8 @@ class _Sweep:
         for row in self._plan.rows:
             if row.key not in settled:
                 self._take(row)
-        tasks = [one for one in self._plan.tasks if one.key not in settled]
-        ids = {one.id for one in self._plan.tasks} | {one.id for one in self._plan.rows}
+        tasks = [task for task in self._plan.tasks if task.key not in settled]
+        ids = {task.id for task in self._plan.tasks} | {sweep_row.id for sweep_row in self._plan.rows}
         known = len(ids) - len(tasks) - len(self._plan.rows)
         already = f", {known} with results already" if known > 0 else ""
         print_error(
@@ -163,11 +163,11 @@ class _Sweep:
 
     def _kept_rows(self) -> list[SweepRow]:
         """The rows of earlier runs that stay as they are, if their tasks are in the plan."""
-        settled = [one for one in self._rows if is_settled(one, retry_failed=self._options.retry_failed)]
+        settled = [row for row in self._rows if is_settled(row, retry_failed=self._options.retry_failed)]
         versions = self._engine.versions() if settled else None
-        kept = [one for one in settled if has_versions(one, versions)]
-        planned = {one.key for one in self._plan.tasks}
-        others = {one.key for one in settled} - {one.key for one in kept}
+        kept = [row for row in settled if has_versions(row, versions)]
+        planned = {task.key for task in self._plan.tasks}
+        others = {row.key for row in settled} - {row.key for row in kept}
         if versions is not None and others & planned:
             print_error(
                 f"replacing {format_count(len(others & planned), 'result')} of another torch or Python: running again "
@@ -177,7 +177,7 @@ class _Sweep:
 
     def _run(self, tasks: Sequence[Any], kept: Sequence[SweepRow], show: Callable[[str], None]) -> None:
         progress = SweepProgress(len(tasks))
-        left = {one.id: one for one in tasks}
+        left = {task.id: task for task in tasks}
         show(f"0/{len(tasks)} on {self._engine.description}: starting")
         for row in run_tasks(tasks, self._engine, on_result=self._keep_tuned, earlier=kept):
             show("")
@@ -305,7 +305,7 @@ def _engine(options: argparse.Namespace) -> Engine:
 
 
 def _check_gpus(plan: SweepPlan, engine: Engine) -> None:
-    if engine.gpus == 0 and any(one.needs_gpu for one in plan.tasks):
+    if engine.gpus == 0 and any(task.needs_gpu for task in plan.tasks):
         raise EngineError(
             f"--device cuda: there is no GPU in {engine.description}. Time on the CPU with --device cpu, or use a "
             "machine with a GPU"

@@ -132,7 +132,7 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--numerics",
-        choices=[one.value for one in Numerics],
+        choices=[numerics.value for numerics in Numerics],
         default=Numerics.EXACT.value,
         help="for tune: which changes of the arithmetic are allowed (default: %(default)s)",
     )

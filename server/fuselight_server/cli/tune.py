@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--numerics",
         type=Numerics,
-        choices=[one.value for one in Numerics],
+        choices=[numerics.value for numerics in Numerics],
         default=Numerics.EXACT,
         help="changes of the arithmetic that may be tried: none (exact), TF32, or also bfloat16 (reduced) "
         "(default: exact)",
@@ -140,8 +140,8 @@ def exit_code(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> int:
     undecided = any(report.tuned is None or report.tuned.result is None for report in outcome.reports)
     if outcome.problems or undecided or not outcome.reports:
         return 2
-    written = [one.written for one in searches if one.written is not None]
-    return 1 if any(one.problem and not one.keeps_earlier for one in written) else 0
+    written = [search.written for search in searches if search.written is not None]
+    return 1 if any(decision.problem and not decision.keeps_earlier for decision in written) else 0
 
 
 def _candidates(text: str) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _print(outcome: TuningOutcome, options: argparse.Namespace) -> None:
         terminal.write_data(render(outcome.checked, outcome.searches))
     if options.format == "html" and len(outcome.searches) > 1:
         print_error("HTML shows the first target only; choose another with --target")
-    for one in outcome.searches:
-        if one.written is not None and one.written.problem:
-            print_error(one.written.problem)
+    for search in outcome.searches:
+        if search.written is not None and search.written.problem:
+            print_error(search.written.problem)
     report_problems(outcome.checked, "tune", is_empty=not outcome.searches)

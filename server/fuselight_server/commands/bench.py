@@ -130,7 +130,7 @@ def _before(against: str | None, exported: str | None, path: str, target: str) -
     history = history_of(path, target)
     run = history.newest() if against == LAST else history.read(against)
     if run is None:
-        known = ", ".join(one.id for one in history.runs())
+        known = ", ".join(past_run.id for past_run in history.runs())
         offer = f"Its runs are {known}" if known else "It has no runs yet"
         raise CommandError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
     return run

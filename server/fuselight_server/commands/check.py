@@ -74,10 +74,12 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = NO_THRESHOLD
         if finding.code != "FL502"
         or report.target.kind != "call"  # a problem of the command: a name it does not know
     ]
-    called = {(one.location.path, one.location.line) for report in outcome.reports for one in report.frames}
+    called = {
+        (frame.location.path, frame.location.line) for report in outcome.reports for frame in report.frames
+    }
     hints = [_hints(reading, outcome) for reading in outcome.readings.values()]
     kept = compose_findings(ran, hints, outcome.readings, served=called)
-    outcome.findings = sorted(kept, key=lambda one: (one.span.path, one.span.start, one.code))
+    outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
     outcome.eager_us = measured_eager_times(outcome)
 
 
@@ -112,10 +114,10 @@ def _example(answers: KeptAnswers | None, reading: Reading, target: StaticTarget
 def _reports_of(finding: Finding, outcome: CheckOutcome) -> list[Report]:
     """The reports that may have the finding: of targets of its name, those of its own file first."""
     path = finding.span.path
-    named = [one for one in outcome.reports if (one.target.name or MAIN) == (finding.target or MAIN)]
+    named = [report for report in outcome.reports if (report.target.name or MAIN) == (finding.target or MAIN)]
     # Several programs have a target of that name: the one that ran the file is meant.
-    ran = [one for one in named if one.target.path == path or path in one.files] or named
-    return sorted(ran, key=lambda one: one.target.path != path)
+    ran = [report for report in named if report.target.path == path or path in report.files] or named
+    return sorted(ran, key=lambda report: report.target.path != path)
 
 
 def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
@@ -125,10 +127,12 @@ def fix_command(outcome: CheckOutcome, targets: tuple[str, ...] = ()) -> str:
     """
     known = FixClasses(outcome)
     changing = ""
-    ranks = {(one.cost.path, one.cost.line): rank for rank, one in enumerate(outcome.priorities)}
+    ranks = {
+        (priority.cost.path, priority.cost.line): rank for rank, priority in enumerate(outcome.priorities)
+    }
     fixable = sorted(
-        (one for one in outcome.findings if has_remedies(one.code)),
-        key=lambda one: ranks.get((one.span.path, one.span.line), len(ranks)),
+        (finding for finding in outcome.findings if has_remedies(finding.code)),
+        key=lambda finding: ranks.get((finding.span.path, finding.span.line), len(ranks)),
     )
     for finding in fixable[:_MOST_WITH_FIXES]:
         for report in _reports_of(finding, outcome):

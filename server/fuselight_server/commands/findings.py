@@ -46,15 +46,17 @@ def compose_findings(
 
     `served`: path and line of what the program of another file called. `is_known`: as in `apply_ignores`.
     """
-    found = list(ran)
-    at = {_line(one) for one in found}
+    findings = list(ran)
+    at = {_line(finding) for finding in findings}
     for source in sources:
         hints = static_findings(
             source.reading, answered=source.answered, hints=source.most, example=source.example
         )
-        found += [one for one in hints if _line(one) not in at]
+        findings += [hint for hint in hints if _line(hint) not in at]
     needed = (
-        one for one in found if one.code != _WITHOUT_INPUTS or (one.span.path, one.span.line) not in served
+        finding
+        for finding in findings
+        if finding.code != _WITHOUT_INPUTS or (finding.span.path, finding.span.line) not in served
     )
     return fold(apply_ignores(_without_repeats(needed), comments, known=is_known))
 
@@ -68,9 +70,9 @@ def _line(finding: Finding) -> tuple[str, int, str]:
     return finding.span.path, finding.span.line, finding.code
 
 
-def _without_repeats(found: Iterable[Finding]) -> list[Finding]:
+def _without_repeats(findings: Iterable[Finding]) -> list[Finding]:
     """Keep the first of the findings that several targets have in common."""
     kept: dict[object, Finding] = {}
-    for one in found:
-        kept.setdefault((one.span, one.code, one.title), one)
+    for finding in findings:
+        kept.setdefault((finding.span, finding.code, finding.title), finding)
     return list(kept.values())

@@ -61,11 +61,11 @@ class FixOutcome:
 
     def verified_fix(self, first: Priority) -> str:
         """Say which fix of the line to fix first has passed and is not written: `Use torch.where: verified`."""
-        passed = (one for one in self.attempts if one.status is FixStatus.PASSED)
+        passed = (attempt for attempt in self.attempts if attempt.status is FixStatus.PASSED)
         here = (
-            one.promise
-            for one in passed
-            if first.is_gained_by(one.finding.code, one.finding.span.path, one.line)
+            attempt.promise
+            for attempt in passed
+            if first.is_gained_by(attempt.finding.code, attempt.finding.span.path, attempt.line)
         )
         return next(here, "")
 
@@ -143,10 +143,12 @@ class FixedFiles:
         self.read(outcome)
         first = await target_run.report()
         parts = await parts_of(target_run, target_run.token, first, target_run.of_call)
-        for one, report in parts:
-            self.fixer.add(one, report)
-            if one is not target_run and report.failures and report.inputs is None:
-                self._notify(f"{one.request.target.name} is not fixed: {report.failures[0].message}")
+        for other_target_run, report in parts:
+            self.fixer.add(other_target_run, report)
+            if other_target_run is not target_run and report.failures and report.inputs is None:
+                self._notify(
+                    f"{other_target_run.request.target.name} is not fixed: {report.failures[0].message}"
+                )
         if parts[0][0] is not target_run:
             self._of_programs += program_attempts(self.fixer, first, parts, self._asked)
         self._targets.append((target_run, parts))
@@ -166,11 +168,11 @@ class FixedFiles:
         """Fix the findings of one target; returns its report of the last text."""
         fixer = self.fixer
         last = await fix_part(fixer, target_run, target_run.token, first, self._asked)
-        left = [one for one in fixer.findings(last) if self._asked.takes(one)]
-        for one in left:
-            rewrites = fixer.rewrites(one, last)
+        left = [finding for finding in fixer.findings(last) if self._asked.takes(finding)]
+        for finding in left:
+            rewrites = fixer.rewrites(finding, last)
             self.unsolved += not rewrites.remedies
-            self.refusals += [FindingRefusal(one, refusal) for refusal in rewrites.refused]
+            self.refusals += [FindingRefusal(finding, refusal) for refusal in rewrites.refused]
         return last
 
     # Files
@@ -210,14 +212,14 @@ class FixedFiles:
 
     def write(self, outcome: CheckOutcome) -> None:
         """Write the texts. Fixes that share a file with one that cannot be written are not written either."""
-        passed = [one for one in self.attempts if one.status is FixStatus.PASSED]
+        passed = [attempt for attempt in self.attempts if attempt.status is FixStatus.PASSED]
         blocked = {path: why for path in self.fixer.texts if (why := self._blocked(path))}
         while True:
             linked = {
                 path: blocked[first]
-                for one in passed
-                if (first := next((path for path in one.remedy.texts if path in blocked), None))
-                for path in one.remedy.texts
+                for attempt in passed
+                if (first := next((path for path in attempt.remedy.texts if path in blocked), None))
+                for path in attempt.remedy.texts
                 if path not in blocked
             }
             if not linked:
@@ -230,9 +232,11 @@ class FixedFiles:
                 blocked[path] = f"{type(error).__name__}: {error}"
         for path, why in blocked.items():
             outcome.problems.append(Problem("fix", shown_path(path), f"{why}, so nothing was written"))
-        for one in passed:
-            why = next((blocked[path] for path in one.remedy.texts if path in blocked), "")
-            one.status, one.why = (FixStatus.NOT_WRITTEN, why) if why else (FixStatus.WRITTEN, one.why)
+        for attempt in passed:
+            why = next((blocked[path] for path in attempt.remedy.texts if path in blocked), "")
+            attempt.status, attempt.why = (
+                (FixStatus.NOT_WRITTEN, why) if why else (FixStatus.WRITTEN, attempt.why)
+            )
 
     def _blocked(self, path: str) -> str:
         file = self._file(path)

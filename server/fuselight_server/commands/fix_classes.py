@@ -33,9 +33,9 @@ class FixClasses:
         question = ("fixes", capture, json.dumps(encode(finding), sort_keys=True))
         known = answers.recall(report.target.path, *question)
         if known is not None:
-            return {one for one in FixClass if one.value in known.split()}
+            return {fix_class for fix_class in FixClass if fix_class.value in known.split()}
         classes = self._computed(finding, report)
-        text = " ".join(sorted(one.value for one in classes))
+        text = " ".join(sorted(owner.value for owner in classes))
         answers.remember(report.target.path, text, self._used, *question)
         return classes
 

@@ -84,7 +84,7 @@ class _Forecasts:
     async def report_of(self, target_run: TargetRun, outcome: CheckOutcome) -> Report:
         """Report one target."""
         report = await self._forecast(target_run, outcome)
-        parts = [await self._forecast(one, outcome) for one in target_run.calls(report)]
+        parts = [await self._forecast(call, outcome) for call in target_run.calls(report)]
         self.reports += parts or [report]
         return report
 

@@ -56,9 +56,9 @@ async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report
     request = target_run.request
     cache = KernelCache(Store.of(Path(request.target.path)))
     if target_run.worker.hello is not None:
-        found = cache.find(request, target_run.worker.hello.versions)
-        if found.report is not None:
-            return found.report
+        lookup = cache.find(request, target_run.worker.hello.versions)
+        if lookup.report is not None:
+            return lookup.report
     report = await target_run.report()
     problem = cache.keep(request, report)
     if problem is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def measured_eager_times(outcome: CheckOutcome) -> dict[tuple[str, int], float]:
     """By path and line, the microseconds of one call; of several benchmarks of a line, the longest time."""
-    if sum(bool(one.cost.breaks) for one in outcome.priorities) <= 1:
+    if sum(bool(priority.cost.breaks) for priority in outcome.priorities) <= 1:
         return {}
     times: dict[tuple[str, int], float] = {}
     for path, name in dict.fromkeys(target for report in outcome.reports for target in _targets(report)):
@@ -35,7 +35,7 @@ def measured_eager_times(outcome: CheckOutcome) -> dict[tuple[str, int], float]:
 def _targets(report: Report) -> Iterator[tuple[str, str]]:
     """The names under which a benchmark of the report's target is kept: a program has one for each of its parts."""
     yield report.target.path, report.target.name
-    yield from ((one.path, one.target) for one in report.recorded)
+    yield from ((recorded_call.path, recorded_call.target) for recorded_call in report.recorded)
 
 
 def _times_of(run: BenchmarkRun, outcome: CheckOutcome) -> Iterator[tuple[tuple[str, int], float]]:

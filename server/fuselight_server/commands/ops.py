@@ -41,7 +41,7 @@ def read_operator_set(name: str) -> tuple[str, ...]:
         raise CommandError(
             f"`{name}` is neither a set ({', '.join(NAMED)}) nor a readable file of operators: {reason}.{hint}"
         ) from None
-    found: dict[str, None] = {}
+    operator_set: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         operator = line.partition("#")[0].strip().removeprefix("torch.ops.").replace("::", ".")
         if not operator:
@@ -51,12 +51,12 @@ def read_operator_set(name: str) -> tuple[str, ...]:
                 f"{name}, line {number}: `{operator}` is not an operator. "
                 "Write one per line, such as aten.add.Tensor or aten.add."
             )
-        found.setdefault(operator)
-    if not found:
+        operator_set.setdefault(operator)
+    if not operator_set:
         raise CommandError(
             f"{name} has no operators. Write one per line, such as aten.add.Tensor or aten.add."
         )
-    return tuple(found)
+    return tuple(operator_set)
 
 
 async def read_operators(

@@ -40,6 +40,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Offer the name that was probably meant; empty if none is like it."""
     import difflib  # noqa: PLC0415 - after an error
 
-    lowered = {one.lower(): one for one in sorted(known)}
+    lowered = {text.lower(): text for text in sorted(known)}
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
     return f"; did you mean {lowered[close[0]]}?" if close else ""

@@ -56,7 +56,7 @@ class CheckOutcome:
         """Add the report of a target of which nothing has changed since then."""
         report = capture.report
         self.reports.append(report)
-        self.unchanged[report.target.path, report.target.name] = capture.made
+        self.unchanged[report.target.path, report.target.name] = capture.captured_at
         self.capture_keys[report.target.path, report.target.name] = capture.key
 
     def capture_key(self, report: Report) -> str:

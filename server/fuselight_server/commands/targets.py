@@ -241,11 +241,13 @@ class CommandRuns:
                 _note_unknown_name(request, known.report, outcome)
                 continue
             target_run = await self._target_run(request, words)
-            for one in await _split(target_run, outcome) if self._splits_programs else [target_run]:
-                report = await report_of(one, outcome)
+            for other_target_run in (
+                await _split(target_run, outcome) if self._splits_programs else [target_run]
+            ):
+                report = await report_of(other_target_run, outcome)
                 outcome.reports.append(report)
-                _note_unknown_name(one.request, report, outcome)
-                self._keep(request, report, one, outcome)
+                _note_unknown_name(other_target_run.request, report, outcome)
+                self._keep(request, report, other_target_run, outcome)
                 if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
                     return  # no other run can do better in this interpreter
         if outcome.reports and self._worker is None:
@@ -281,7 +283,7 @@ def _note_untested(options: CommandOptions, torch: str | None) -> None:
 def _note_unknown_name(request: RunRequest, report: Report, outcome: CheckOutcome) -> None:
     """Add a problem for a name that the program does not compile."""
     target = request.target
-    failure = next((one for one in report.failures if one.kind == "inputs"), None)
+    failure = next((failure for failure in report.failures if failure.kind == "inputs"), None)
     if target.kind == "call" and report.inputs is None and failure is not None:
         outcome.problems.append(Problem("targets", target.name, failure.message))
 
@@ -311,7 +313,7 @@ def _kept_captures(options: CommandOptions) -> KeptCaptures | None:
 
 def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandOptions) -> list[Job]:
     """Runs of what the user named and no file defines as a target: the only program is asked whether it compiles it."""
-    known = {one.name for reading in readings for one in reading.targets} | {MAIN}
+    known = {target.name for reading in readings for target in reading.targets} | {MAIN}
     programs = [reading for reading in readings if reading.main_line is not None]
     names = [name for name in options.targets if name not in known]
     if len(programs) != 1 or not names:
@@ -391,12 +393,12 @@ def planned_jobs(
             program = programs.run_of(reading, run_options.roots)
             planned = (program,) if program is not None else ()
             idle += [reading] if program is None else []
-        jobs += [(one, run_options) for one in planned]
+        jobs += [(planned_run, run_options) for planned_run in planned]
     jobs += _named_calls(readings.values(), jobs, options)
     if programs is not None and not jobs:
-        outcome.uncalled = [_uncalled(*one) for one in programs.uncalled(idle).items()]
-    known = {one.name for reading in readings.values() for one in reading.targets}
-    known |= {one.target.name or "__main__" for one, _ in jobs}
+        outcome.uncalled = [_uncalled(*pair) for pair in programs.uncalled(idle).items()]
+    known = {target.name for reading in readings.values() for target in reading.targets}
+    known |= {planned_run.target.name or "__main__" for planned_run, _ in jobs}
     for name in targets:
         if name not in known:
             where = ", ".join(map(shown_path, readings))

@@ -61,12 +61,12 @@ class TuningOutcome:
     @property
     def has_result(self) -> bool:
         """Whether a search has decided."""
-        return any(one.report.tuned is not None and one.report.tuned.result for one in self.searches)
+        return any(search.report.tuned is not None and search.report.tuned.result for search in self.searches)
 
 
 def check_output(paths: Iterable[Path], output: str | None) -> None:
     """Raise CommandError where a search would find out at its end that its result cannot be written."""
-    for path in dict.fromkeys(tuned_path(str(one), output) for one in paths if one.exists()):
+    for path in dict.fromkeys(tuned_path(str(path), output) for path in paths if path.exists()):
         problem = unwritable(path)
         if problem:
             raise CommandError(problem)
@@ -187,8 +187,8 @@ class _Searches:
             target_run.show("looking for graph breaks and recompilations that a verified fix removes")
             with contextlib.suppress(asyncio.TimeoutError, TimeoutError):  # those that passed by then count
                 await asyncio.wait_for(fix(), FIX_SHARE * self._plan.budget_seconds)
-        passed = [one for one in files.attempts if one.status is FixStatus.PASSED]
-        titles = tuple(dict.fromkeys(one.remedy.title for one in passed))
+        passed = [attempt for attempt in files.attempts if attempt.status is FixStatus.PASSED]
+        titles = tuple(dict.fromkeys(attempt.remedy.title for attempt in passed))
         return dict(files.fixer.texts), titles
 
 

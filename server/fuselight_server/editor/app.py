@@ -183,17 +183,17 @@ COMMANDS = {
 }
 
 
-def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
+def _worker(worker_key: WorkerKey, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
     from fuselight_server.execution.worker_client.client import Worker  # noqa: PLC0415 - the first run needs it
 
     return Worker(
-        Interpreter(lane.executable, lane.args),
-        cwd=lane.folder,
-        env={**os.environ, **dict(lane.environment)},
+        Interpreter(worker_key.executable, worker_key.args),
+        cwd=worker_key.folder,
+        env={**os.environ, **dict(worker_key.environment)},
         log=log,
         idle_seconds=settings.idle_minutes * 60,
         # Sampling stops the process, which would falsify the measured times.
-        sample_after=0.0 if lane.for_benchmarks else settings.sample_after_seconds,
+        sample_after=0.0 if worker_key.for_benchmarks else settings.sample_after_seconds,
     )
 
 

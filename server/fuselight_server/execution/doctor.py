@@ -67,12 +67,12 @@ async def examine(
         await asyncio.gather(stderr, return_exceptions=True)
 
 
-def _failed(found: str) -> Check:
+def _failed(detail: str) -> Check:
     return Check(
         "interpreter",
         "Interpreter",
         Status.FAILED,
-        found,
+        detail,
         "the checks run in the Python that has your torch",
         "Choose another interpreter, or start it by hand to see what it says",
     )

@@ -29,12 +29,12 @@ class NoInterpreterError(CommandError):
 def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Interpreter:
     """The first rung that names an interpreter that exists. Raises NoInterpreterError."""
     if named is not None:
-        found = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
-        if found is None:
+        version = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
+        if version is None:
             raise NoInterpreterError(
                 f"--python {named}: there is no such program. Give the path of a Python with torch."
             )
-        return Interpreter(found, why="--python")
+        return Interpreter(version, why="--python")
     found_first = first(project, environ, active_first=True)
     if found_first is not None:
         return found_first
@@ -58,8 +58,8 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> I
             return Interpreter(python, why=why)
     if importlib.util.find_spec("torch") is not None:
         return Interpreter(sys.executable, why="the torch of the Python that runs fuselight")
-    found = shutil.which("python3") or shutil.which("python")
-    return Interpreter(found, why="python3 on PATH") if found is not None else None
+    version = shutil.which("python3") or shutil.which("python")
+    return Interpreter(version, why="python3 on PATH") if version is not None else None
 
 
 def _python_of(folder: Path) -> str | None:

@@ -57,11 +57,11 @@ class Memory(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The answer for `key`, made when it is asked for first."""
-        found = self._used.get(key)
-        if found is None:
-            found = self._known.get(key)
-            self._used[key] = found = make() if found is None else found
-        return found
+        kept = self._used.get(key)
+        if kept is None:
+            kept = self._known.get(key)
+            self._used[key] = kept = make() if kept is None else kept
+        return kept
 
     def turn(self) -> None:
         """Start a new round."""

@@ -39,9 +39,9 @@ class ClassSource:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 return statement
         for base in self.node.bases:
-            found = self.file.find_class(base)
-            if found is not None and found.node is not self.node:
-                method = found.method(name)
+            source = self.file.find_class(base)
+            if source is not None and source.node is not self.node:
+                method = source.method(name)
                 if method is not None:
                     return method
         return None
@@ -50,7 +50,8 @@ class ClassSource:
     def is_dataclass(self) -> bool:
         """Whether its fields are the parameters of its constructor."""
         names = (
-            dotted_name(one.func if isinstance(one, ast.Call) else one) for one in self.node.decorator_list
+            dotted_name(expression.func if isinstance(expression, ast.Call) else expression)
+            for expression in self.node.decorator_list
         )
         return any(name.rpartition(".")[2] in {"dataclass", "define", "frozen"} for name in names) or any(
             dotted_name(base).rpartition(".")[2] in {"NamedTuple", "BaseModel"} for base in self.node.bases
@@ -61,8 +62,8 @@ class ClassSource:
         bases = {dotted_name(base).rpartition(".")[2] for base in self.node.bases}
         if bases.isdisjoint({"Enum", "StrEnum", "IntEnum", "Flag", "IntFlag"}):
             return ""
-        assigned = (one.targets[0] for one in self.node.body if isinstance(one, ast.Assign))
-        return next((one.id for one in assigned if isinstance(one, ast.Name)), "")
+        assigned = (statement.targets[0] for statement in self.node.body if isinstance(statement, ast.Assign))
+        return next((expression.id for expression in assigned if isinstance(expression, ast.Name)), "")
 
     def fields(self) -> Iterator[tuple[str, ast.expr | None, ast.expr]]:
         """Name, default and annotation of each annotated attribute of its body."""
@@ -108,12 +109,12 @@ class FileSource:
         elif isinstance(statement, ast.ImportFrom):
             module = "." * statement.level + (statement.module or "")
             between = "." if module.strip(".") else ""
-            for one in statement.names:
-                self.imported[one.asname or one.name] = f"{module}{between}{one.name}"
+            for alias in statement.names:
+                self.imported[alias.asname or alias.name] = f"{module}{between}{alias.name}"
         elif isinstance(statement, ast.Import):
-            for one in statement.names:
-                name = one.asname or one.name.partition(".")[0]
-                self.imported[name] = one.name if one.asname else name
+            for alias in statement.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                self.imported[name] = alias.name if alias.asname else name
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target = statement.targets[0]
             if isinstance(target, ast.Name):

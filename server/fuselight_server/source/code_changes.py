@@ -99,7 +99,9 @@ class _CodeComparison:
         for name in {**self._old.functions, **self._new.functions}:
             self._compare_function(name)
         self._leave_out()
-        functions = tuple(ChangedFunction(one.name, one.first, one.last) for one in self._candidates)
+        functions = tuple(
+            ChangedFunction(candidate.name, candidate.first, candidate.last) for candidate in self._candidates
+        )
         return CodeChanges(functions, tuple(dict.fromkeys(self._deferred)))
 
     # What is not a function
@@ -186,47 +188,48 @@ class _CodeComparison:
             return
         changed = _difference(list(before.statements), list(now.statements))
         local = set(now.parameters[1:]) if before.signature != now.signature else set()
-        found: set[str] = set()
+        attributes: set[str] = set()
         while True:
             more = [
-                one
-                for one in now.statements
-                if one not in changed and local & {at.id for at in ast.walk(one) if isinstance(at, ast.Name)}
+                statement
+                for statement in now.statements
+                if statement not in changed
+                and local & {at.id for at in ast.walk(statement) if isinstance(at, ast.Name)}
             ]
-            bound = [_init_bindings(one) for one in (*changed, *more)]
-            if any(one is None for one in bound):
+            bound = [_init_bindings(statement) for statement in (*changed, *more)]
+            if any(pair is None for pair in bound):
                 self._classes.setdefault(now.of_class, "`__init__` has changed")
                 return
-            names = set().union(*(one[0] for one in bound if one)) - {*now.parameters[:1]}
-            found = set().union(*(one[1] for one in bound if one))
+            names = set().union(*(pair[0] for pair in bound if pair)) - {*now.parameters[:1]}
+            attributes = set().union(*(pair[1] for pair in bound if pair))
             if names <= local:
                 break
             local |= names
-        for attribute in found:
+        for attribute in attributes:
             why = f"it uses `{attribute}`, which `{now.name}` sets differently"
             self._attributes.setdefault(attribute, why)
 
     def _leave_out(self) -> None:
         """Leave out the functions that read what has changed; they have then changed for those that read them."""
         while True:
-            out = {one.name: why for one in self._candidates if (why := self._why_left_out(one))}
+            out = {part.name: why for part in self._candidates if (why := self._why_left_out(part))}
             if not out:
                 return
-            for one in self._candidates:
-                if one.name in out:
-                    self._defer(one.name, out[one.name], one.first)
-                    self._taint(one.name, f"it uses `{_last(one.name)}`, which needs a run")
-            self._candidates = [one for one in self._candidates if one.name not in out]
+            for candidate in self._candidates:
+                if candidate.name in out:
+                    self._defer(candidate.name, out[candidate.name], candidate.first)
+                    self._taint(candidate.name, f"it uses `{_last(candidate.name)}`, which needs a run")
+            self._candidates = [part for part in self._candidates if part.name not in out]
 
-    def _why_left_out(self, one: FunctionPart) -> str:
+    def _why_left_out(self, part: FunctionPart) -> str:
         if self._everything:
             return self._everything
-        if one.of_class in self._classes:
-            return self._classes[one.of_class]
-        if any(one.name.startswith(f"{name}{LOCALS}") for name in self._needing_run):
+        if part.of_class in self._classes:
+            return self._classes[part.of_class]
+        if any(part.name.startswith(f"{name}{LOCALS}") for name in self._needing_run):
             return "the function around it needs a run"
-        names = sorted(one.names & self._names.keys())
-        attributes = sorted(one.attributes & self._attributes.keys())
+        names = sorted(part.names & self._names.keys())
+        attributes = sorted(part.attributes & self._attributes.keys())
         return next((self._names[name] for name in names), "") or next(
             (self._attributes[name] for name in attributes), ""
         )
@@ -251,7 +254,8 @@ def _only_inner_differ(old: list[FunctionPart], new: list[FunctionPart]) -> bool
 def _difference(old: Iterable[ast.stmt], new: Iterable[ast.stmt]) -> list[ast.stmt]:
     """Return the statements that only one of two bodies has: those of `new` first."""
     keyed_old, keyed_new = (
-        [(ast.dump(one), one) for one in body if not _says_nothing(one)] for body in (old, new)
+        [(ast.dump(statement), statement) for statement in body if not _says_nothing(statement)]
+        for body in (old, new)
     )
     extra_new = collections.Counter(key for key, _ in keyed_new) - collections.Counter(
         key for key, _ in keyed_old
@@ -263,12 +267,12 @@ def _difference(old: Iterable[ast.stmt], new: Iterable[ast.stmt]) -> list[ast.st
 
 
 def _take(keyed: list[tuple[str, ast.stmt]], wanted: collections.Counter[str]) -> list[ast.stmt]:
-    found = []
-    for key, one in keyed:
+    statements = []
+    for key, statement in keyed:
         if wanted[key] > 0:
             wanted[key] -= 1
-            found.append(one)
-    return found
+            statements.append(statement)
+    return statements
 
 
 def _says_nothing(statement: ast.stmt) -> bool:
@@ -281,14 +285,14 @@ def _is_opaque(statement: ast.stmt) -> bool:
     """Whether a statement may change what it does not bind: a call whose result is dropped, a star import."""
     return any(
         (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant))
-        or (isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names))
+        or (isinstance(node, ast.ImportFrom) and any(name.name == "*" for name in node.names))
         for node in ast.walk(statement)
     )
 
 
 def _is_main(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and "__name__" in {
-        one.id for one in ast.walk(statement.test) if isinstance(one, ast.Name)
+        node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
     }
 
 
@@ -316,7 +320,11 @@ def _registered(value: ast.expr) -> set[str] | None:
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if name == _INIT:  # of a base class, without arguments
         return set() if not value.args and not value.keywords else None
-    texts = {one.value for one in value.args if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    texts = {
+        expression.value
+        for expression in value.args
+        if isinstance(expression, ast.Constant) and isinstance(expression.value, str)
+    }
     return texts if name in _REGISTERS and texts else None
 
 

@@ -66,7 +66,7 @@ class FunctionPart:
     def statements(self) -> tuple[ast.stmt, ...]:
         """Its statements, without its docstring and without the bodies of functions in it."""
         body = copy.deepcopy(_without_docstring(self._node.body))
-        for node in (one for statement in body for one in ast.walk(statement)):
+        for node in (node for statement in body for node in ast.walk(statement)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 node.body = []
         return tuple(body)
@@ -90,9 +90,9 @@ class FunctionPart:
     def signature(self) -> str:
         """Its parameters with their defaults, and whether it is a coroutine."""
         arguments = copy.deepcopy(self._node.args)
-        for one in ast.walk(arguments):
-            if isinstance(one, ast.arg):
-                one.annotation, one.type_comment = None, None
+        for node in ast.walk(arguments):
+            if isinstance(node, ast.arg):
+                node.annotation, node.type_comment = None, None
         return f"{type(self._node).__name__} {ast.dump(arguments)}"
 
     @cached_property
@@ -103,17 +103,17 @@ class FunctionPart:
     @cached_property
     def names(self) -> frozenset[str]:
         """Names that it reads, with those that functions in it read."""
-        return frozenset(one.id for one in ast.walk(self._node) if isinstance(one, ast.Name))
+        return frozenset(node.id for node in ast.walk(self._node) if isinstance(node, ast.Name))
 
     @cached_property
     def attributes(self) -> frozenset[str]:
         """Names of attributes that it reads, of whatever object."""
-        return frozenset(one.attr for one in ast.walk(self._node) if isinstance(one, ast.Attribute))
+        return frozenset(node.attr for node in ast.walk(self._node) if isinstance(node, ast.Attribute))
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """Names of its parameters."""
-        return tuple(one.arg for one in ast.walk(self._node.args) if isinstance(one, ast.arg))
+        return tuple(node.arg for node in ast.walk(self._node.args) if isinstance(node, ast.arg))
 
 
 @dataclass
@@ -150,23 +150,23 @@ def bindings(statement: ast.stmt) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             names.add(node.id)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {one.asname or one.name.partition(".")[0] for one in node.names}
+            names |= {name.asname or name.name.partition(".")[0] for name in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             if isinstance(node, ast.Attribute):
                 attributes.add(node.attr)
-            names |= {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+            names |= {node.id for node in ast.walk(node.value) if isinstance(node, ast.Name)}
     return names, attributes
 
 
 def _chunks(text: bytes) -> list[tuple[bytes, int]]:
     """Return the top-level statements of a text with the line on which each starts."""
-    found, line = [], 1
+    chunks, line = [], 1
     for piece in cut(_with_line_feeds(text), Memory()):
-        found.append((piece.rstrip(), line))
+        chunks.append((piece.rstrip(), line))
         line += piece.count(b"\n")
-    return found
+    return chunks
 
 
 def _parts(chunks: list[tuple[bytes, int]], leave_out: collections.Counter[bytes]) -> CodeParts:
@@ -255,7 +255,7 @@ class _Collector:
             self._parts.headers[name].append((" ".join(map(ast.dump, header)), node.lineno))
             self.collect(node.body, name, in_function=False)
             return
-        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        first = min([node.lineno, *(expression.lineno for expression in node.decorator_list)])
         lines = self._lines[first - self._line : (node.end_lineno or node.lineno) + 1 - self._line]
         self._parts.functions[name].append(FunctionPart(node, name, owner, b"\n".join(lines)))
         self.collect(node.body, name, in_function=True)
@@ -282,8 +282,8 @@ def _nearest_definitions(statement: ast.stmt) -> Iterator[AnyFunction | ast.Clas
             if isinstance(node, ast.stmt):
                 yield from _nearest_definitions(node)
             else:  # a handler or a case
-                for one in node.body:
-                    yield from _nearest_definitions(one)
+                for value in node.body:
+                    yield from _nearest_definitions(value)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

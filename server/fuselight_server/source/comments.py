@@ -49,7 +49,7 @@ def read_comments(chunks: Iterable[Chunk]) -> Comments:
     inline: list[DirectiveLine] = []
     ignores: list[Ignore] = []
     problems: list[DirectiveProblem] = []
-    for chunk, comment in ((one, comment) for one in chunks for comment in one.facts.comments):
+    for chunk, comment in ((owner, comment) for owner in chunks for comment in owner.facts.comments):
         span = chunk.span(comment.extent)
         ignore = _IGNORE.match(comment.text)
         if ignore is not None:
@@ -102,10 +102,10 @@ class TargetsByName:
     def called_by(self, directive: DirectiveLine) -> StaticTarget | None:
         """The target that a directive calls: the nearest definition above it, else the first below."""
         name = _parsed(directive.text)[1]
-        found = self._targets.get(name) or self._targets.get(name.partition(".")[0], [])
-        above = [target for target in found if target.def_line < directive.line]
+        targets = self._targets.get(name) or self._targets.get(name.partition(".")[0], [])
+        above = [target for target in targets if target.def_line < directive.line]
         by_line = operator.attrgetter("def_line")
-        return max(above, key=by_line, default=None) or min(found, key=by_line, default=None)
+        return max(above, key=by_line, default=None) or min(targets, key=by_line, default=None)
 
 
 def misplaced(directive: DirectiveLine, path: str, called: StaticTarget | None) -> DirectiveProblem:

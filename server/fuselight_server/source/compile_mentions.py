@@ -43,13 +43,13 @@ def compile_mentions(text: str) -> CompileMentions:
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CompileMentions()
-    action = next((one.lineno for one in tree.body if _acts(one)), None)
+    action = next((statement.lineno for statement in tree.body if _acts(statement)), None)
     if "compile" not in text:
         return CompileMentions(action_line=action)
     torch_names, compilers = _imported_names(tree)
-    found = list(_mentions(tree, torch_names, compilers))
-    lines = tuple(sorted({line for line, _ in found}))
-    return CompileMentions(lines, action, any(not inside for _, inside in found))
+    mentions = list(_mentions(tree, torch_names, compilers))
+    lines = tuple(sorted({line for line, _ in mentions}))
+    return CompileMentions(lines, action, any(not inside for _, inside in mentions))
 
 
 def _acts(statement: ast.stmt) -> bool:
@@ -64,9 +64,9 @@ def _imported_names(tree: ast.Module) -> tuple[set[str], set[str]]:
     modules, compilers = {_TORCH}, set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            modules |= {one.asname for one in node.names if one.name == _TORCH and one.asname}
+            modules |= {name.asname for name in node.names if name.name == _TORCH and name.asname}
         elif isinstance(node, ast.ImportFrom) and node.module == _TORCH:
-            compilers |= {one.asname or one.name for one in node.names if one.name == "compile"}
+            compilers |= {name.asname or name.name for name in node.names if name.name == "compile"}
     return modules, compilers
 
 
@@ -78,8 +78,8 @@ def _mentions(tree: ast.Module, modules: set[str], compilers: set[str]) -> Itera
         if _is_mention(node, modules, compilers):
             yield getattr(node, "lineno", 1), inside
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            waiting.extend((one, inside) for one in node.decorator_list)
-            waiting.extend((one, True) for one in node.body)
+            waiting.extend((expression, inside) for expression in node.decorator_list)
+            waiting.extend((statement, True) for statement in node.body)
         else:
             within = inside or isinstance(node, _FUNCTIONS)
             waiting.extend((child, within) for child in ast.iter_child_nodes(node))
@@ -94,5 +94,5 @@ def _is_mention(node: ast.AST, modules: set[str], compilers: set[str]) -> bool:
         return False
     owner = node.func.value
     is_other = isinstance(owner, ast.Name) and owner.id in _OTHERS
-    keywords = {one.arg for one in node.keywords}
+    keywords = {keyword.arg for keyword in node.keywords}
     return node.func.attr == "compile" and not is_other and keywords <= COMPILE_KEYWORDS

@@ -29,15 +29,15 @@ def configurations(file: FileSource, name: str, plain_value: Callable[[str, str]
     function = definition.method("__init__") if definition is not None else None
     if definition is None or function is None:
         return {}
-    found = {}
+    configurations = {}
     for parameter in _required(function):
         annotation = ast.unparse(parameter.annotation).strip("'\"") if parameter.annotation else ""
         kind = file.find_class(annotation) if annotation else None
         if kind is None and not annotation and _CONFIGURATION.match(parameter.arg):
             annotation, kind = _class_with(file, _attributes_read(function, parameter.arg))
         if kind is not None and annotation.partition(".")[0] in {*file.classes, *file.imported}:
-            found[parameter.arg] = f"{annotation}({_fields(kind, plain_value)})"
-    return found
+            configurations[parameter.arg] = f"{annotation}({_fields(kind, plain_value)})"
+    return configurations
 
 
 def construction(file: FileSource, annotation: str, plain_value: Callable[[str, str], str]) -> str:
@@ -53,7 +53,7 @@ def _required(function: ast.FunctionDef) -> list[ast.arg]:
     positional = [*function.args.posonlyargs, *function.args.args]
     keywords = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     given = len(positional) - len(function.args.defaults)
-    return [*positional[1:given], *(one for one, default in keywords if default is None)]
+    return [*positional[1:given], *(argument for argument, default in keywords if default is None)]
 
 
 def _attributes_read(function: ast.FunctionDef, name: str) -> set[str]:
@@ -79,7 +79,7 @@ def _fields(kind: ClassSource, plain_value: Callable[[str, str], str]) -> str:
     """The arguments that a configuration cannot be made without."""
     function = kind.method("__init__")
     if function is not None:
-        needed = [(one.arg, one.annotation) for one in _required(function)]
+        needed = [(argument.arg, argument.annotation) for argument in _required(function)]
     elif kind.is_dataclass:
         needed = [(name, annotation) for name, default, annotation in kind.fields() if default is None]
     else:

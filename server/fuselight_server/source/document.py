@@ -44,33 +44,37 @@ def _shifted(good: Reading, changes: Iterable[Change]) -> Reading:
     """Return `good` with its targets where they are after `changes`."""
     targets = good.targets
     for change in changes:
-        targets = tuple(there for one in targets if (there := _after(one, change)) is not None)
+        targets = tuple(there for target in targets if (there := _after(target, change)) is not None)
     return dataclasses.replace(good, targets=targets)
 
 
 def _with_kept(good: Reading, reading: Reading, lines: list[bytes]) -> Reading:
     """Return `reading`, of `lines`, with the targets of `good` in its statements that do not parse."""
     imports = any(_IMPORT.match(lines[span.line - 1]) for span in reading.broken)
-    sure = {(one.name, one.kind): one for one in reading.targets if not _overlap(one.span, reading.broken)}
+    sure = {
+        (target.name, target.kind): target
+        for target in reading.targets
+        if not _overlap(target.span, reading.broken)
+    }
     old = [
-        one
-        for one in good.targets
+        target
+        for target in good.targets
         if (
-            (now := sure.get((one.name, one.kind))) is None
-            and (imports or _overlap(one.span, reading.broken))
+            (now := sure.get((target.name, target.kind))) is None
+            and (imports or _overlap(target.span, reading.broken))
         )
         # Without an import's names what stands elsewhere cannot tell what compiles it.
-        or (imports and now is not None and now.name_span == one.name_span)
+        or (imports and now is not None and now.name_span == target.name_span)
     ]
-    places = {(one.name, one.kind) for one in old}
-    spans = tuple(one.span for one in old)
+    places = {(target.name, target.kind) for target in old}
+    spans = tuple(target.span for target in old)
     new = [
-        one
-        for one in reading.targets
-        if (one.name, one.kind) not in places
-        and ((one.name, one.kind) in sure or not _overlap(one.name_span, spans))
+        target
+        for target in reading.targets
+        if (target.name, target.kind) not in places
+        and ((target.name, target.kind) in sure or not _overlap(target.name_span, spans))
     ]
-    targets = sorted((*old, *new), key=lambda one: one.name_span.start)
+    targets = sorted((*old, *new), key=lambda target: target.name_span.start)
     return dataclasses.replace(reading, targets=tuple(targets))
 
 
@@ -166,10 +170,10 @@ class SourceDocument:
             first -= 1
             before = self._lines[first] + before
         replaced = sum(map(len, self._lines[first : last + 1]))
-        made = split_lines(before + new + after)
-        if last + 1 < len(self._lines) and len(made) > 1 and not made[-1]:
-            made.pop()  # the next line is there already
-        self._lines[first : last + 1] = made
+        lines = split_lines(before + new + after)
+        if last + 1 < len(self._lines) and len(lines) > 1 and not lines[-1]:
+            lines.pop()  # the next line is there already
+        self._lines[first : last + 1] = lines
         self._size += len(before) + len(new) + len(after) - replaced
         self._changed()
         completes = new.startswith(b"\n") and before.endswith(b"\r")  # one line end with what stands before
@@ -194,13 +198,13 @@ class SourceDocument:
             return [self.edit(start, end, text)]
         changes = []
         has_new_line_ends = False
-        for one in replacements(old, text):
-            first, last = _from(start, one.start), _from(start, one.end)
-            if one.is_line_end:
-                self._lines[first[0] - 1] = self.line_bytes(first[0]) + _encoded(one.text)
+        for replacement in replacements(old, text):
+            first, last = _from(start, replacement.start), _from(start, replacement.end)
+            if replacement.is_line_end:
+                self._lines[first[0] - 1] = self.line_bytes(first[0]) + _encoded(replacement.text)
                 has_new_line_ends = True
             else:
-                changes.append(self.edit(first, last, one.text))
+                changes.append(self.edit(first, last, replacement.text))
         if has_new_line_ends:
             self._size = sum(map(len, self._lines))
             self._changed()

@@ -49,7 +49,7 @@ class _Finder(cst.CSTVisitor):
 
     def __init__(self, source: str, line: int, parameter: str, parameters: Sequence[str]) -> None:
         super().__init__()
-        self.found: list[tuple[str, tuple[int, int], tuple[int, str] | None]] = []
+        self.calls: list[tuple[str, tuple[int, int], tuple[int, str] | None]] = []
         """Calls that pass something for the parameter: the last part of the name, the columns, and the line of the
         statement with the name that is passed, None where it has no name."""
         self._rows = source.split("\n")
@@ -88,7 +88,7 @@ class _Finder(cst.CSTVisitor):
         if argument is not None:
             site = (anchor, argument.value) if isinstance(argument, cst.Name) else None
             columns = (self._bytes(place.start), self._bytes(place.end))
-            self.found.append((_last_name(call.func), columns, site))
+            self.calls.append((_last_name(call.func), columns, site))
 
     def _bytes(self, at: CodePosition) -> int:
         return len(self._rows[at.line - 1][: at.column].encode())
@@ -175,20 +175,20 @@ def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
     name = target.name.rpartition("<locals>.")[2]
     owner, _, last = name.rpartition(".")
     if target.kind == "module":
-        made = f"{name}({_constructor(file, definitions, name)})"
-        sizes = _KnownValues(_needs(file, made, "forward"))
+        text = f"{name}({_constructor(file, definitions, name)})"
+        sizes = _KnownValues(_needs(file, text, "forward"))
         call = definitions.get(f"{name}.forward")
-        return f"{made}({_arguments(call, target.parameters, sizes, method=True)})"
+        return f"{text}({_arguments(call, target.parameters, sizes, method=True)})"
     if f"{owner}.__class__" in definitions:  # a method, or an attribute that __init__ compiles
-        made = f"{owner}({_constructor(file, definitions, owner)})"
-        sizes = _KnownValues(_needs(file, made, last))
-        return f"{made}.{last}({_arguments(definitions.get(name), target.parameters, sizes, method=True)})"
+        text = f"{owner}({_constructor(file, definitions, owner)})"
+        sizes = _KnownValues(_needs(file, text, last))
+        return f"{text}.{last}({_arguments(definitions.get(name), target.parameters, sizes, method=True)})"
     wraps = target.wraps or ""
     if (
-        made := wraps.partition("(")[0]
-    ) != wraps and f"{made}.forward" in definitions:  # x = torch.compile(Net())
+        text := wraps.partition("(")[0]
+    ) != wraps and f"{text}.forward" in definitions:  # x = torch.compile(Net())
         sizes = _KnownValues(_needs(file, wraps, "forward"))
-        return f"{name}({_arguments(definitions[f'{made}.forward'], target.parameters, sizes, method=True)})"
+        return f"{name}({_arguments(definitions[f'{text}.forward'], target.parameters, sizes, method=True)})"
     wrapped = definitions.get(wraps) or definitions.get(name)
     known = _KnownValues(_objects(file, wrapped))
     return f"{name}({_arguments(wrapped, target.parameters, known, method=False)})"
@@ -197,13 +197,13 @@ def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
 def _objects(file: FileSource, function: cst.FunctionDef | None) -> dict[str, str]:
     """Texts that make the arguments of a function that are annotated with a class of the workspace."""
     parameters = function.params if function is not None else cst.Parameters()
-    found = {}
-    for one in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
-        written = one.annotation and cst.Module([]).code_for_node(one.annotation.annotation)
+    objects = {}
+    for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
+        written = parameter.annotation and cst.Module([]).code_for_node(parameter.annotation.annotation)
         text = _object(file, written or "", _NESTED)
-        if text and one.default is None:
-            found[one.name.value] = text
-    return found
+        if text and parameter.default is None:
+            objects[parameter.name.value] = text
+    return objects
 
 
 def _object(file: FileSource, annotation: str, depth: int) -> str:
@@ -229,10 +229,10 @@ def _without_none(annotation: str) -> str:
 _OPTIONAL = re.compile(r"(?:\w+\.)?Optional\[(.*)\]")
 
 
-def _needs(file: FileSource, made: str, method: str) -> dict[str, str]:
-    """What the first layers need of the parameters of an object's method; `made` constructs the object."""
+def _needs(file: FileSource, text: str, method: str) -> dict[str, str]:
+    """What the first layers need of the parameters of an object's method; `text` constructs the object."""
     try:
-        value = Reader(file, {}).value(ast.parse(made, mode="eval").body)
+        value = Reader(file, {}).value(ast.parse(text, mode="eval").body)
         return inputs_of(value, method) if isinstance(value, Object) else {}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
@@ -244,9 +244,9 @@ _SHAPE = re.compile(r"\b[a-z]+\d*\[([^\]]*)\]")
 def shape_columns(line: str) -> tuple[int, int] | None:
     """The byte columns of the first shape in a directive's line, without its brackets; else of its last arguments."""
     start = line.find("# fuselight:")
-    found = _SHAPE.search(line, start) if start >= 0 else None
-    if found is not None:
-        ends = found.span(1)
+    match = _SHAPE.search(line, start) if start >= 0 else None
+    if match is not None:
+        ends = match.span(1)
     elif start >= 0 and line.rstrip().endswith(")"):
         ends = line.rindex("(") + 1, len(line.rstrip()) - 1
     else:
@@ -260,29 +260,29 @@ def _definitions(target: StaticTarget, chunks: Iterable[str]) -> dict[str, cst.F
     heads = {target.name.partition(".")[0], target.name.rpartition(".")[2]}
     heads.add((target.wraps or "").partition("(")[0].partition(".")[0])
     wanted = re.compile(rf"\b(?:def|class)\s+(?:{'|'.join(re.escape(head) for head in heads if head)})\b")
-    found: dict[str, cst.FunctionDef | None] = {}
+    functions: dict[str, cst.FunctionDef | None] = {}
     for chunk in chunks:
         if wanted.search(chunk):
             try:
-                cst.parse_module(chunk).visit(_Signatures(found))
+                cst.parse_module(chunk).visit(_Signatures(functions))
             except (cst.ParserSyntaxError, RecursionError):
                 continue
-    return found
+    return functions
 
 
 class _Signatures(cst.CSTVisitor):
-    def __init__(self, found: dict[str, cst.FunctionDef | None]) -> None:
+    def __init__(self, functions: dict[str, cst.FunctionDef | None]) -> None:
         super().__init__()
-        self._found = found
+        self._nodes = functions
         self._path: list[str] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.ClassDef, cst.FunctionDef)):
             self._path.append(node.name.value)
         if isinstance(node, cst.ClassDef):
-            self._found[".".join((*self._path, "__class__"))] = None
+            self._nodes[".".join((*self._path, "__class__"))] = None
         elif isinstance(node, cst.FunctionDef):
-            self._found.setdefault(".".join(self._path), node)
+            self._nodes.setdefault(".".join(self._path), node)
         return True
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
@@ -461,12 +461,12 @@ def insert_mark_dynamic(
         return []
     source = chunk.data.decode("utf-8", "replace")
     try:
-        found = _Finder(source, line - chunk.line + 1, parameter, parameters).found
+        calls = _Finder(source, line - chunk.line + 1, parameter, parameters).calls
     except (cst.ParserSyntaxError, RecursionError):
         return []
-    exact = [site for _, columns, site in found if columns == (column, end_column)]
-    named = [site for name, _, site in found if name == callee]
-    sites = set(exact or named or [site for _, _, site in found])
+    exact = [site for _, columns, site in calls if columns == (column, end_column)]
+    named = [site for name, _, site in calls if name == callee]
+    sites = set(exact or named or [site for _, _, site in calls])
     site = sites.pop() if len(sites) == 1 else None
     if site is None:
         return []
@@ -512,15 +512,15 @@ def move_directive(path: str, text: str, line: int, above: int) -> list[TextEdit
     if not (1 <= line <= len(lines) and 1 <= above <= len(lines)):
         return []
     data = lines[line - 1].rstrip(b"\r\n")
-    found = _DIRECTIVE.search(data)
-    if found is None:
+    match = _DIRECTIVE.search(data)
+    if match is None:
         return []
-    code = data[: found.start()].rstrip()
+    code = data[: match.start()].rstrip()
     if code or line == len(lines):
         removed = TextEdit(Span(path, line, len(code), line, len(data)), "")
     else:
         removed = TextEdit(Span(path, line, 0, line + 1, 0), "")
-    return [_insert_line(path, lines, above, found[0].decode("utf-8", "replace").rstrip()), removed]
+    return [_insert_line(path, lines, above, match[0].decode("utf-8", "replace").rstrip()), removed]
 
 
 def remove_ignore(path: str, text: str, line: int, code: str | None = None) -> list[TextEdit]:
@@ -564,7 +564,7 @@ def _insert_line(path: str, lines: list[bytes], line: int, *new: str) -> TextEdi
     body = there[start:].rstrip(b"\r\n")
     indent = body[: len(body) - len(body.lstrip())].decode()
     ended = next((end for end in (_line_end(there), _line_end(lines[0])) if end), "\n")
-    return TextEdit(Span(path, line, start, line, start), "".join(f"{indent}{one}{ended}" for one in new))
+    return TextEdit(Span(path, line, start, line, start), "".join(f"{indent}{text}{ended}" for text in new))
 
 
 def _line_end(line: bytes) -> str:

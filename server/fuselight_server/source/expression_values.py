@@ -91,7 +91,7 @@ class Reader:
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right, function = self.value(node.left), self.value(node.right), _BINARY.get(type(node.op))
-        if function is None or not all(isinstance(one, (int, float)) for one in (left, right)):
+        if function is None or not all(isinstance(value, (int, float)) for value in (left, right)):
             return None
         try:
             return function(left, right)
@@ -101,9 +101,10 @@ class Reader:
     def _call(self, node: ast.Call) -> Any:
         name = dotted_name(node.func)
         args = [
-            self.value(one.elt if isinstance(one, ast.GeneratorExp) else _inner(one)) for one in node.args
+            self.value(expression.elt if isinstance(expression, ast.GeneratorExp) else _inner(expression))
+            for expression in node.args
         ]
-        keywords = {one.arg: self.value(one.value) for one in node.keywords if one.arg}
+        keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg}
         if name == "int" and args and isinstance(args[0], (int, float)):
             return int(args[0]) if math.isfinite(args[0]) else None
         definition = self.file.find_class(node.func) if name else None
@@ -138,33 +139,33 @@ def built(
     definition: ClassSource, args: Iterable[Any], keywords: Mapping[str, Any], depth: int = 0
 ) -> Object:
     """What a constructor makes of its arguments: attributes are read from `__init__`, or from the fields."""
-    made = Object(definition)
+    instance = Object(definition)
     for name, default, _ in definition.fields():
-        made.attributes[name] = Reader(definition.file, {}, depth).value(default)
+        instance.attributes[name] = Reader(definition.file, {}, depth).value(default)
     function = definition.method("__init__")
     if function is None:
         fields = [name for name, _, _ in definition.fields()]
-        made.attributes.update(zip(fields, args, strict=False))
-        made.attributes.update(keywords)
-        return made
+        instance.attributes.update(zip(fields, args, strict=False))
+        instance.attributes.update(keywords)
+        return instance
     names = bound_values(definition.file, function, args, keywords)
-    names["self"] = made
+    names["self"] = instance
     _run_assignments(Reader(definition.file, names, depth), function.body, names)
-    return made
+    return instance
 
 
 def bound_values(
     file: FileSource, function: ast.FunctionDef, args: Iterable[Any], keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values of a method's parameters, defaults included."""
-    parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    parameters = [node.arg for node in (*function.args.posonlyargs, *function.args.args)]
     defaults = function.args.defaults
     reader = Reader(file, {})
     values: dict[str, Any] = {}
     for name, default in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
         values[name] = reader.value(default)
-    for one, maybe in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        values[one.arg] = reader.value(maybe)
+    for argument, maybe in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        values[argument.arg] = reader.value(maybe)
     values.update(zip(parameters[1:], args, strict=False))
     values.update(keywords)
     return values
@@ -191,5 +192,5 @@ def _assign(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
         if attributes.get(target.attr) is None:
             attributes[target.attr] = value
     elif isinstance(target, ast.Tuple) and isinstance(value, Sequence):
-        for one, part in zip(target.elts, value.parts, strict=False):
-            _assign(one, part, names)
+        for expression, part in zip(target.elts, value.parts, strict=False):
+            _assign(expression, part, names)

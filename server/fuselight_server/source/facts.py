@@ -121,10 +121,19 @@ class Facts:
     def outline(self) -> Outline:
         """All that `names.collect` reads: while the outlines of a file stay equal, so do its names."""
         return (
-            *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in self.definitions),
-            *((one.parameters, one.annotations) for one in self.definitions),
-            *((one.target, one.scope, one.value) for one in self.bindings),
-            *((one.name, one.full, one.scope) for one in self.imports),
+            *(
+                (
+                    definition.name,
+                    definition.scope,
+                    definition.is_class,
+                    definition.decorators,
+                    definition.bases,
+                )
+                for definition in self.definitions
+            ),
+            *((definition.parameters, definition.annotations) for definition in self.definitions),
+            *((binding.target, binding.scope, binding.value) for binding in self.bindings),
+            *((imported.name, imported.full, imported.scope) for imported in self.imports),
         )
 
 

@@ -53,23 +53,25 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
     _resolve(path, chunks, cache)
     names = cache.names
     cache.candidates.turn()
-    found = [
-        one
+    actual_candidates = [
+        candidate
         for chunk in chunks
         if chunk.outline or chunk.facts.compile_calls
-        for one in cache.candidates.get(
+        for candidate in cache.candidates.get(
             (chunk.data, chunk.line, chunk.column), functools.partial(candidates, chunk, names)
         )
     ]
     comments = read_comments(chunks)
-    owners = _Owners(found)
-    orphans = owners.adopt(attach(comments.directives, [one.target for one in found], lines))
+    owners = _Owners(actual_candidates)
+    orphans = owners.adopt(
+        attach(comments.directives, [candidate.target for candidate in actual_candidates], lines)
+    )
     lost: list[DirectiveProblem] = []
     if orphans or comments.inline:
         variables = [variable for chunk in chunks for variable in assignments(chunk, names)]
         orphans = owners.adopt(attach(orphans, variables, lines))
-        targets = TargetsByName([*(one.target for one in found), *variables])
-        lost += (misplaced(one, path, targets.called_by(one)) for one in comments.inline)
+        targets = TargetsByName([*(candidate.target for candidate in actual_candidates), *variables])
+        lost += (misplaced(line, path, targets.called_by(line)) for line in comments.inline)
         for directive in orphans:
             called = targets.called_by(directive)
             if called is not None and lines[directive.line - 1][:1] == b"#":
@@ -81,13 +83,13 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
     problems = list(comments.problems)
     if error is None:
         wrong = {problem.span.line for problem in problems}
-        problems.extend(one for one in lost if one.span.line not in wrong)
+        problems.extend(problem for problem in lost if problem.span.line not in wrong)
     provider_line = _provider_line(chunks)
     return Reading(
         path=path,
         targets=owners.targets(),
         ignores=comments.ignores,
-        directive_problems=tuple(sorted(problems, key=lambda one: one.span.start)),
+        directive_problems=tuple(sorted(problems, key=lambda problem: problem.span.start)),
         main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
         syntax_error=error,
         broken=tuple(
@@ -138,18 +140,22 @@ def _resolve(path: str, chunks: list[Chunk], cache: ReadingCache) -> None:
 class _Owners:
     """The candidates of a file, to which directives are given; a variable under a directive becomes a candidate."""
 
-    def __init__(self, found: list[Candidate]) -> None:
-        self._found = found
+    def __init__(self, candidates: list[Candidate]) -> None:
+        self._candidates = candidates
         self._owned: collections.defaultdict[int, list[DirectiveLine]] = collections.defaultdict(list)
-        self._index = {id(one.target): at for at, one in enumerate(found)}
-        self._listed = {one.target.name: at for at, one in reversed([*enumerate(found)]) if one.listed}
+        self._index = {id(candidate.target): at for at, candidate in enumerate(candidates)}
+        self._listed = {
+            candidate.target.name: at
+            for at, candidate in reversed([*enumerate(candidates)])
+            if candidate.listed
+        }
 
     def give(self, target: StaticTarget, directive: DirectiveLine) -> None:
         """Add a directive to a target's. `model = Net()` and a later `model.compile()` are one target."""
         at = self._index.get(id(target), self._listed.get(target.name))
         if at is None:
-            at = self._index[id(target)] = len(self._found)
-            self._found.append(Candidate(target, listed=False))
+            at = self._index[id(target)] = len(self._candidates)
+            self._candidates.append(Candidate(target, listed=False))
         self._owned[at].append(directive)
 
     def adopt(self, attached: Iterable[tuple[DirectiveLine, StaticTarget | None]]) -> list[DirectiveLine]:
@@ -169,7 +175,9 @@ class _Owners:
             dataclasses.replace(item.target, directives=tuple(sorted(self._owned[index], key=by_line)))
             if index in self._owned
             else item.target
-            for index, item in sorted(enumerate(self._found), key=lambda one: one[1].target.name_span.start)
+            for index, item in sorted(
+                enumerate(self._candidates), key=lambda pair: pair[1].target.name_span.start
+            )
             if item.listed or index in self._owned
         )
 

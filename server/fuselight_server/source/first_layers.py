@@ -32,27 +32,31 @@ def inputs_of(owner: Object, method: str = "forward") -> dict[str, str]:
     function = owner.definition.method(method)
     if function is None:
         return {}
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)][
-        1:
-    ]
+    names = [
+        argument.arg
+        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    ][1:]
     flow = LayerFlow(owner, 0, {name: (name, False) for name in names})
     flow.body(function.body)
     sizes = _Sizes(owner)
-    found = {}
+    inputs = {}
     for name in names:
         need, dimensions = flow.needs.get(name), flow.dimensions.get(name)
         text = _text(need, dimensions, sizes) if need is not None else ""
         if text:
-            found[name] = text
-    return found
+            inputs[name] = text
+    return inputs
 
 
 class _Sizes:
     """Sizes that the object and its configuration name."""
 
     def __init__(self, owner: Object) -> None:
-        objects = [owner, *(one for one in owner.attributes.values() if isinstance(one, Object))]
-        self._known = [one.attributes for one in objects]
+        objects = [
+            owner,
+            *(attribute for attribute in owner.attributes.values() if isinstance(attribute, Object)),
+        ]
+        self._known = [instance.attributes for instance in objects]
 
     def side(self, kernel: Any) -> int:
         """A side of an image that a kernel fits into."""
@@ -67,7 +71,7 @@ class _Sizes:
 
     def _first(self, names: Iterable[str]) -> int | None:
         values = (attributes.get(name) for name in names for attributes in self._known)
-        return next((one for one in values if type(one) is int and one > 1), None)
+        return next((value for value in values if type(value) is int and value > 1), None)
 
 
 _SPATIAL = {"Conv1d": 1, "Conv2d": 2, "Conv3d": 3, "BatchNorm2d": 2, "BatchNorm3d": 3, "InstanceNorm1d": 1}

@@ -35,18 +35,18 @@ class ImportedClasses:
     """What the file at `path` imports: `models.base.Net` or `.base.Net` to the class, None where it is unknown."""
 
     path: str
-    _found: dict[str, ImportedClass] = field(default_factory=dict)
+    _classes: dict[str, ImportedClass] = field(default_factory=dict)
 
     def __call__(self, full: str) -> ImportedClass | None:
         """Look up one name."""
-        found = _find(Path(self.path), full, _HOPS)
-        if found is not None:
-            self._found[full] = found
-        return found
+        imported_class = _find(Path(self.path), full, _HOPS)
+        if imported_class is not None:
+            self._classes[full] = imported_class
+        return imported_class
 
     def are_stale(self) -> bool:
         """Whether an answer that was given is no longer the answer."""
-        return any(_find(Path(self.path), full, _HOPS) != found for full, found in self._found.items())
+        return any(_find(Path(self.path), full, _HOPS) != owner for full, owner in self._classes.items())
 
 
 def _find(importer: Path, full: str, hops: int) -> ImportedClass | None:

@@ -97,24 +97,24 @@ def find_programs(
     sources = _Sources(path, folders)
     wanted = [_Wanted(path, name.partition(".")[0])]
     seen: set[_Wanted] = set(wanted)
-    found: dict[str, tuple[int, InputProgram]] = {}
+    programs: dict[str, tuple[int, InputProgram]] = {}
     for distance in range(_ROUNDS):
         builders: list[_Wanted] = []
-        for one in wanted:
-            for file in sources.mentioning(one):
-                uses = _uses(file, one)
+        for wanted_name in wanted:
+            for file in sources.mentioning(wanted_name):
+                uses = _uses(file, wanted_name)
                 if uses is None:
                     continue
                 if is_function and not distance:
                     uses = replace(uses, calls=uses.builds)
                 for program in _programs(file, uses, calls=not distance):
-                    found.setdefault(file.path, (distance, program))
+                    programs.setdefault(file.path, (distance, program))
                 builders += [_Wanted(file.path, builder) for builder in uses.builders]
-        if any(program.calls for _, program in found.values()):
+        if any(program.calls for _, program in programs.values()):
             break  # those of further rounds come after them
-        wanted = [one for one in dict.fromkeys(builders) if one not in seen][:_MOST_BUILDERS]
+        wanted = [builder for builder in dict.fromkeys(builders) if builder not in seen][:_MOST_BUILDERS]
         seen.update(wanted)
-    ranked = sorted(found.values(), key=lambda item: _rank(path, *item))
+    ranked = sorted(programs.values(), key=lambda item: _rank(path, *item))
     return tuple(program for _, program in ranked)
 
 
@@ -201,14 +201,19 @@ def _uses(file: _File, wanted: _Wanted) -> _Uses | None:
     if not builds:
         return None
     held = frozenset(_held(file.tree, builds))
-    made = [node for node in calls if _dotted(node.func) in held or _is_built(node.func, builds)]
+    nodes = [node for node in calls if _dotted(node.func) in held or _is_built(node.func, builds)]
     statements = file.tree.body
     at_top = any(
-        _is_main(one) or (not isinstance(one, _DEFINITIONS) and _holds(one, [*builds, *made]))
-        for one in statements
+        _is_main(statement)
+        or (not isinstance(statement, _DEFINITIONS) and _holds(statement, [*builds, *nodes]))
+        for statement in statements
     )
-    builders = [one.name for one in statements if isinstance(one, _DEFINITIONS) and _holds(one, builds)]
-    lines = [[node.lineno for node in nodes] for nodes in (made, builds)]
+    builders = [
+        statement.name
+        for statement in statements
+        if isinstance(statement, _DEFINITIONS) and _holds(statement, builds)
+    ]
+    lines = [[node.lineno for node in nodes] for nodes in (nodes, builds)]
     return _Uses(tuple(lines[0]), tuple(lines[1]), tuple(builders), at_top)
 
 
@@ -235,7 +240,7 @@ def _is_main(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
         return False
     sides = (statement.test.left, *statement.test.comparators)
-    return any(isinstance(one, ast.Name) and one.id == "__name__" for one in sides)
+    return any(isinstance(expression, ast.Name) and expression.id == "__name__" for expression in sides)
 
 
 def _builds(node: ast.Call, aliases: frozenset[str]) -> bool:
@@ -272,15 +277,15 @@ def _aliases(file: _File, wanted: _Wanted) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             between = "." if module.strip(".") else ""
-            for one in node.names:
-                if one.name in {wanted.name, "*"} and _may_name(file.path, module, wanted):
-                    yield one.asname or wanted.name
-                elif _may_name(file.path, f"{module}{between}{one.name}", wanted):
-                    yield f"{one.asname or one.name}.{wanted.name}"
+            for name in node.names:
+                if name.name in {wanted.name, "*"} and _may_name(file.path, module, wanted):
+                    yield name.asname or wanted.name
+                elif _may_name(file.path, f"{module}{between}{name.name}", wanted):
+                    yield f"{name.asname or name.name}.{wanted.name}"
         elif isinstance(node, ast.Import):
-            for one in node.names:
-                if _may_name(file.path, one.name, wanted):
-                    yield f"{one.asname or one.name}.{wanted.name}"
+            for name in node.names:
+                if _may_name(file.path, name.name, wanted):
+                    yield f"{name.asname or name.name}.{wanted.name}"
 
 
 def _may_name(importer: str, module: str, wanted: _Wanted) -> bool:

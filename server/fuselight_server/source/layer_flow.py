@@ -84,7 +84,7 @@ class LayerFlow:
         """Learn the number of dimensions from `b, c, h, w = x.shape`."""
         if not isinstance(target, (ast.Tuple, ast.List)) or value is None:
             return
-        if any(isinstance(one, ast.Starred) for one in target.elts):
+        if any(isinstance(expression, ast.Starred) for expression in target.elts):
             return
         size = value.func if isinstance(value, ast.Call) and not value.args else value
         if isinstance(size, ast.Attribute) and size.attr in {"shape", "size"}:
@@ -100,19 +100,21 @@ class LayerFlow:
             return self.holds.get(node.id)
         if isinstance(node, ast.Call):
             return self._call(node)
-        parts = [self.expression(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+        parts = [
+            self.expression(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)
+        ]
         if isinstance(node, (ast.BinOp, ast.UnaryOp)):
             return next(filter(None, parts), None)
         return None
 
     def _call(self, node: ast.Call) -> tuple[str, bool] | None:
         given: list[tuple[int | str, tuple[str, bool] | None]] = []
-        given += [(index, self.expression(one)) for index, one in enumerate(node.args)]
-        given += [(one.arg or "", self.expression(one.value)) for one in node.keywords]
-        held = [(place, one) for place, one in given if one is not None]
+        given += [(index, self.expression(expression)) for index, expression in enumerate(node.args)]
+        given += [(keyword.arg or "", self.expression(keyword.value)) for keyword in node.keywords]
+        held = [(place, pair) for place, pair in given if pair is not None]
         module = self._module(node.func)
         if module is not None:
-            results = [self._give(module, place, one) for place, one in held]
+            results = [self._give(module, place, pair) for place, pair in held]
             return next(filter(None, results), None)
         name = dotted_name(node.func)
         method = self.owner.definition.method(name.removeprefix("self."))
@@ -167,12 +169,12 @@ class LayerFlow:
         """Follow parameters into a method that gets them."""
         if not self.owner.definition.file.bounds.take_step():
             return
-        names = [one.arg for one in (*method.args.posonlyargs, *method.args.args)][1:]
+        names = [argument.arg for argument in (*method.args.posonlyargs, *method.args.args)][1:]
         holds = {}
-        for place, one in held:
+        for place, pair in held:
             if isinstance(place, str):
-                holds[place] = one
+                holds[place] = pair
             elif place < len(names):
-                holds[names[place]] = one
+                holds[names[place]] = pair
         inner = LayerFlow(owner, self.depth + 1, holds, self.needs, self.dimensions)
         inner.body(method.body)

@@ -29,11 +29,11 @@ class LineMap:
     def between(cls, old: str, new: str) -> LineMap:
         """The lines of `new`, each with its line in `old`, which counts as the text that ran."""
         before, after = split_text(old), split_text(new)
-        made = cls(len(before))
-        made._then = [0] * len(after)
+        line_map = cls(len(before))
+        line_map._then = [0] * len(after)
         for block in difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
-            made._then[block.b : block.b + block.size] = range(block.a + 1, block.a + block.size + 1)
-        return made
+            line_map._then[block.b : block.b + block.size] = range(block.a + 1, block.a + block.size + 1)
+        return line_map
 
     def reset(self) -> None:
         """Take the text of the run again."""

@@ -47,7 +47,7 @@ class LocalImports:
     def files(self, path: str, folders: Sequence[str]) -> Mapping[str, str]:
         """Dotted name of each module that the file imports, to its file; as in `digests`."""
         package, own = _package_of(Path(path))
-        found: dict[str, str] = {}
+        files: dict[str, str] = {}
         waiting = [package, *_absolute(self._source(path).names, package)]
         seen: set[str] = set()
         while waiting:
@@ -59,10 +59,10 @@ class LocalImports:
                 if not file or file == path:
                     continue
                 source = self._source(file)
-                found[module] = file
+                files[module] = file
                 inside = module if file.endswith(_INIT) else module.rpartition(".")[0]
                 waiting += _absolute(source.names, inside)
-        return found
+        return files
 
     def _file(self, module: str, own: str, folders: Sequence[str]) -> str:
         """The file of a module; empty where it is not in the folders."""
@@ -96,12 +96,12 @@ class LocalImports:
 
 def import_folders(roots: Sequence[str]) -> list[str]:
     """Folders of projects in which the worker finds imports: each root, its `src`, and what PYTHONPATH names in it."""
-    found = [place for root in roots for place in (root, str(Path(root, "src")))]
+    places = [place for root in roots for place in (root, str(Path(root, "src")))]
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         place = str(Path(entry).absolute())
-        if entry and (place in found or is_user_file(place, roots)):
-            found.insert(0, place)
-    return list(dict.fromkeys(found))
+        if entry and (place in places or is_user_file(place, roots)):
+            places.insert(0, place)
+    return list(dict.fromkeys(places))
 
 
 def _package_of(path: Path) -> tuple[str, str]:

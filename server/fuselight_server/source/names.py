@@ -110,7 +110,12 @@ class Names:
         """The path of the class of this file that `dotted` names."""
         parts = tuple(dotted.split("."))
         return next(
-            (found for around in self._visible(scope) if (found := (*around, *parts)) in self.classes), None
+            (
+                qualified
+                for around in self._visible(scope)
+                if (qualified := (*around, *parts)) in self.classes
+            ),
+            None,
         )
 
     def function_at(self, dotted: str, scope: Scope) -> Signature | None:
@@ -125,7 +130,9 @@ class Names:
         """The class of this file that `value` is an instance of: `Net()`, `Net().cuda()`, a variable that holds one."""
         if value.function is None:
             places = self._attribute_scopes(value.dotted, scope) if value.dotted else ()
-            return next((found for at in places if (found := self.instances.get((at, value.dotted)))), None)
+            return next(
+                (instance for at in places if (instance := self.instances.get((at, value.dotted)))), None
+            )
         if value.function.owner is not None:
             return (
                 self.class_of(value.function.owner, scope)
@@ -139,16 +146,20 @@ class Names:
         known, waiting, entered = self._forwards, [path], {path}
         while waiting and path not in known:
             current = waiting[-1]
-            found = self.classes[current].forward
-            if found is None:
-                unread = (one for one in self._own_bases(current) if one not in known and one not in entered)
+            signature = self.classes[current].forward
+            if signature is None:
+                unread = (
+                    own_base
+                    for own_base in self._own_bases(current)
+                    if own_base not in known and own_base not in entered
+                )
                 base = next(unread, None)
                 if base is not None:
                     entered.add(base)
                     waiting.append(base)
                     continue
-                found = self._inherited_forward(current)
-            known[current] = found
+                signature = self._inherited_forward(current)
+            known[current] = signature
             waiting.pop()
         return known[path]
 
@@ -158,7 +169,14 @@ class Names:
             if (own := self._forwards.get(base)) is not None:
                 return own
         outside = map(self.imported_class, self._outside_names(path))
-        return next((one.forward for one in outside if one is not None and one.forward), None)
+        return next(
+            (
+                imported_class.forward
+                for imported_class in outside
+                if imported_class is not None and imported_class.forward
+            ),
+            None,
+        )
 
     def is_module(self, path: Scope) -> bool:
         """Whether the class at `path` is an nn.Module, as far as the workspace tells."""
@@ -175,14 +193,16 @@ class Names:
 
     def makes_unknown(self, value: Expression, scope: Scope) -> bool:
         """Whether `value` makes an object of a class that was imported, and of which this file tells no more."""
-        made = value.function
-        if made is None:
+        expression = value.function
+        if expression is None:
             return False
-        if made.owner is not None:
-            return made.attribute in _SAME_OBJECT and self.makes_unknown(made.owner, scope)
-        full = self.full(made.dotted, scope) if made.dotted else ""
+        if expression.owner is not None:
+            return expression.attribute in _SAME_OBJECT and self.makes_unknown(expression.owner, scope)
+        full = self.full(expression.dotted, scope) if expression.dotted else ""
         is_class = full.rpartition(".")[2][:1].isupper()
-        return is_class and full.partition(".")[0] != "torch" and not self._is_known_otherwise(made, scope)
+        return (
+            is_class and full.partition(".")[0] != "torch" and not self._is_known_otherwise(expression, scope)
+        )
 
     def names_module(self, expression: Expression, scope: Scope) -> bool:
         """Whether `expression` names a module class."""
@@ -197,14 +217,14 @@ class Names:
         """Whether `value` makes a module: `Net()`, `Net().cuda()`, `AutoModel.from_pretrained(...)`."""
         if value.choices:
             return any(self.is_instance(choice, scope) for choice in value.choices)
-        made = value.function
-        if made is None:
+        expression = value.function
+        if expression is None:
             return bool(value.dotted) and self.holds_module(value.dotted, scope)
-        if made.owner is not None:
-            return made.attribute in _SAME_OBJECT and self.is_instance(made.owner, scope)
-        if self.names_module(made, scope) or _MODULE_MAKERS.match(self.full(made.dotted, scope)):
+        if expression.owner is not None:
+            return expression.attribute in _SAME_OBJECT and self.is_instance(expression.owner, scope)
+        if self.names_module(expression, scope) or _MODULE_MAKERS.match(self.full(expression.dotted, scope)):
             return True
-        owner, _, method = made.dotted.rpartition(".")
+        owner, _, method = expression.dotted.rpartition(".")
         if method in _FACTORIES:
             return self.names_module(Expression(owner, dotted=owner), scope)
         return method in _SAME_OBJECT and bool(owner) and self.holds_module(owner, scope)
@@ -231,9 +251,9 @@ class Names:
     def compiled(self, value: Expression, scope: Scope) -> Expression | None:
         """What `value` compiles: `Net()` for `torch.compile(Net()).eval()`. None when it compiles nothing."""
         for choice in value.choices:
-            found = self.compiled(choice, scope)
-            if found is not None:
-                return found
+            expression = self.compiled(choice, scope)
+            if expression is not None:
+                return expression
         if value.function is None:
             return None
         if value.function.owner is not None:
@@ -314,8 +334,8 @@ class Names:
     def _is_outside_module(self, full: str) -> bool:
         if _MODULES.match(full):
             return True
-        found = self.imported_class(full)
-        return found is not None and found.is_module
+        imported_class = self.imported_class(full)
+        return imported_class is not None and imported_class.is_module
 
     def _visible(self, scope: Scope) -> Iterator[Scope]:
         """`scope` and those around it, but for classes that are not the innermost: their names are not seen inside."""

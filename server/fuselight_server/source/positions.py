@@ -197,20 +197,20 @@ class TrackedFinding:
 def tracked(findings: Iterable[Finding], places: Places, home: str = "") -> tuple[TrackedFinding, ...]:
     """Track the spans of `findings` in `places`, and the lines that their texts name; `home`: the target's file."""
     followed = []
-    for one in findings:
-        related = tuple(places.add(item.span) for item in one.related)
-        followed.append(TrackedFinding(one, places.add(one.span), related, places, home))
-        if one.code not in _WORDS_OF_OTHERS:
-            for named in _named_lines(one, places):
+    for finding in findings:
+        related = tuple(places.add(item.span) for item in finding.related)
+        followed.append(TrackedFinding(finding, places.add(finding.span), related, places, home))
+        if finding.code not in _WORDS_OF_OTHERS:
+            for named in _named_lines(finding, places):
                 places.add_line(named)
-        for named in places.mentions(home or one.span.path, one.inputs):
+        for named in places.mentions(home or finding.span.path, finding.inputs):
             places.add_line(named)
     return tuple(followed)
 
 
-def _named_lines(one: Finding, places: Places) -> Iterator[Span]:
-    for text in (one.title, one.message, *one.hints, *one.cost):
-        yield from places.mentions(one.span.path, text)
+def _named_lines(finding: Finding, places: Places) -> Iterator[Span]:
+    for text in (finding.title, finding.message, *finding.hints, *finding.cost):
+        yield from places.mentions(finding.span.path, text)
 
 
 def _ends_with_name(words: str, name: str) -> bool:
@@ -263,7 +263,7 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
 
 
 def _of_inputs(report: Report) -> Iterator[Location]:
-    directives = (one.directive_line for one in report.failures)
+    directives = (failure.directive_line for failure in report.failures)
     yield from (Location(report.target.path, line) for line in directives if line is not None)
     if report.inputs is None:
         return

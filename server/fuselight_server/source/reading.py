@@ -86,11 +86,11 @@ class Reading:
 
     @functools.cached_property
     def _directed(self) -> dict[str, StaticTarget]:
-        return {one.name: one for one in reversed(self.targets) if one.directives}
+        return {target.name: target for target in reversed(self.targets) if target.directives}
 
     @functools.cached_property
     def _modules(self) -> frozenset[str | None]:
-        return frozenset(one.name for one in self.targets if one.kind == "module")
+        return frozenset(target.name for target in self.targets if target.kind == "module")
 
     def serving(self, target: StaticTarget) -> StaticTarget | None:
         """The class or function whose directives serve for `target`, a variable that compiles it and has none.

@@ -76,7 +76,7 @@ COMPILE_KEYWORDS = frozenset(
 def read_chunk(data: bytes) -> Facts:
     """The facts of `data`, whose lines end in LF or CRLF."""
     root = _parse(data).root_node
-    found: dict[str, list[Any]] = {kind: [] for kind in _READERS}
+    nodes_by_kind: dict[str, list[Any]] = {kind: [] for kind in _READERS}
     around: list[tuple[int, str]] = []
     """End and name of each definition around the current node."""
     for kind, node in sorted(
@@ -85,17 +85,17 @@ def read_chunk(data: bytes) -> Facts:
         while around and around[-1][0] <= node.start_byte:
             around.pop()
         read = [*_READERS[kind](node, tuple(name for _, name in around))]
-        found[kind] += read
+        nodes_by_kind[kind] += read
         if kind == "definition":
-            around.extend((node.end_byte, one.name) for one in read)
+            around.extend((node.end_byte, value.name) for value in read)
     return Facts(
-        definitions=tuple(found["definition"]),
-        bindings=tuple(found["binding"]),
-        compile_calls=tuple(found["compile"]),
-        imports=tuple(found["import"]),
+        definitions=tuple(nodes_by_kind["definition"]),
+        bindings=tuple(nodes_by_kind["binding"]),
+        compile_calls=tuple(nodes_by_kind["compile"]),
+        imports=tuple(nodes_by_kind["import"]),
         comments=tuple(_comments(data, root)),
         main_row=next((child.start_point[0] for child in root.children if _is_main(child)), None),
-        error=_error(data, root) if root.has_error or found["block"] else None,
+        error=_error(data, root) if root.has_error or nodes_by_kind["block"] else None,
     )
 
 
@@ -119,7 +119,7 @@ def inside_string(data: bytes, byte: int) -> bool:
 def imported_names(data: bytes) -> tuple[str, ...]:
     """Dotted names that the imports of `data` may load: of `from .a import b`, `.a.b`; of `from a import *`, `a`."""
     root = _parse(data).root_node
-    found: dict[str, None] = {}
+    imported_names: dict[str, None] = {}
     for node in QueryCursor(_IMPORTS).captures(root).get("import", ()):
         origin = node.child_by_field_name("module_name")
         module = flat(origin) if origin else ""
@@ -129,8 +129,8 @@ def imported_names(data: bytes) -> tuple[str, ...]:
             names += [flat(imported)] if imported is not None else []
         for name in names:
             between = "." if module and name and not module.endswith(".") else ""
-            found[f"{module}{between}{name}"] = None
-    return tuple(found)
+            imported_names[f"{module}{between}{name}"] = None
+    return tuple(imported_names)
 
 
 def _parse(data: bytes) -> Tree:
@@ -273,8 +273,8 @@ def _comments(data: bytes, root: Node) -> Iterator[Comment]:
     if b"fuselight:" not in data:
         return
     row, counted = 0, 0
-    found = (node for nodes in QueryCursor(_COMMENTS).captures(root).values() for node in nodes)
-    comments = sorted((node.start_byte, node.end_byte) for node in found)
+    nodes = (node for nodes in QueryCursor(_COMMENTS).captures(root).values() for node in nodes)
+    comments = sorted((node.start_byte, node.end_byte) for node in nodes)
     for match in _COMMENT.finditer(data):
         at = match.start()
         around = bisect.bisect_right(comments, (at, len(data))) - 1

@@ -40,12 +40,12 @@ class Candidate:
 def candidates(chunk: Chunk, names: Names) -> tuple[Candidate, ...]:
     """The targets of one chunk, in the order of the source."""
     maker, facts = _Maker(names, chunk), chunk.facts
-    found = [
+    candidates = [
         *(maker.definition(definition) for definition in facts.definitions),
         *(maker.binding(binding) for binding in facts.bindings),
         *(maker.compile_call(call) for call in facts.compile_calls),
     ]
-    return tuple(sorted(filter(None, found), key=lambda item: item.target.name_span.start))
+    return tuple(sorted(filter(None, candidates), key=lambda item: item.target.name_span.start))
 
 
 def assignments(chunk: Chunk, names: Names) -> tuple[StaticTarget, ...]:

@@ -49,10 +49,10 @@ class _Block:
 def replacements(old: str, new: str) -> list[Replacement]:
     """Return what turns `old` into `new`, from the last place to the first. Neither text has a lone CR."""
     whole = _Block(0, _lines(old), _lines(new), is_equal=False)
-    made: list[Replacement] = []
+    replacements: list[Replacement] = []
     for block in _aligned(whole, _without_line_end):
-        made += _line_ends(block) if block.is_equal else _in_changed(block)
-    return made[::-1]
+        replacements += _line_ends(block) if block.is_equal else _in_changed(block)
+    return replacements[::-1]
 
 
 def _lines(text: str) -> list[str]:

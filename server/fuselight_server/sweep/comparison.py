@@ -59,7 +59,9 @@ class SweepComparison:
     @property
     def regressions(self) -> tuple[RowChange, ...]:
         """The changes for the worse."""
-        return tuple(one for one in self.changes if one.direction is Direction.REGRESSION)
+        return tuple(
+            row_change for row_change in self.changes if row_change.direction is Direction.REGRESSION
+        )
 
 
 def compare_sweeps(before: Iterable[SweepRow], after: Iterable[SweepRow]) -> SweepComparison:
@@ -67,8 +69,15 @@ def compare_sweeps(before: Iterable[SweepRow], after: Iterable[SweepRow]) -> Swe
     old = {row.id: row for row in before}
     new = {row.id: row for row in after}
     both = [row_id for row_id in new if row_id in old]
-    changes = [one for row_id in both for one in _changes(old[row_id], new[row_id])]
-    changes.sort(key=lambda one: (one.direction is not Direction.REGRESSION, -one.weight, one.id, one.what))
+    changes = [row_change for row_id in both for row_change in _changes(old[row_id], new[row_id])]
+    changes.sort(
+        key=lambda row_change: (
+            row_change.direction is not Direction.REGRESSION,
+            -row_change.weight,
+            row_change.id,
+            row_change.what,
+        )
+    )
     return SweepComparison(
         tuple(changes),
         len(both),
@@ -94,11 +103,13 @@ def _changes(old: SweepRow, new: SweepRow) -> Iterator[RowChange]:
     for what, noun in (("breaks", "break"), ("recompilations", "recompilation"), ("graphs", "graph")):
         yield from _count_change(new.id, noun, getattr(old, what), getattr(new, what))
     yield from _count_change(new.id, "kernel", old.kernels, new.kernels)
-    earlier = {one.name: one for one in old.configurations}
+    earlier = {timed_configuration.name: timed_configuration for timed_configuration in old.configurations}
     same_clock = old.clock == new.clock and old.machine == new.machine
-    for one in new.configurations:
-        if one.name in earlier:
-            yield from _time_changes(new.id, earlier[one.name], one, comparable=same_clock)
+    for configuration in new.configurations:
+        if configuration.name in earlier:
+            yield from _time_changes(
+                new.id, earlier[configuration.name], configuration, comparable=same_clock
+            )
 
 
 def _count_change(row_id: str, noun: str, old: int | None, new: int | None) -> Iterator[RowChange]:
@@ -154,7 +165,7 @@ def _time_changes(
     )
 
 
-def _range(one: TimedConfiguration) -> Range | None:
-    if one.us is None or one.low_us is None or one.high_us is None:
+def _range(configuration: TimedConfiguration) -> Range | None:
+    if configuration.us is None or configuration.low_us is None or configuration.high_us is None:
         return None
-    return Range(one.us, one.low_us, one.high_us)
+    return Range(configuration.us, configuration.low_us, configuration.high_us)

@@ -153,7 +153,7 @@ class LocalEngine:
     def _slots(self, task: SweepTask) -> list[dict[str, str]]:
         """The variables of each worker that such tasks run in."""
         if task.needs_gpu:
-            return [{_VISIBLE: one} for one in self._gpus]
+            return [{_VISIBLE: gpu} for gpu in self._gpus]
         if task.job.is_timed:  # nothing else may use the processor
             return [{}]
         threads = max(1, _cores() // self._jobs)
@@ -162,8 +162,8 @@ class LocalEngine:
 
     def outcomes(self, tasks: Sequence[SweepTask]) -> Iterator[TaskOutcome]:
         """Run the tasks; see `Engine`."""
-        for timed_on in dict.fromkeys((one.job.is_timed, one.needs_gpu) for one in tasks):
-            yield from self._run([one for one in tasks if (one.job.is_timed, one.needs_gpu) == timed_on])
+        for timed_on in dict.fromkeys((task.job.is_timed, task.needs_gpu) for task in tasks):
+            yield from self._run([task for task in tasks if (task.job.is_timed, task.needs_gpu) == timed_on])
 
     def _run(self, tasks: Sequence[SweepTask]) -> Iterator[TaskOutcome]:
         slots = self._slots(tasks[0])
@@ -171,8 +171,8 @@ class LocalEngine:
             raise EngineError("there is no GPU to time on: name another device, as --device cpu")
         waiting: queue.SimpleQueue[SweepTask] = queue.SimpleQueue()
         done: queue.SimpleQueue[TaskOutcome | BaseException] = queue.SimpleQueue()
-        for one in tasks:
-            waiting.put(one)
+        for task in tasks:
+            waiting.put(task)
         self._threads = [
             threading.Thread(target=self._work, args=(variables, waiting, done), daemon=True)
             for variables in slots[: len(tasks)]
@@ -242,8 +242,8 @@ def local_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The NVIDIA GPUs of this machine, as values of CUDA_VISIBLE_DEVICES; none where the driver cannot be asked."""
     visible = environ.get(_VISIBLE)
     if visible is not None:
-        names = (one.strip() for one in visible.split(","))
-        return tuple(one for one in names if one and one != "-1")
+        names = (part.strip() for part in visible.split(","))
+        return tuple(name for name in names if name and name != "-1")
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()

@@ -52,17 +52,20 @@ def _lines(row: SweepRow) -> Iterator[dict[str, Any]]:
     for name in ("break_causes", "recompilation_causes"):
         shared[name] = "; ".join(f"{cause}: {count}" for cause, count in getattr(row, name).items())
     failed = row.failure
-    for one in row.configurations or (None,):
-        failure = (one.failure if one is not None else None) or failed
+    for configuration in row.configurations or (None,):
+        failure = (configuration.failure if configuration is not None else None) or failed
         line = dict(shared)
         if failure is not None:
             line |= {name: getattr(failure, name) for name in ("culprit", "kind", "place", "next_step")}
         line["failure"] = failure.message if failure is not None else None
-        if one is not None:
-            line |= {name: getattr(one, name) for name in ("us", "low_us", "high_us", "speedup", "first_us")}
+        if configuration is not None:
             line |= {
-                "configuration": one.name,
-                "peak_bytes": one.peak_bytes,
-                "accurate": one.is_accurate,
+                name: getattr(configuration, name)
+                for name in ("us", "low_us", "high_us", "speedup", "first_us")
+            }
+            line |= {
+                "configuration": configuration.name,
+                "peak_bytes": configuration.peak_bytes,
+                "accurate": configuration.is_accurate,
             }
         yield line

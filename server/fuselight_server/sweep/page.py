@@ -158,22 +158,22 @@ def _speedups(summary: SweepSummary) -> str:
     lines = [
         _Line(
             (
-                _Cell(one.name),
-                _number(one.rows),
-                _number(one.mean, format_ratio(one.mean)),
-                _number(one.least, format_ratio(one.least)),
-                _number(one.most, format_ratio(one.most)),
-                *(_number(count) for count in one.counts),
+                _Cell(group.name),
+                _number(group.rows),
+                _number(group.mean, format_ratio(group.mean)),
+                _number(group.least, format_ratio(group.least)),
+                _number(group.most, format_ratio(group.most)),
+                *(_number(count) for count in group.counts),
             )
         )
-        for one in groups
+        for group in groups
     ]
     columns = ["configuration", "rows", "geometric mean", "least", "most", *_bins()]
     caption = "Speed-up over eager of rows with right results, and rows by speed-up"
     return _section(
         "Speed-up",
         "<p>2.0× is twice as fast as eager. Configurations with wrong results are left out.</p>",
-        *(_histogram(one) for one in groups),
+        *(_histogram(group) for group in groups),
         _table(caption, columns, lines),
     )
 
@@ -209,36 +209,49 @@ def _causes(title: str, causes: Sequence[CauseCount], noun: str, nothing: str) -
     if not causes:
         return _section(title, f"<p>{_text(nothing)}</p>") if nothing else ""
     lines = []
-    for one in causes:
-        more = len(one.rows) - _MOST_NAMES
-        names = ", ".join(one.rows[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-        lines.append(_Line((_Cell(one.cause), _number(len(one.rows)), _number(one.count), _Cell(names))))
+    for cause in causes:
+        more = len(cause.rows) - _MOST_NAMES
+        names = ", ".join(cause.rows[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        lines.append(
+            _Line((_Cell(cause.cause), _number(len(cause.rows)), _number(cause.count), _Cell(names)))
+        )
     return _section(title, _table(_CAUSES, ["cause", "models", f"{noun}s", "in"], lines))
 
 
-def _comparison(found: SweepComparison, against: str) -> str:
-    worse = len(found.regressions)
-    better = len(found.changes) - worse
+def _comparison(comparison: SweepComparison, against: str) -> str:
+    worse = len(comparison.regressions)
+    better = len(comparison.changes) - worse
     head = (
         f"{format_count(worse, 'regression')}, {format_count(better, 'improvement')} in "
-        f"{format_count(found.compared, 'row')} that both sweeps have"
+        f"{format_count(comparison.compared, 'row')} that both sweeps have"
     )
     parts = [f'<p class="headline">{_text(head)}</p>']
-    if found.changes:
+    if comparison.changes:
         caption = "Regressions first; times count only where their spreads do not overlap"
-        parts.append(_table(caption, *_filled(_CHANGES, map(_change, found.changes))))
-    for title, ids in (("Only in this sweep", found.added), ("Only in the earlier sweep", found.missing)):
+        parts.append(_table(caption, *_filled(_CHANGES, map(_change, comparison.changes))))
+    for title, ids in (
+        ("Only in this sweep", comparison.added),
+        ("Only in the earlier sweep", comparison.missing),
+    ):
         if ids:
             more = f" and {len(ids) - _MOST_NAMES} more" if len(ids) > _MOST_NAMES else ""
             parts.append(f"<p>{_text(title)}: {_text(', '.join(ids[:_MOST_NAMES]))}{more}.</p>")
     return _section(f"Compared with {against}", *parts)
 
 
-def _change(one: RowChange) -> _Line:
-    by = one.detail if one.detail.endswith("%") else ""
-    css = "failure" if one.direction.value == "regression" else ""
-    cells = (one.id, one.direction.value, one.what, one.before, one.after, by, "" if by else one.detail)
-    return _Line(tuple(_Cell(text, css=css if text == one.direction.value else "") for text in cells))
+def _change(change: RowChange) -> _Line:
+    by = change.detail if change.detail.endswith("%") else ""
+    css = "failure" if change.direction.value == "regression" else ""
+    cells = (
+        change.id,
+        change.direction.value,
+        change.what,
+        change.before,
+        change.after,
+        by,
+        "" if by else change.detail,
+    )
+    return _Line(tuple(_Cell(text, css=css if text == change.direction.value else "") for text in cells))
 
 
 _CHANGES = ("row", "change", "what", "before", "after", "by", "detail")
@@ -252,8 +265,8 @@ _COLUMNS = (
 def _rows(rows: Sequence[SweepRow]) -> str:
     controls = (
         '<div class="bar"><label>Search <input id="search" type="search"></label>'
-        f'<label>Job <select id="job">{_options(one.value for one in SweepJob)}</select></label>'
-        f'<label>Status <select id="status">{_options(one.value for one in RowStatus)}</select></label>'
+        f'<label>Job <select id="job">{_options(job.value for job in SweepJob)}</select></label>'
+        f'<label>Status <select id="status">{_options(status.value for status in RowStatus)}</select></label>'
         '<span id="shown" role="status" class="muted"></span></div>'
     )
     caption = "One row for each model, job and device; press a heading to sort"
@@ -269,18 +282,26 @@ def _filled(columns: Sequence[str], lines: Iterable[_Line]) -> tuple[list[str], 
 
 
 def _options(values: Iterable[str]) -> str:
-    shown = "".join(f'<option value="{_text(one)}">{_text(one)}</option>' for one in values)
+    shown = "".join(f'<option value="{_text(text)}">{_text(text)}</option>' for text in values)
     return f'<option value="">all</option>{shown}'
 
 
 def _row(row: SweepRow) -> _Line:
-    eager = next((one for one in row.configurations if one.name == "eager"), None)
-    best = row.best or next((one for one in row.configurations if one.name != "eager"), None)
+    eager = next(
+        (configuration for configuration in row.configurations if configuration.name == "eager"), None
+    )
+    best = row.best or next(
+        (configuration for configuration in row.configurations if configuration.name != "eager"), None
+    )
     remarks = [*row.notes]
     if row.failure is not None:
         place = f" ({row.failure.place})" if row.failure.place else ""
         remarks.insert(0, f"{row.failure.message}{place}. {row.failure.next_step}".strip())
-    remarks += [f"{one.name}: {one.failure.message}" for one in row.configurations if one.failure is not None]
+    remarks += [
+        f"{configuration.name}: {configuration.failure.message}"
+        for configuration in row.configurations
+        if configuration.failure is not None
+    ]
     bad = row.status is not RowStatus.DONE
     return _Line(
         (
@@ -313,20 +334,36 @@ def _row(row: SweepRow) -> _Line:
     )
 
 
-def _time(one: TimedConfiguration | None) -> _Cell:
-    if one is None or one.us is None:
+def _time(configuration: TimedConfiguration | None) -> _Cell:
+    if configuration is None or configuration.us is None:
         return _Cell("")
-    spread = (one.high_us - one.low_us) / 2 / one.us if one.high_us and one.low_us and one.us else None
-    text = format_time(one.us) + (f" {format_spread(spread)}" if spread is not None else "")
-    return _Cell(f"{text}, unsteady" if one.is_unsteady else text, one.us, "doubt" if one.is_unsteady else "")
+    spread = (
+        (configuration.high_us - configuration.low_us) / 2 / configuration.us
+        if configuration.high_us and configuration.low_us and configuration.us
+        else None
+    )
+    text = format_time(configuration.us) + (f" {format_spread(spread)}" if spread is not None else "")
+    return _Cell(
+        f"{text}, unsteady" if configuration.is_unsteady else text,
+        configuration.us,
+        "doubt" if configuration.is_unsteady else "",
+    )
 
 
-def _first(one: TimedConfiguration | None) -> _Cell:
-    return _number(one.first_us, format_time(one.first_us)) if one and one.first_us else _Cell("")
+def _first(configuration: TimedConfiguration | None) -> _Cell:
+    return (
+        _number(configuration.first_us, format_time(configuration.first_us))
+        if configuration and configuration.first_us
+        else _Cell("")
+    )
 
 
-def _memory(one: TimedConfiguration | None) -> _Cell:
-    return _number(one.peak_bytes, format_size(one.peak_bytes)) if one and one.peak_bytes else _Cell("")
+def _memory(configuration: TimedConfiguration | None) -> _Cell:
+    return (
+        _number(configuration.peak_bytes, format_size(configuration.peak_bytes))
+        if configuration and configuration.peak_bytes
+        else _Cell("")
+    )
 
 
 def _ratio(value: float | None) -> _Cell:
@@ -334,7 +371,7 @@ def _ratio(value: float | None) -> _Cell:
 
 
 def _results(configurations: Sequence[TimedConfiguration]) -> str:
-    wrong = [one.name for one in configurations if one.is_accurate is False]
+    wrong = [configuration.name for configuration in configurations if configuration.is_accurate is False]
     if wrong:
         return f"WRONG in {', '.join(wrong)}"
-    return "right" if any(one.is_accurate for one in configurations) else ""
+    return "right" if any(configuration.is_accurate for configuration in configurations) else ""

@@ -138,7 +138,7 @@ class RayEngine:
         """Where, in words."""
         nodes = len(self._nodes)
         where = f"the Ray cluster at {self._address}" if self._address else "a Ray of this machine"
-        cpus, gpus = sum(one.cpus for one in self._nodes), sum(one.gpus for one in self._nodes)
+        cpus, gpus = sum(node.cpus for node in self._nodes), sum(node.gpus for node in self._nodes)
         return f"{where} ({nodes} {'node' if nodes == 1 else 'nodes'}, {cpus} CPUs, {gpus} GPUs)"
 
     @property
@@ -215,7 +215,7 @@ class RayEngine:
     def _look(self) -> None:
         """See which nodes there are now."""
         with contextlib.suppress(Exception):  # a cluster that cannot be asked now may answer the next time
-            self._nodes = _nodes_of([one["Resources"] for one in self._ray.nodes() if one.get("Alive")])
+            self._nodes = _nodes_of([node["Resources"] for node in self._ray.nodes() if node.get("Alive")])
 
     def _submit(self, task: SweepTask) -> None:
         job = remote_run(task, self._interpreter, folder=task.request.roots[0], moved=self._moved)
@@ -288,18 +288,18 @@ def _ask(address: str) -> tuple[NodeResources, ...]:
             f"--address {address}: no Ray answered within {_ASK_SECONDS:g} s. See `ray status` on the head node"
         ) from None
     try:
-        found: dict[str, Any] = json.loads(asked.stdout.strip().splitlines()[-1])
+        data: dict[str, Any] = json.loads(asked.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
-        found = {"error": (asked.stderr.strip().splitlines() or ["Ray ended without an answer"])[-1]}
-    if "error" in found:
-        text = _one_line(found["error"])
+        data = {"error": (asked.stderr.strip().splitlines() or ["Ray ended without an answer"])[-1]}
+    if "error" in data:
+        text = _one_line(data["error"])
         step = (
             "Use the cluster's releases of Ray and Python here"
             if "ersion" in text
             else "See `ray status` on the head node"
         )
         raise EngineError(f"--address {address}: {text}. {step}")
-    return _nodes_of(found["nodes"])
+    return _nodes_of(data["nodes"])
 
 
 def _check_port(address: str) -> None:
@@ -325,7 +325,9 @@ def _check_port(address: str) -> None:
 
 
 def _nodes_of(resources: Sequence[dict[str, float]]) -> tuple[NodeResources, ...]:
-    return tuple(NodeResources(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in resources)
+    return tuple(
+        NodeResources(int(resource.get("CPU", 0)), int(resource.get("GPU", 0))) for resource in resources
+    )
 
 
 def _upload(root: str, tasks: Sequence[SweepTask]) -> Upload:

@@ -250,12 +250,12 @@ def _export(data: bytes, about: SweepAbout) -> tuple[list[SweepRow], SweepAbout]
     """Rows of an export, which is one JSON object."""
     try:
         value = json.loads(data)
-        found = [decode(SweepRow, one) for one in value["rows"]]
+        rows = [decode(SweepRow, row) for row in value["rows"]]
     except (ValueError, TypeError, KeyError, DecodeError, RecursionError):
         return [], about
     with contextlib.suppress(DecodeError):
-        return found, decode(SweepAbout, value["about"]) if value.get("about") else about
-    return found, about
+        return rows, decode(SweepAbout, value["about"]) if value.get("about") else about
+    return rows, about
 
 
 def _about_of(path: Path) -> SweepAbout:
@@ -273,7 +273,7 @@ def earlier_sweep(sweeps: Path, suite: str, path: str) -> Path | None:
     pattern = re.compile(rf"{re.escape(suite)}-\d{{8}}-\d{{6}}")
     with contextlib.suppress(OSError):
         check_not_a_link(sweeps)
-        folders = [one for one in sweeps.iterdir() if pattern.fullmatch(one.name) and is_own(one)]
+        folders = [file for file in sweeps.iterdir() if pattern.fullmatch(file.name) and is_own(file)]
         for folder in sorted(folders, reverse=True):
             if _is_sweep_of(_about_of(folder / ABOUT).path, suite, path):
                 return folder

@@ -58,9 +58,9 @@ def _row(task: SweepTask, answer: RemoteAnswer) -> SweepRow:
             "install the same version of Fuselight on all machines",
         )
         return task.unfinished(RowStatus.FAILED, failure)
-    failures = [_with_packages(failure_of(one), task) for one in report.failures]
+    failures = [_with_packages(failure_of(failure), task) for failure in report.failures]
     row = task.unfinished(RowStatus.FAILED, failures[0]) if failures else _done(task)
-    problems = tuple(f"{one.what}: {one.why}" for one in report.problems[:_MOST_PROBLEMS])
+    problems = tuple(f"{problem.what}: {problem.why}" for problem in report.problems[:_MOST_PROBLEMS])
     row = replace(row, notes=(*row.notes, *problems))
     parts = {
         SweepJob.CHECK: _with_capture,
@@ -112,25 +112,27 @@ def _with_origin(row: SweepRow, answer: RemoteAnswer) -> SweepRow:
 
 
 def _with_capture(row: SweepRow, report: Report) -> SweepRow:
-    found = counts(report)
+    totals = counts(report)
     if not report.frames and report.failures:
         return row  # it failed before anything was traced
     operators = sum(
-        one.graph.operators
-        for one in report.compiles
-        if one.graph is not None and one.outcome is Outcome.COMPILED
+        record.graph.operators
+        for record in report.compiles
+        if record.graph is not None and record.outcome is Outcome.COMPILED
     )
     broken = Counter(_break_cause(group[0].types, group[0].ids) for group in break_groups(report.breaks))
     again = Counter(
-        one.entries[0].failures[0].cause.value if one.entries and one.entries[0].failures else _UNKNOWN
-        for one in report.recompiles
-        if one.compile_id is not None
+        recompilation.entries[0].failures[0].cause.value
+        if recompilation.entries and recompilation.entries[0].failures
+        else _UNKNOWN
+        for recompilation in report.recompiles
+        if recompilation.compile_id is not None
     )
     return replace(
         row,
-        graphs=found.graphs,
-        breaks=found.breaks,
-        recompilations=found.recompilations,
+        graphs=totals.graphs,
+        breaks=totals.breaks,
+        recompilations=totals.recompilations,
         operators=operators,
         break_causes=dict(broken.most_common()),
         recompilation_causes=dict(again.most_common()),
@@ -147,7 +149,7 @@ def _with_kernels(row: SweepRow, report: Report) -> SweepRow:
     kernels = [kernel for graph in one_call(report).generated for kernel in graph.kernels]
     if not report.generated and report.failures:
         return row
-    lost = next((one.failure for one in report.generated if one.failure is not None), None)
+    lost = next((graph.failure for graph in report.generated if graph.failure is not None), None)
     if lost is not None and row.failure is None:
         failure = RowFailure(
             Culprit.COMPILER.value,
@@ -174,9 +176,9 @@ def _with_search(row: SweepRow, report: Report) -> SweepRow:
     if tuned is None:
         return row
     tried = tuple(
-        one.configuration
-        for one in tuned.candidates
-        if one.outcome not in {TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED}
+        candidate.configuration
+        for candidate in tuned.candidates
+        if candidate.outcome not in {TuneOutcome.SKIPPED, TuneOutcome.UNFINISHED}
     )
     row = _timed_row(row, Measured(tuned.work, tuned.machine, tried))
     confirmed = tuned.confirmation
@@ -200,7 +202,7 @@ def tuned_result_of(answer: RemoteAnswer) -> TunedResult | None:
 
 
 def _timed_row(row: SweepRow, measured: Measured) -> SweepRow:
-    timed = tuple(_timed(measured, one) for one in measured.configurations)
+    timed = tuple(_timed(measured, configuration) for configuration in measured.configurations)
     row = replace(
         row,
         clock=clock_of(measured).value,
@@ -209,28 +211,32 @@ def _timed_row(row: SweepRow, measured: Measured) -> SweepRow:
         notes=(*row.notes, *measured.machine.notes),
         configurations=timed,
     )
-    if row.failure is None and not any(one.speedup is not None and one.name != "eager" for one in timed):
-        first = next((one.failure for one in timed if one.failure is not None), None)
+    if row.failure is None and not any(
+        configuration.speedup is not None and configuration.name != "eager" for configuration in timed
+    ):
+        first = next(
+            (configuration.failure for configuration in timed if configuration.failure is not None), None
+        )
         missing = RowFailure(Culprit.FUSELIGHT.value, _UNKNOWN, "no configuration has a time")
         return replace(row, status=RowStatus.FAILED, failure=first or missing)
     return row
 
 
-def _timed(measured: Measured, one: MeasuredConfiguration) -> TimedConfiguration:
-    timing = timing_of(one, clock_of(measured))
-    found = range_of(timing) if timing is not None else None
+def _timed(measured: Measured, configuration: MeasuredConfiguration) -> TimedConfiguration:
+    timing = timing_of(configuration, clock_of(measured))
+    bounds = range_of(timing) if timing is not None else None
     return TimedConfiguration(
-        name=one.name,
-        us=found.us if found is not None else None,
-        low_us=found.low if found is not None else None,
-        high_us=found.high if found is not None else None,
+        name=configuration.name,
+        us=bounds.us if bounds is not None else None,
+        low_us=bounds.low if bounds is not None else None,
+        high_us=bounds.high if bounds is not None else None,
         is_unsteady=timing is not None and timing.unsteady,
-        speedup=speedup(measured, one),
-        first_us=one.first_us,
-        peak_bytes=one.peak_bytes,
-        is_accurate=one.accuracy.passed if one.accuracy is not None else None,
-        graph_breaks=one.graph_breaks,
-        failure=failure_of(one.failure) if one.failure is not None else None,
+        speedup=speedup(measured, configuration),
+        first_us=configuration.first_us,
+        peak_bytes=configuration.peak_bytes,
+        is_accurate=configuration.accuracy.passed if configuration.accuracy is not None else None,
+        graph_breaks=configuration.graph_breaks,
+        failure=failure_of(configuration.failure) if configuration.failure is not None else None,
     )
 
 

@@ -162,13 +162,18 @@ class SweepRow:
     def best(self) -> TimedConfiguration | None:
         """The winner of a search, else the fastest configuration with right results that is not eager."""
         if self.winner:
-            return next((one for one in self.configurations if one.name == self.winner), None)
+            return next(
+                (configuration for configuration in self.configurations if configuration.name == self.winner),
+                None,
+            )
         timed = [
-            one
-            for one in self.configurations
-            if one.speedup is not None and one.name != "eager" and one.is_accurate is not False
+            configuration
+            for configuration in self.configurations
+            if configuration.speedup is not None
+            and configuration.name != "eager"
+            and configuration.is_accurate is not False
         ]
-        return max(timed, key=lambda one: one.speedup or 0.0, default=None)
+        return max(timed, key=lambda configuration: configuration.speedup or 0.0, default=None)
 
     @property
     def is_complete(self) -> bool:

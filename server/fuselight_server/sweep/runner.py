@@ -48,13 +48,13 @@ class SweepProgress:
 
     def rest_seconds(self, left: Sequence[SweepTask], engine: Engine) -> float | None:
         """Estimate how long the tasks that are left will take; None before anything has ended."""
-        known = [seconds for found in self._seconds.values() for seconds in found]
+        known = [seconds for second in self._seconds.values() for seconds in second]
         if not known:
             return None
         rest = 0.0
         for task in left:
-            found = self._seconds.get(task.job) or known
-            rest += sum(found) / len(found) / max(1, engine.parallel(task))
+            second = self._seconds.get(task.job) or known
+            rest += sum(second) / len(second) / max(1, engine.parallel(task))
         return rest
 
 
@@ -73,7 +73,7 @@ def run_tasks(
     if tasks:
         engine.prepare(tasks)
     for timed in (False, True):
-        group = [one for one in tasks if one.job.is_timed is timed]
+        group = [task for task in tasks if task.job.is_timed is timed]
         for attempt in range(1, ATTEMPTS + 1):
             again: list[SweepTask] = []
             for outcome in engine.outcomes(group) if group else ():
@@ -99,14 +99,14 @@ def _has_died(outcome: TaskOutcome) -> bool:
     if outcome.answer.lost:
         return True
     failures = (outcome.answer.report or {}).get("failures", ())
-    return any(isinstance(one, dict) and one.get("kind") == _DIED for one in failures)
+    return any(isinstance(failure, dict) and failure.get("kind") == _DIED for failure in failures)
 
 
 class _VersionNotes:
     """Notes rows whose torch is not that of the first row: their numbers do not compare."""
 
     def __init__(self, earlier: Iterable[SweepRow]) -> None:
-        self._first = next((one for one in earlier if one.torch and one.is_complete), None)
+        self._first = next((row for row in earlier if row.torch and row.is_complete), None)
 
     def noted(self, row: SweepRow) -> SweepRow:
         if row.failure is not None and row.failure.kind in {"no_torch", "old_torch"}:

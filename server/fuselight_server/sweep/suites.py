@@ -73,10 +73,10 @@ def read_suite(named: str) -> Suite:
     """Read the suite that the user named. Raises SuiteError."""
     path = Path(os.path.abspath(named))  # noqa: PTH100 - resolve() would rename what the user named
     if path.is_dir():
-        found = tuple(SuiteTarget(str(file)) for file in _python_files(path))
-        if not found:
+        suite_targets = tuple(SuiteTarget(str(file)) for file in _python_files(path))
+        if not suite_targets:
             raise SuiteError(f"{named} has no Python file: name a folder with models, or a list of targets")
-        return Suite(path.name, found, str(path))
+        return Suite(path.name, suite_targets, str(path))
     if not path.exists():
         raise SuiteError(
             f"there is no suite `{named}`: name a folder, a .py file, a list of targets (.toml, .jsonl, .py), or "
@@ -134,8 +134,8 @@ def _python_files(folder: Path) -> Iterator[Path]:
             and not name.startswith(".")
             and not (Path(parent) / name / "pyvenv.cfg").exists()
         )
-        found = (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
-        yield from (file for file in found if not leaves(file, folder))
+        paths = (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
+        yield from (file for file in paths if not leaves(file, folder))
 
 
 def _text(path: Path, named: str) -> str:
@@ -165,16 +165,16 @@ def _toml(path: Path, named: str) -> list[tuple[str, Any]]:
 
 
 def _json_lines(path: Path, named: str) -> list[tuple[str, Any]]:
-    found = []
+    lines = []
     for number, line in enumerate(_text(path, named).splitlines(), 1):
         if line.strip():
             try:
-                found.append((f"{named}:{number}", json.loads(line)))
+                lines.append((f"{named}:{number}", json.loads(line)))
             except ValueError as error:
                 raise SuiteError(f"{named}:{number} is not JSON: {error}") from None
             except RecursionError:
                 raise SuiteError(f"{named}:{number}{_TOO_DEEP}") from None
-    return found
+    return lines
 
 
 def _python(path: Path, named: str) -> list[tuple[str, Any]]:
@@ -205,7 +205,7 @@ def _python(path: Path, named: str) -> list[tuple[str, Any]]:
 def _assigned(node: ast.stmt) -> ast.expr | None:
     """The value of an assignment to TARGETS, None for any other statement."""
     if isinstance(node, ast.Assign):
-        names = [one.id for one in node.targets if isinstance(one, ast.Name)]
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
         return node.value if _LIST in names else None
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == _LIST:
         return node.value
@@ -237,20 +237,20 @@ def _target(entry: Any, folder: Path, where: str) -> SuiteTarget:
 def _named(targets: tuple[SuiteTarget, ...], named: str) -> tuple[SuiteTarget, ...]:
     """The same targets. Raises SuiteError where two have one name."""
     seen: set[tuple[str, str]] = set()
-    for one in targets:
-        key = (one.group, one.name) if one.name else (one.path, one.target)
+    for target in targets:
+        key = (target.group, target.name) if target.name else (target.path, target.target)
         if key in seen:
-            what = one.name or f"{Path(one.path).name}:{one.target}"
+            what = target.name or f"{Path(target.path).name}:{target.target}"
             raise SuiteError(f"{named} lists `{what}` twice: remove one, or give each a `name` of its own")
         seen.add(key)
     return targets
 
 
-def with_name(target: SuiteTarget, found: str, folder: str) -> SuiteTarget:
-    """The entry for target `found` of its file, with the name that rows show: `models/net.py:Net`."""
+def with_name(target: SuiteTarget, actual_name: str, folder: str) -> SuiteTarget:
+    """The entry for target `actual_name` of its file, with the name that rows show: `models/net.py:Net`."""
     try:
         shown = Path(os.path.relpath(target.path, folder)).as_posix()
     except ValueError:  # another drive
         shown = target.path
-    name = target.name if target.name and target.target else f"{target.name or shown}:{found}"
-    return replace(target, target=found, name=name)
+    name = target.name if target.name and target.target else f"{target.name or shown}:{actual_name}"
+    return replace(target, target=actual_name, name=name)

@@ -69,39 +69,52 @@ def summarize(rows: Sequence[SweepRow]) -> SweepSummary:
     speedups: dict[str, list[float]] = defaultdict(list)
     gains = []
     for row in rows:
-        for one in row.configurations:
-            if one.speedup is not None and one.name != "eager" and one.is_accurate is not False:
-                speedups["winner" if row.winner == one.name else one.name].append(one.speedup)
+        for configuration in row.configurations:
+            if (
+                configuration.speedup is not None
+                and configuration.name != "eager"
+                and configuration.is_accurate is not False
+            ):
+                speedups["winner" if row.winner == configuration.name else configuration.name].append(
+                    configuration.speedup
+                )
         if row.gain is not None:
             gains.append(row.gain)
     counted = Counter(row.status.value for row in rows)
     return SweepSummary(
-        statuses={one.value: counted[one.value] for one in RowStatus if counted[one.value]},
+        statuses={status.value: counted[status.value] for status in RowStatus if counted[status.value]},
         breaks=_causes((row, row.break_causes) for row in rows),
         recompilations=_causes((row, row.recompilation_causes) for row in rows),
         failures=_causes((row, _failures(row)) for row in rows if row.status is not RowStatus.ABSENT),
-        speedups=tuple(_group(name, found) for name, found in speedups.items()),
+        speedups=tuple(_group(name, speedup) for name, speedup in speedups.items()),
         gain=_group("gain over default", gains) if gains else None,
         torches=dict(Counter(row.torch for row in rows if row.torch).most_common()),
     )
 
 
 def _failures(row: SweepRow) -> dict[str, int]:
-    found = [one.failure for one in row.configurations if one.failure is not None]
+    failures = [
+        configuration.failure for configuration in row.configurations if configuration.failure is not None
+    ]
     if row.failure is not None:
-        found = [row.failure, *(one for one in found if one.message != row.failure.message)]
-    return dict(Counter(one.cause for one in found))
+        failures = [row.failure, *(failure for failure in failures if failure.message != row.failure.message)]
+    return dict(Counter(failure.cause for failure in failures))
 
 
-def _causes(found: Iterable[tuple[SweepRow, dict[str, int]]]) -> tuple[CauseCount, ...]:
+def _causes(actual_rows: Iterable[tuple[SweepRow, dict[str, int]]]) -> tuple[CauseCount, ...]:
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, None]] = defaultdict(dict)
-    for row, causes in found:
+    for row, causes in actual_rows:
         for cause, count in causes.items():
             counts[cause] += count
             rows[cause][row.name] = None
-    made = (CauseCount(cause, count, tuple(rows[cause])) for cause, count in counts.items())
-    return tuple(sorted(made, key=lambda one: (-len(one.rows), -one.count, one.cause)))
+    cause_counts = (CauseCount(cause, count, tuple(rows[cause])) for cause, count in counts.items())
+    return tuple(
+        sorted(
+            cause_counts,
+            key=lambda cause_count: (-len(cause_count.rows), -cause_count.count, cause_count.cause),
+        )
+    )
 
 
 def _group(name: str, values: Sequence[float]) -> SpeedupGroup:

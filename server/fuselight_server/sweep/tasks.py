@@ -112,26 +112,26 @@ def plan_sweep(suite: Suite, options: SweepOptions, *, has_gpu: bool) -> SweepPl
     rows: list[SweepRow] = []
     reader = _SuiteReader(suite.folder)
     for entry in suite.targets:
-        found = reader.runs(entry)
+        readable_runs = reader.runs(entry)
         for job in options.jobs:
             for device in devices[job]:
-                if isinstance(found, RowFailure):
+                if isinstance(readable_runs, RowFailure):
                     status = RowStatus.ABSENT if entry.absent else RowStatus.FAILED
                     rows.append(
                         _row_of(
                             entry,
                             job,
                             device,
-                            key=_hash(_id(entry, job, device), str(found)),
+                            key=_hash(_id(entry, job, device), str(readable_runs)),
                             status=status,
-                            failure=found,
+                            failure=readable_runs,
                         )
                     )
                 else:
-                    tasks += (_task(one, job, device, options) for one in found)
+                    tasks += (_task(readable_run, job, device, options) for readable_run in readable_runs)
     ids = _distinct(tasks)
     notes = tuple(_elsewhere(options.devices, devices))
-    return SweepPlan(tuple(sorted(ids, key=lambda one: one.job.is_timed)), tuple(rows), notes)
+    return SweepPlan(tuple(sorted(ids, key=lambda task: task.job.is_timed)), tuple(rows), notes)
 
 
 def check_devices(jobs: Sequence[SweepJob], named: Sequence[str]) -> None:
@@ -162,8 +162,8 @@ def devices_of(job: SweepJob, named: Sequence[str], *, has_gpu: bool) -> tuple[s
     if job is SweepJob.CHECK:
         return ("",)
     if job is SweepJob.KERNELS:
-        found = [_catalogued(name).key for name in named if name != CUDA]
-        return tuple(dict.fromkeys(found)) or ("",)
+        devices = [_catalogued(name).key for name in named if name != CUDA]
+        return tuple(dict.fromkeys(devices)) or ("",)
     timed = tuple(dict.fromkeys(name for name in named if name in {CPU, CUDA}))
     return timed or (CUDA if has_gpu else CPU,)
 
@@ -223,7 +223,7 @@ class _SuiteReader:
             named_runs(reading, [entry.target], options) if entry.target else default_runs(reading, options)
         )
         if not planned and entry.target:
-            known = ", ".join(sorted(one.name for one in reading.targets)[:8])
+            known = ", ".join(sorted(target.name for target in reading.targets)[:8])
             step = f"name one of {known}" if known else "name a class or function of the file"
             return RowFailure(
                 "user", "target", f"{path.name} has no class or function `{entry.target}`", step
@@ -241,8 +241,10 @@ class _SuiteReader:
         )  # older rows have no such part
         key = _hash(text, json.dumps(recorded, sort_keys=True), *parts)
         return [
-            _Readable(with_name(entry, one.target.name or MAIN, self._folder), one, options, key)
-            for one in planned
+            _Readable(
+                with_name(entry, planned_run.target.name or MAIN, self._folder), planned_run, options, key
+            )
+            for planned_run in planned
         ]
 
 
@@ -253,14 +255,14 @@ def _read(path: Path) -> str:
     return data.decode(encoding)
 
 
-def _task(found: _Readable, job: SweepJob, device: str, options: SweepOptions) -> SweepTask:
+def _task(readable_run: _Readable, job: SweepJob, device: str, options: SweepOptions) -> SweepTask:
     limits = options.limits(job)
-    request: RunRequest = found.run.request(1, 1, replace(found.options, limits=limits))
+    request: RunRequest = readable_run.run.request(1, 1, replace(readable_run.options, limits=limits))
     depends_on: Any = request.inputs
     if job is SweepJob.KERNELS:
         request = request.of_kind(GenerateRequest, device=find(device) if device else None)
     elif job is SweepJob.BENCH:
-        names = configurations(options.compare, compiled=found.run.target.compiled)
+        names = configurations(options.compare, compiled=readable_run.run.target.compiled)
         plan = replace(options.plan, configurations=names, device=device)
         depends_on = (request.inputs, plan)
         request = measure_request(request, replace(plan, limit_seconds=limits.seconds))
@@ -269,9 +271,9 @@ def _task(found: _Readable, job: SweepJob, device: str, options: SweepOptions) -
         depends_on = (request.inputs, search)
         request = tune_request(request, replace(search, limit_seconds=limits.seconds))
     # Where the file lies and how long a run may take change no result.
-    row = found.row
+    row = readable_run.row
     task_id = _id(row, job, device)
-    key = _hash(task_id, found.text_key, json.dumps(encode(depends_on), sort_keys=True))
+    key = _hash(task_id, readable_run.text_key, json.dumps(encode(depends_on), sort_keys=True))
     return SweepTask(task_id, key, row, job, device, request)
 
 
@@ -283,10 +285,10 @@ def _id(row: SuiteTarget, job: SweepJob, device: str) -> str:
 def _distinct(tasks: Iterable[SweepTask]) -> Iterator[SweepTask]:
     """The tasks with ids of their own: a file may define a name twice."""
     seen: dict[str, int] = {}
-    for one in tasks:
-        count = seen[one.id] = seen.get(one.id, 0) + 1
+    for task in tasks:
+        count = seen[task.id] = seen.get(task.id, 0) + 1
         again = f" ({count})" if count > 1 else ""
-        yield replace(one, id=one.id + again, key=_hash(one.key, again)) if again else one
+        yield replace(task, id=task.id + again, key=_hash(task.key, again)) if again else task
 
 
 def _row_of(

@@ -64,25 +64,30 @@ def test_a_ratio_has_the_digits_that_it_needs(factor: float, expected: str) -> N
 
 
 def test_sizes_and_operations_have_units_of_1000() -> None:
-    assert [format_size(one) for one in (0, 999, 999.6, 12_640_000)] == ["0 B", "999 B", "1 KB", "12.6 MB"]
+    assert [format_size(number) for number in (0, 999, 999.6, 12_640_000)] == [
+        "0 B",
+        "999 B",
+        "1 KB",
+        "12.6 MB",
+    ]
     assert format_flops(4.94e9) == "4.9 GFLOP"
 
 
 def test_percents_say_less_than_one_rather_than_none() -> None:
-    assert [format_percent(*one) for one in ((0,), (0.004,), (0.18,), (9, 50), (1, 0))] == [
+    assert [format_percent(*entry) for entry in ((0,), (0.004,), (0.18,), (9, 50), (1, 0))] == [
         "0%", "<1%", "18%", "18%", "0%",
     ]  # fmt: skip
-    assert [format_change(one) for one in (0.12, -0.034)] == ["+12%", "-3.4%"]
+    assert [format_change(value) for value in (0.12, -0.034)] == ["+12%", "-3.4%"]
 
 
 def test_counts_have_a_comma_and_agree_with_their_noun() -> None:
-    counts = [format_count(one, "kernel") for one in (0, 1, 2.5, 2048)]
+    counts = [format_count(number, "kernel") for number in (0, 1, 2.5, 2048)]
     assert counts == ["0 kernels", "1 kernel", "2.5 kernels", "2,048 kernels"]
     assert format_count(2, "pass", "passes") == "2 passes"
 
 
 def test_a_list_ends_with_and() -> None:
-    assert [format_list(one) for one in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [format_list(text) for text in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ def seen(result: Any = ("int", 1), **changed: Any) -> dict[str, Any]:
     ],
 )
 def test_exact_observations_differ_in_a_bit_a_flag_or_a_type(old: Any, new: Any, words: str) -> None:
-    found = difference(old, new, rounding=False, strides=True)
-    assert words in found
-    assert bool(found) == bool(words)
+    text = difference(old, new, rounding=False, strides=True)
+    assert words in text
+    assert bool(text) == bool(words)
 
 
 def test_rounding_is_relative_to_the_largest_element() -> None:
@@ -60,7 +60,7 @@ def test_rounding_is_relative_to_the_largest_element() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "new", "compiled", "broken"),
+    ("offer", "new", "compiled", "broken"),
     [
         (offer("exact"), seen(tensor(1.0 + 2**-23)), False, True),
         (offer("exact"), seen(tensor(1.0 + 2**-23)), True, False),
@@ -84,8 +84,8 @@ def test_rounding_is_relative_to_the_largest_element() -> None:
         (offer("equal"), seen(raised="ValueError"), False, True),
     ],
 )
-def test_a_class_admits_what_it_says(one: Offer, new: Any, compiled: bool, broken: bool) -> None:  # noqa: FBT001
-    assert bool(differences(seen(tensor(1.0)), new, one, compiled=compiled)) == broken
+def test_a_class_admits_what_it_says(offer: Offer, new: Any, compiled: bool, broken: bool) -> None:  # noqa: FBT001
+    assert bool(differences(seen(tensor(1.0)), new, offer, compiled=compiled)) == broken
 
 
 @pytest.mark.parametrize("dead", ["old", "new"])
@@ -94,7 +94,7 @@ def test_an_offer_whose_probes_died_is_not_kept(dead: str, tmp_path: Path) -> No
     old = dict.fromkeys((False, True), {} if dead == "old" else {"probe_a": seen()})
     broken, admitted = truth._broken(offer("equal"), tmp_path, old, probes, unstable=[])
     assert admitted == []
-    assert [one.partition(":")[0] for one in broken] == ["eager", "compiled"]
+    assert [text.partition(":")[0] for text in broken] == ["eager", "compiled"]
 
 
 def test_the_strides_of_results_may_be_what_a_fix_changes() -> None:

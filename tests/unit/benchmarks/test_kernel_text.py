@@ -41,22 +41,31 @@ def test_library_calls_are_counted_separately() -> None:
 
 
 def test_another_size_is_a_difference_with_its_diff() -> None:
-    found = compare([graph(size=8)], [graph(size=16)])["forward"]
-    assert (found.identical, found.total) == (0, 1)
-    assert "-    xnumel = 8" in found.differences[0]
-    assert "+    xnumel = 16" in found.differences[0]
+    comparison = compare([graph(size=8)], [graph(size=16)])["forward"]
+    assert (comparison.identical, comparison.total) == (0, 1)
+    assert "-    xnumel = 8" in comparison.differences[0]
+    assert "+    xnumel = 16" in comparison.differences[0]
 
 
 def test_a_kernel_or_a_call_without_a_partner_counts_against_both_sides() -> None:
     alone = GraphText("forward", (), {})
     for real, virtual in ((alone, graph()), (graph(), alone)):
-        found = compare([real], [virtual])["forward"]
-        assert (found.identical, found.total, found.externs_identical, found.externs_total) == (0, 1, 0, 2)
-        assert len(found.differences) == 1
+        comparison = compare([real], [virtual])["forward"]
+        assert (
+            comparison.identical,
+            comparison.total,
+            comparison.externs_identical,
+            comparison.externs_total,
+        ) == (0, 1, 0, 2)
+        assert len(comparison.differences) == 1
     assert compare([graph()], [alone])["forward"].extern_differences["extern_kernels.mm"] == (1, 0)
 
 
 def test_a_phase_missing_on_one_side_is_compared() -> None:
     backward = GraphText("backward", graph().kernels, {})
-    found = compare([graph(), backward], [graph()])
-    assert (found["forward"].identical, found["backward"].identical, found["backward"].total) == (1, 0, 1)
+    comparisons = compare([graph(), backward], [graph()])
+    assert (
+        comparisons["forward"].identical,
+        comparisons["backward"].identical,
+        comparisons["backward"].total,
+    ) == (1, 0, 1)

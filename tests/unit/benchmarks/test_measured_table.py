@@ -91,11 +91,11 @@ def test_a_row_is_read_from_the_report_and_the_reading() -> None:
     assert row.whole == pytest.approx(0.99)
     assert row.overhead == pytest.approx(0.1)
     assert row.cosine == 0.5
-    assert {(one.name, one.us, one.other_us) for one in row.kernels} == {
+    assert {(timed_kernel.name, timed_kernel.us, timed_kernel.other_us) for timed_kernel in row.kernels} == {
         ("triton_a", 40.0, 42.0), ("gemm", 36.0, 36.0),
     }  # fmt: skip
     assert row.unread == 0
-    assert [(one.name, round(one.error, 3)) for one in row.estimates] == [
+    assert [(estimate.name, round(estimate.error, 3)) for estimate in row.estimates] == [
         ("triton_a", 0.25), ("gemm", 0.0), ("small", 0.883),
     ]  # fmt: skip
     assert row.notes == ("heat throttled the clocks for 1 s", "spread is wide")
@@ -106,7 +106,7 @@ def test_a_kernel_without_a_counterpart_is_counted() -> None:
     assert (len(row.kernels), row.unread) == (1, 1)
     several = {"triton_a": {"us": 40.0, "count": 1}, "gemm": {"us": 30.0, "count": 2}}
     row = row_of("bert", MEASURED, "default", [{"us": 100.0, "kernels": several}])
-    assert ([one.name for one in row.kernels], row.unread) == (["triton_a"], 1)
+    assert ([timed_kernel.name for timed_kernel in row.kernels], row.unread) == (["triton_a"], 1)
     assert row_of("bert", MEASURED, "default", [{}]).unread is None
 
 

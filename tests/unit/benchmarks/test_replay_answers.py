@@ -15,8 +15,8 @@ def test_a_process_that_starts_with_warm_caches_is_reported() -> None:
         "close": False,
         "us": 5342.0,
     }
-    found = answer_of_all(FIRST, [slow, {"failure": "TypeError: no lock"}])
-    assert found == {
+    answer = answer_of_all(FIRST, [slow, {"failure": "TypeError: no lock"}])
+    assert answer == {
         "first": 22.0, "timed": 3, "warnings": ["compiling as the default does"], "close": False,
         "us": 3912.0, "each_us": [2482.0, 5342.0], LATER_FAILURES: ["TypeError: no lock"],
     }  # fmt: skip

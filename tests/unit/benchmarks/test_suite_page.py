@@ -15,7 +15,7 @@ FACTS = ("graphs", "breaks", "findings", "recompilations", "refusals", "errors")
 HEAD = {"suite": "pytorch-163", "size": "tiny", "training": False, "note": ""}
 
 
-def row(name: str, **found: Any) -> dict[str, Any]:
+def row(name: str, **entries: Any) -> dict[str, Any]:
     run = {
         "graphs": 2,
         "breaks": 1,
@@ -26,7 +26,7 @@ def row(name: str, **found: Any) -> dict[str, Any]:
         "differs": {},
         "failure": "",
     }
-    return {"name": name, "group": "timm", **HEAD, "absent": "", **run, **found}
+    return {"name": name, "group": "timm", **HEAD, "absent": "", **run, **entries}
 
 
 def absent(name: str) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def absent(name: str) -> dict[str, Any]:
 
 
 def line(page: str, name: str) -> list[str]:
-    (found,) = [one for one in page.splitlines() if one.startswith(f"| `{name}` |")]
-    return [cell.strip() for cell in found.strip("|").split("|")]
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_rows_have_what_was_found_and_dashes_for_the_rest() -> None:
@@ -62,8 +62,8 @@ def test_a_disagreement_is_counted_and_marked() -> None:
 
 def test_a_model_that_did_not_run_has_no_numbers_and_its_reason() -> None:
     page = suite_page([row("a", agrees=None, failure="no module `timm` | sorry")], [], [])
-    found = next(one for one in page.splitlines() if one.startswith("| `a`"))
-    assert found == "| `a` | – | – | – | – | – | – | no module `timm` \\| sorry |"
+    line = next(line for line in page.splitlines() if line.startswith("| `a`"))
+    assert line == "| `a` | – | – | – | – | – | – | no module `timm` \\| sorry |"
     assert "1 that did not run here" in " ".join(page.split())
 
 
@@ -116,9 +116,9 @@ def test_a_search_adds_times_of_the_real_size_beside_the_facts_of_the_tiny_one()
 
 def test_the_row_of_a_search_has_its_times_or_why_there_are_none() -> None:
     decided = result(eager_us=2000.0, default_us=1000.0, gain=1.25, device="GPU")
-    found = tuned_row(search({"result": decided, "seconds": 39.96}))
-    assert (found["eager"], found["default"], found["tuned"]) == ("2.00 ms", "1.00 ms", "1.25× default")
-    assert (found["accuracy"], found["timed_on"], found["search_seconds"]) == (
+    row = tuned_row(search({"result": decided, "seconds": 39.96}))
+    assert (row["eager"], row["default"], row["tuned"]) == ("2.00 ms", "1.00 ms", "1.25× default")
+    assert (row["accuracy"], row["timed_on"], row["search_seconds"]) == (
         "passed against float64",
         "GPU",
         40.0,
@@ -157,7 +157,7 @@ def test_machines_and_versions_are_named_once() -> None:
     assert page.count("| machine | 2 cores |") == 1
     assert "| versions | torch 2.13.0 |" in page
     other = {"machine": "2 cores", "versions": {"torch": "2.13.0+cpu", "timm": "1.0"}}
-    page = suite_page([row("a")], [{"about": one} for one in (other, about, other)], [])
+    page = suite_page([row("a")], [{"about": entry} for entry in (other, about, other)], [])
     assert "| versions | torch 2.13.0+cpu and 2.13.0, timm 1.0 |" in page
 
 
@@ -165,7 +165,7 @@ def missing(results: Path, do: str = "capture", part: str = "1/1") -> list[str]:
     options = argparse.Namespace(
         do=do, part=part, models="regnety,dlrm,t5small", suite="pytorch-163", size="tiny", train=False
     )
-    return [one.name for one in SuiteRun(results, options).missing()]
+    return [suite_row.name for suite_row in SuiteRun(results, options).missing()]
 
 
 def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
@@ -174,7 +174,9 @@ def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert missing(results, part="2/2") == ["regnety_002"]
     captured = {**row("regnety_002"), "capture_seconds": 1.5}
     told = [{"about": {}}, captured, absent("dlrm")]
-    results.write_text("".join(f"{json.dumps(one)}\n" for one in told) + '{"name": "T5Sm', encoding="utf-8")
+    results.write_text(
+        "".join(f"{json.dumps(entry)}\n" for entry in told) + '{"name": "T5Sm', encoding="utf-8"
+    )
     assert missing(results) == ["T5Small"]
     assert missing(results, do="kernels") == ["T5Small", "regnety_002"]
     failed = {**captured, "failure": "no module", "agrees": None}

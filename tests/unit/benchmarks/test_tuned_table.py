@@ -51,13 +51,13 @@ def line(
         Work.INFERENCE, Machine("GPU"), Numerics.EXACT, 60.0, candidates=candidates, winner=winner,
         confirmation=confirmation, seconds=30.0,
     )  # fmt: skip
-    made = {"device": "GPU", "command": "python -m benchmarks.tune_models"}
+    entries = {"device": "GPU", "command": "python -m benchmarks.tune_models"}
     row = {
         "model": model,
         "half": half,
         "work": "inference",
         "rows": 1,
-        "made": made,
+        "made": entries,
         "tuned": encode(tuned),
         **more,
     }
@@ -157,7 +157,7 @@ def replayed(**programs: dict[str, Any]) -> dict[str, Any]:
         "max-autotune-no-cudagraphs": program(None, failure="killed after 170 s"),
     }
     return {
-        **named, **{name.replace("_", "-"): one for name, one in programs.items()},
+        **named, **{name.replace("_", "-"): program for name, program in programs.items()},
         "replayed_over_tuned": 1.03, "replayed_over_same_options": 1.001, "cold_start_over_same_options": 0.9,
     }  # fmt: skip
 

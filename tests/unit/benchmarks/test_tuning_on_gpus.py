@@ -18,14 +18,14 @@ from fuselight.shared.report import Numerics, TunedGraph, TunedResult, Work
 
 
 def test_searches_of_one_budget_are_one_command(tmp_path: Path) -> None:
-    made = searches("a:90,b:90,c:300,d:90", tmp_path, 2, ["--fixed-modules"], 560.0)
-    assert [one[:5] for one in made] == [
+    texts = searches("a:90,b:90,c:300,d:90", tmp_path, 2, ["--fixed-modules"], 560.0)
+    assert [text[:5] for text in texts] == [
         ("benchmarks.tune_models", "--models", "a,b", "--budget", "90"),
         ("benchmarks.tune_models", "--models", "c", "--budget", "300"),
         ("benchmarks.tune_models", "--models", "d", "--budget", "90"),
     ]
-    assert all(one[-1] == "--fixed-modules" for one in made)
-    assert len({one[one.index("--out") + 1] for one in made}) == 1
+    assert all(text[-1] == "--fixed-modules" for text in texts)
+    assert len({text[text.index("--out") + 1] for text in texts}) == 1
 
 
 def test_a_search_without_a_budget_says_how_to_write_it(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_a_lane_ends_in_time_and_starts_nothing_too_late(
     began = time.monotonic()
     assert run_lane(lane, tmp_path, began + 3.0) == 1
     assert time.monotonic() - began < 60
-    said = capfd.readouterr()
-    assert said.out.count("started") == 1
-    assert "no time for sleeps" in said.err
+    capture_result = capfd.readouterr()
+    assert capture_result.out.count("started") == 1
+    assert "no time for sleeps" in capture_result.err
 
 
 def test_a_command_that_fails_does_not_hold_up_the_next(
@@ -131,7 +131,10 @@ def test_what_the_lanes_wrote_is_collected_and_added_to_the_results(tmp_path: Pa
     ]
     kept = tuned_file.read(pages / tuned_file.NAME)
     assert kept is not None
-    assert {one.file: one.us for one in kept.results} == {"a.py": 90.0, "b.py": 10.0}
+    assert {tuned_result.file: tuned_result.us for tuned_result in kept.results} == {
+        "a.py": 90.0,
+        "b.py": 10.0,
+    }
 
 
 def test_a_copy_of_older_results_replaces_no_later_one(tmp_path: Path) -> None:
@@ -140,10 +143,10 @@ def test_a_copy_of_older_results_replaces_no_later_one(tmp_path: Path) -> None:
         replace(_result("a", 100.0), when="2026-11-24"),
         replace(_result("a", 90.0), when="2026-11-25"),
     )
-    for folder, one in ((pages, old), (first, later), (second, old)):
+    for folder, tuned_result in ((pages, old), (first, later), (second, old)):
         folder.mkdir()
-        tuned_file.keep(folder / tuned_file.NAME, [one])
-        row = {"model": "a", "tuned": {"started": one.when}}
+        tuned_file.keep(folder / tuned_file.NAME, [tuned_result])
+        row = {"model": "a", "tuned": {"started": tuned_result.when}}
         _write(folder / ("tuning.jsonl" if folder is pages else "models.jsonl"), row)
     assert merged(pages, [first, second]) == "a: searched"
     assert _read(pages / "tuning.jsonl")[0]["tuned"] == {"started": later.when}
@@ -160,7 +163,10 @@ def test_the_latest_result_of_a_model_for_this_machine_is_replayed(tmp_path: Pat
     other = replace(_result("a", 80.0), when="2026-11-26", device="another GPU")
     newer_torch = replace(_result("a", 70.0), when="2026-11-26", torch="2.99")
     tuned_file.keep(tmp_path / tuned_file.NAME, [later, old, other, newer_torch])
-    here, there = ((one.device, one.capability, one.torch, one.triton) for one in (later, other))
+    here, there = (
+        (tuned_result.device, tuned_result.capability, tuned_result.torch, tuned_result.triton)
+        for tuned_result in (later, other)
+    )
     assert replay.results_of(tmp_path, [here]) == (later,)
     assert replay.results_of(tmp_path, [here, there]) == (other,), "a model has one row"
     with pytest.raises(SystemExit, match=r"no result in .* is for this machine: a GPU of tomorrow"):
@@ -177,21 +183,25 @@ def test_a_new_search_has_no_replay_yet(tmp_path: Path) -> None:
 
 def test_a_compile_alone_is_added_to_a_search_on_the_same_device(tmp_path: Path) -> None:
     pages, run = tmp_path / "pages", tmp_path / "run"
-    made = {"made": {"device": "H100"}}
-    _write(pages / "tuning.jsonl", {"model": "a", **made}, {"model": "b", "made": {"device": "H200"}})
+    entries = {"made": {"device": "H100"}}
+    _write(pages / "tuning.jsonl", {"model": "a", **entries}, {"model": "b", "made": {"device": "H200"}})
     row = {"device": "H100", "torch": "2.11", "us": 50.0, "first": 60.0, "seconds": 70.0}
     _write(run / "alone.jsonl", *({"model": name, **row, "kernels": {"gemm": {}}} for name in "abc"))
     assert merged(pages, [run]) == "a: max-autotune alone"
     assert _read(pages / "tuning.jsonl") == [
-        {"model": "a", **made, "alone": row},
+        {"model": "a", **entries, "alone": row},
         {"model": "b", "made": {"device": "H200"}},
     ]
 
 
 def test_a_compile_that_was_late_does_not_replace_one_that_was_not(tmp_path: Path) -> None:
     pages, run = tmp_path / "pages", tmp_path / "run"
-    made, known = {"device": "H100"}, {"device": "H100", "first": 60.0}
-    _write(pages / "tuning.jsonl", {"model": "a", "made": made}, {"model": "b", "made": made, "alone": known})
+    entries, known = {"device": "H100"}, {"device": "H100", "first": 60.0}
+    _write(
+        pages / "tuning.jsonl",
+        {"model": "a", "made": entries},
+        {"model": "b", "made": entries, "alone": known},
+    )
     late = {"device": "H100", "torch": "2.11", "late": 140.0}
     _write(run / "alone.jsonl", *({"model": name, **late} for name in "ab"))
     assert merged(pages, [run]) == "a: max-autotune alone"

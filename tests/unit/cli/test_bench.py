@@ -41,7 +41,7 @@ DEFAULT = row(
 )  # fmt: skip
 
 
-def said(*reports: Report, before: Report | None = None) -> str:
+def printed_text(*reports: Report, before: Report | None = None) -> str:
     outcome = CheckOutcome(reports=list(reports))
     out = io.StringIO()
     print_benchmarks(outcome, list(benched(*reports, before=before)), Terminal(out))
@@ -49,22 +49,27 @@ def said(*reports: Report, before: Report | None = None) -> str:
 
 
 def benched(*reports: Report, before: Report | None = None) -> Any:
-    def run(one: Report) -> Any:
-        return run_of(one, ROOT, lambda _path, line: f"line {line}")
+    def run(report: Report) -> Any:
+        return run_of(report, ROOT, lambda _path, line: f"line {line}")
 
-    return [TargetBenchmark(one, run(one), run(before) if before is not None else None) for one in reports]
+    return [
+        TargetBenchmark(report, run(report), run(before) if before is not None else None)
+        for report in reports
+    ]
 
 
 def test_missing_lines_of_another_backend_are_reported_once() -> None:
     shown = replace(profile([ran(None, 90.0), ran(None, 10.0)]), joined_us=0.0)
-    text = said(benchmark(row("eager", 100.0), row("backend:aot_eager", 99.0, profile=shown, compiles=1)))
+    text = printed_text(
+        benchmark(row("eager", 100.0), row("backend:aot_eager", 99.0, profile=shown, compiles=1))
+    )
     assert "no source line" not in text
     assert text.count("the kernels of this backend have none") == 1
     assert "kernels of operators of this backend, and what was not compiled" in text
 
 
 def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> None:
-    text = said(benchmark(row("eager", 300.0), DEFAULT))
+    text = printed_text(benchmark(row("eager", 300.0), DEFAULT))
     lines = text.splitlines()
     assert lines[0] == f"{FILE}: Net - inference on NVIDIA H200, timed by the host clock"
     assert lines[1] == "inputs: Net()(f32[4, 8])"
@@ -97,36 +102,36 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
 
 def test_the_verdict_names_its_configuration() -> None:
     slow = row("max-autotune", 290.0)
-    assert "\n  Details for default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
-    assert "Details for" not in said(benchmark(row("eager", 300.0), DEFAULT))
-    failed = said(benchmark(row("eager", 300.0), DEFAULT, row("max-autotune", None, failure=FAILURE)))
+    assert "\n  Details for default:\n  - " in printed_text(benchmark(row("eager", 300.0), DEFAULT, slow))
+    assert "Details for" not in printed_text(benchmark(row("eager", 300.0), DEFAULT))
+    failed = printed_text(benchmark(row("eager", 300.0), DEFAULT, row("max-autotune", None, failure=FAILURE)))
     assert "\n  - max-autotune could not be measured: out of memory\n  Details for default:\n  - " in failed
 
 
 def test_medians_far_from_the_mean_have_a_note() -> None:
     uneven = replace(SHOWN, kernel_us=600.0, wall_us=700.0)
-    text = said(benchmark(row("eager", 300.0), replace(DEFAULT, profile=uneven)))
+    text = printed_text(benchmark(row("eager", 300.0), replace(DEFAULT, profile=uneven)))
     assert (
         "medians (100 µs in total); wall times are means. They differ because some profiled calls took much longer"
         in text
     )
-    assert "are medians" not in said(benchmark(row("eager", 300.0), DEFAULT))
+    assert "are medians" not in printed_text(benchmark(row("eager", 300.0), DEFAULT))
 
 
 def test_the_error_that_ended_the_run_is_reported_once_on_its_line() -> None:
     failure = Failure(Culprit.USER, "exception", "shapes differ", "fix the line", stack=(at(14),))
     rows = (row("eager", None, failure=failure), row("written", None, failure=failure))
-    text = said(benchmark(*rows, failures=(failure,)))
+    text = printed_text(benchmark(*rows, failures=(failure,)))
     assert f"failed: shapes differ. Fix the line ({FILE}:14)" in text
     assert text.count("shapes differ") == 1
     assert "configuration" not in text
-    both = said(benchmark(rows[0], row("written", None, failure=FAILURE), failures=(failure,)))
+    both = printed_text(benchmark(rows[0], row("written", None, failure=FAILURE), failures=(failure,)))
     assert both.count("shapes differ") == 1
     assert "as in source: failed: out of memory. Give it smaller inputs." in both
 
 
 def test_a_configuration_that_did_not_start_has_not_failed() -> None:
-    text = said(benchmark(row("eager", 300.0), of={"order": ("eager", "written"), "finished": False}))
+    text = printed_text(benchmark(row("eager", 300.0), of={"order": ("eager", "written"), "finished": False}))
     assert re.search(r"^as in source +not measured +- ", text, re.MULTILINE)
 
 
@@ -154,7 +159,7 @@ def test_the_nearest_name_is_suggested(name: str, offered: str) -> None:
 
 
 def test_failures_and_wrong_results_are_in_their_rows() -> None:
-    text = said(
+    text = printed_text(
         benchmark(
             row("eager", 300.0),
             replace(DEFAULT, accuracy=wrong(first=(at(14),))),
@@ -166,7 +171,9 @@ def test_failures_and_wrong_results_are_in_their_rows() -> None:
         f"default: not as eager within a tolerance of 0.0001 (1 tensor against float64) ({FILE}:14)\n" in text
     )
     why = f"the first operator that differs is torch.relu at {FILE}:14"
-    output = said(benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why))))
+    output = printed_text(
+        benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why)))
+    )
     assert f": {why}\n" in output
     assert "    output: cosine 0.5, largest error 1, relative 2" in text
     assert f"error[FL801] {FILE}:14: results of `default` differ from eager" in text
@@ -178,18 +185,18 @@ def test_without_targets_or_inputs_the_next_step_is_reported(capsys: pytest.Capt
     report_problems(CheckOutcome(problems=[Problem("targets", "Nott", "no class")]), "measure", is_empty=True)
     assert capsys.readouterr().err == "fuselight: cannot measure Nott: no class\n"
     failed = report(failures=(Failure(Culprit.USER, "inputs", "no inputs are known", "Write a directive."),))
-    assert "failed: no inputs are known. Write a directive." in said(failed)
+    assert "failed: no inputs are known. Write a directive." in printed_text(failed)
 
 
 def test_a_comparison_lists_changes_or_says_that_there_are_none() -> None:
     now = benchmark(row("eager", 300.0), row("default", 112.0))
-    text = said(now, before=benchmark(row("eager", 300.0), row("default", 100.0)))
+    text = printed_text(now, before=benchmark(row("eager", 300.0), row("default", 100.0)))
     assert (
         f"against {format_moment('2026-01-31T12:00:00Z')}, NVIDIA H200, torch 2.13.0, inference, default 3.0×"
         in text
     )
     assert "  default: +12%, 100 µs -> 112 µs" in text
-    assert "nothing changed by more than the spread" in said(now, before=now)
+    assert "nothing changed by more than the spread" in printed_text(now, before=now)
 
 
 def test_data_has_every_target() -> None:
@@ -200,15 +207,15 @@ def test_data_has_every_target() -> None:
     ]
     outcome = CheckOutcome(reports=reports)
     data = json.loads(as_json(outcome, benched(*reports)))
-    assert [one["name"] for one in data["targets"]] == ["Net", "g"]
+    assert [target["name"] for target in data["targets"]] == ["Net", "g"]
     assert data["targets"][0]["page"]["configurations"][1]["speedup"] == 3.0
     assert from_json(json.dumps(data), "g").report.target.name == "g"
     rows = list(csv.DictReader(io.StringIO(as_csv(outcome, benched(*reports)))))
-    assert {one["target"] for one in rows} == {"Net", "g"}
+    assert {row["target"] for row in rows} == {"Net", "g"}
 
 
 @pytest.mark.parametrize(
-    ("one", "code"),
+    ("report", "code"),
     [
         (benchmark(row("eager"), DEFAULT), 0),
         (benchmark(row("eager", 10.0), DEFAULT), 0),  # slower is no error
@@ -219,8 +226,8 @@ def test_data_has_every_target() -> None:
         (None, 2),
     ],
 )
-def test_the_exit_code_reports_missing_and_wrong_results(one: Report | None, code: int) -> None:
-    assert bench.exit_code(CheckOutcome(reports=[one] if one is not None else [])) == code
+def test_the_exit_code_reports_missing_and_wrong_results(report: Report | None, code: int) -> None:
+    assert bench.exit_code(CheckOutcome(reports=[report] if report is not None else [])) == code
 
 
 def test_a_comment_silences_a_finding_and_its_exit_code() -> None:
@@ -238,7 +245,7 @@ def test_a_problem_of_the_command_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--compare", "eager,defualt"], "did you mean 'default'?"),
         (["--compare", "default+dynamical"], "'dynamical' in 'default+dynamical' is unknown"),
@@ -248,14 +255,14 @@ def test_a_problem_of_the_command_is_a_failure() -> None:
     ],
 )
 def test_impossible_options_are_reported_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("{}.json").write_text("{}")
     Path("model.py").write_text("import torch\n")
     result = run_cli("bench", "model.py", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -266,8 +273,8 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
 
     async def run(_run: TargetRun, request: RunRequest) -> Report:
         asked.append(request)
-        made = benchmark(row("eager", 300.0), row("default", us))
-        return replace(made, target=replace(made.target, path=str(path)))
+        report = benchmark(row("eager", 300.0), row("default", us))
+        return replace(report, target=replace(report.target, path=str(path)))
 
     async def report_each(
         _options: Any, _show: Any, _token: Any, report_of: Any, **_more: Any
@@ -282,10 +289,10 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
     monkeypatch.setattr(TargetRun, "report", run)
     monkeypatch.setattr(benchmarks, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
-    outcome, found = await benchmarks.measure(
+    outcome, target_benchmarks = await benchmarks.measure(
         CommandOptions((path,)), print, CancelToken(), plan=plan, against=against
     )
-    return next(iter(asked), None), outcome, found[0]
+    return next(iter(asked), None), outcome, target_benchmarks[0]
 
 
 @pytest.mark.asyncio
@@ -298,16 +305,16 @@ async def test_a_benchmark_is_saved_and_the_next_is_compared_with_it(
     assert request.limits.seconds == 100.0  # a minute besides those of four
     assert first.before is None
     for name in ("last", "20260131T120000Z", str(tmp_path / "model.py")):
-        _, _, found = await kept(tmp_path, name, 112.0, monkeypatch)
-        assert found.before is not None
-        assert found.before.past.when == "2026-01-31T12:00:00Z"
+        _, _, value = await kept(tmp_path, name, 112.0, monkeypatch)
+        assert value.before is not None
+        assert value.before.past.when == "2026-01-31T12:00:00Z"
     (tmp_path / "other.py").touch()
     for name, why in (
         ("never", "`Net` has no run `never`. Its runs are 2026"),
         (str(tmp_path / "other.py"), "has no benchmark of `Net`. Make one with `fuselight bench "),
     ):
-        asked, outcome, found = await kept(tmp_path, name, 112.0, monkeypatch)
-        (failure,) = found.report.failures
+        asked, outcome, value = await kept(tmp_path, name, 112.0, monkeypatch)
+        (failure,) = value.report.failures
         assert why in failure.message
         assert (asked, bench.exit_code(outcome)) == (None, 2), "nothing was run for it"
 
@@ -320,22 +327,22 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
     there = benchmark(row("eager", 300.0), row("default", 100.0))
     exported = tmp_path / "then.json"
     exported.write_text(as_json(CheckOutcome(reports=[there]), benched(there)))
-    _, outcome, found = await kept(tmp_path, str(exported), 112.0, monkeypatch)
-    assert found.before.report.target.path == FILE
+    _, outcome, value = await kept(tmp_path, str(exported), 112.0, monkeypatch)
+    assert value.before.report.target.path == FILE
     renamed = replace(there, target=replace(there.target, name="Old"))
     exported.write_text(as_json(CheckOutcome(reports=[renamed]), benched(renamed)))
     _, _, other = await kept(tmp_path, str(exported), 112.0, monkeypatch)
     assert other.report.failures[0].message == f"{exported}: it has no benchmark of Net, but of Old"
-    data = json.loads(as_json(outcome, [found]))
+    data = json.loads(as_json(outcome, [value]))
     changes = data["targets"][0]["page"]["comparison"]["configurations"]
-    assert [one["change"] for one in changes] == [None, pytest.approx(0.12)]
+    assert [change["change"] for change in changes] == [None, pytest.approx(0.12)]
 
 
 @pytest.mark.asyncio
 async def test_a_missing_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").touch()
-    _, _, found = await kept(tmp_path, "last", 100.0, monkeypatch)
-    assert found.report.failures[0].message.endswith("`Net` has no run `last`. It has no runs yet")
+    _, _, value = await kept(tmp_path, "last", 100.0, monkeypatch)
+    assert value.report.failures[0].message.endswith("`Net` has no run `last`. It has no runs yet")
 
 
 def damage(folder: Path, identity: str) -> None:
@@ -351,5 +358,5 @@ async def test_a_damaged_last_run_is_replaced_by_the_previous_one(
     for us in (100.0, 50.0):
         await kept(tmp_path, None, us, monkeypatch)
     damage(tmp_path, "20260131T120000Z-2")
-    _, _, found = await kept(tmp_path, "last", 112.0, monkeypatch)
-    assert found.before.past.id == "20260131T120000Z"
+    _, _, value = await kept(tmp_path, "last", 112.0, monkeypatch)
+    assert value.before.past.id == "20260131T120000Z"

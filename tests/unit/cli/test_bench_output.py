@@ -60,7 +60,7 @@ class BenchCommand:
     ) -> tuple[CheckOutcome, list[Any]]:
         self.options.append(asked)
         outcome = CheckOutcome(reports=self.reports, problems=self.problems)
-        return outcome, [TargetBenchmark(one, None) for one in self.reports]
+        return outcome, [TargetBenchmark(report, None) for report in self.reports]
 
     def run(self, *arguments: str) -> Result:
         return run_cli("bench", "model.py", *arguments)
@@ -92,7 +92,7 @@ def test_json_is_complete_and_includes_failures(command: BenchCommand) -> None:
     assert result.exit_code == 2
     data = json.loads(result.stdout)
     assert data["targets"][0]["failures"][0]["message"] == "no inputs are known"
-    assert [one["page"]["found"] for one in data["targets"]] == [False, True]
+    assert [target["page"]["found"] for target in data["targets"]] == [False, True]
     assert data["problems"][0]["what"] == "g"
 
 
@@ -153,8 +153,8 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
         return TargetRun(request, worker, Interpreter(""), print)
 
     async def run(turn: TargetRun, _request: RunRequest) -> Report:
-        made = benchmark(row("eager", 300.0), row("default", 100.0))
-        return replace(made, target=replace(made.target, path=path, name=turn.request.target.name))
+        report = benchmark(row("eager", 300.0), row("default", 100.0))
+        return replace(report, target=replace(report.target, path=path, name=turn.request.target.name))
 
     async def report_each(
         _options: Any, _show: Any, _token: Any, report_of: Any, **_more: Any
@@ -187,18 +187,18 @@ async def test_measurements_survive_the_loss_of_the_worker(
 
     async def run(request: RunRequest, on_progress: Any, on_partial: Any) -> Refused:
         on_progress(Progress(request.id, "measure", "round 1 of 10"))
-        for one in parts:
-            on_partial(one)
+        for other_report in parts:
+            on_partial(other_report)
         return Refused(request.id, "failed", lost)
 
     worker: Any = SimpleNamespace(run=run, hello=None)
     target = Target("/project/model.py", "Net", "module", 4, compiled=True)
     request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
     parts = [benchmark(row("eager", None), of={"finished": False}), part]
-    found = await TargetRun(request, worker, Interpreter(""), print).report()
+    report = await TargetRun(request, worker, Interpreter(""), print).report()
     assert capsys.readouterr().out == "round 1 of 10\n"
-    assert found == replace(part, failures=(lost,))
-    assert bench.exit_code(CheckOutcome(reports=[found])) == 2
+    assert report == replace(part, failures=(lost,))
+    assert bench.exit_code(CheckOutcome(reports=[report])) == 2
     parts = parts[:1]
-    found = await TargetRun(request, worker, Interpreter(""), print).report()
-    assert (found.measured, found.failures) == (None, (lost,))
+    report = await TargetRun(request, worker, Interpreter(""), print).report()
+    assert (report.measured, report.failures) == (None, (lost,))

@@ -68,7 +68,7 @@ def test_an_unneeded_worker_is_ended(tmp_path: Path) -> None:
 
 def test_a_worker_that_cannot_start_is_reported_with_the_reason_of_its_choice(tmp_path: Path) -> None:
     outcome = checked(tmp_path, WITH_INPUTS, interpreter(tmp_path, "echo broken beyond repair >&2; exit 1"))
-    assert [one.code for one in outcome.findings] == ["FL504"]
+    assert [finding.code for finding in outcome.findings] == ["FL504"]
     assert "comes from --python" in outcome.findings[0].title
     assert outcome.exit_code == 2
 
@@ -136,8 +136,8 @@ def test_the_command_is_that_of_the_line_to_fix_first_in_its_own_file(
         ]
         target = TargetRef(str(path), "f", 5, "function")
         reports.append(report(target=target, breaks=tuple(broke[:count])))
-    found = [one for given in reports for one in findings(given)]
-    outcome = CheckOutcome(findings=found, reports=reports)
+    actual_findings = [finding for given in reports for finding in findings(given)]
+    outcome = CheckOutcome(findings=actual_findings, reports=reports)
     assert fix_command(outcome) == "fuselight fix two.py", (
         "it has more breaks, and `f` of one.py is another function"
     )
@@ -156,5 +156,5 @@ def test_a_finding_is_of_the_program_that_ran_its_file(tmp_path: Path) -> None:
         )
         for name, breaks, files in (("first.py", (), ()), ("second.py", (broke,), (layers,)))
     )
-    (one,) = findings(second)
-    assert _reports_of(one, CheckOutcome(findings=[one], reports=[first, second])) == [second]
+    (finding,) = findings(second)
+    assert _reports_of(finding, CheckOutcome(findings=[finding], reports=[first, second])) == [second]

@@ -128,11 +128,11 @@ class CheckedProject:
     def workers_in(self, name: str, count: int, *checks: subprocess.Popen[str]) -> list[int]:
         """The processes of the workers that run a target, once there are so many."""
         deadline = time.monotonic() + 120
-        while len(found := [*self.folder.glob(f"{name}.*")]) < count:
+        while len(paths := [*self.folder.glob(f"{name}.*")]) < count:
             assert time.monotonic() < deadline
-            assert all(one.poll() is None for one in checks)
+            assert all(check.poll() is None for check in checks)
             time.sleep(0.01)
-        return [int(one.suffix[1:]) for one in found]
+        return [int(path.suffix[1:]) for path in paths]
 
     def go_on(self, name: str) -> None:
         """Let the workers end the run of a target."""
@@ -142,7 +142,7 @@ class CheckedProject:
         """The targets whose captures can be read. Nothing else is in the folder of captures."""
         captures = stored_captures(Store.at(self.folder / "project"))
         assert sorted(captures.folder.iterdir()) == sorted(captures.files())
-        return {captures.read(one).report.target.name for one in captures.files()}
+        return {captures.read(file).report.target.name for file in captures.files()}
 
 
 @pytest.fixture
@@ -161,12 +161,12 @@ def project(tmp_path: Path) -> CheckedProject:
 
 
 def test_two_checks_of_a_file_at_once_keep_both_captures(project: CheckedProject) -> None:
-    with project.check("first second") as one, project.check("first second") as two:
+    with project.check("first second") as process, project.check("first second") as two:
         for target in ("first", "second"):  # both answer, and write what they keep, at the same moment
-            project.workers_in(target, 2, one, two)
+            project.workers_in(target, 2, process, two)
             project.go_on(target)
-        printed = [check.communicate(timeout=120) for check in (one, two)]
-    assert [one.returncode, two.returncode] == [1, 1]
+        printed = [check.communicate(timeout=120) for check in (process, two)]
+    assert [process.returncode, two.returncode] == [1, 1]
     assert printed[0] == printed[1]
     assert printed[0][1] == ""
     assert printed[0][0].count("GB0059") == 1

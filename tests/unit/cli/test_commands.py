@@ -65,7 +65,7 @@ def test_a_device_that_cannot_be_timed_is_refused(command: str, device: str, mes
 def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project / "model.py"
 
-    def found(_request: Any) -> Report:
+    def report_breaks(_request: Any) -> Report:
         """A break on each line that has `.item()` or `print`."""
         lines = path.read_text().splitlines()
         breaks = [
@@ -75,7 +75,7 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
         ]
         return report(breaks=tuple(breaks))
 
-    serve(monkeypatch, found)
+    serve(monkeypatch, report_breaks)
     written = run_cli("check", "model.py", "--write-baseline", "base.json")
     assert (written.exit_code, written.stdout) == (0, "")
     assert "accepted 1 finding in base.json" in written.stderr
@@ -85,7 +85,7 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
     path.write_text("# a comment more\n" + MODEL.replace("return x *", "print()\n    return x *"))
     new = run_cli("check", "model.py", "--baseline", "base.json", "--format", "json")
     assert new.exit_code == 1
-    assert [one["code"] for one in json.loads(new.stdout)["findings"]] == ["GB0059"]
+    assert [finding["code"] for finding in json.loads(new.stdout)["findings"]] == ["GB0059"]
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
 def test_a_baseline_that_cannot_be_used_is_an_error_before_any_work(
     project: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, words: str
 ) -> None:
-    def found(_request: Any) -> Report:
+    def refuse_run(_request: Any) -> Report:
         raise AssertionError("something ran")
 
-    serve(monkeypatch, found)
+    serve(monkeypatch, refuse_run)
     if text == "folder":
         (project / "base.json").mkdir()
     elif text == "pipe":
@@ -161,9 +161,9 @@ def test_a_variable_runs_by_the_directives_of_the_class_that_it_compiles(
     done = run_cli("check", "net.py", *target, "--format", "json")
     (request,) = worker.requests
     assert request.target.name == "Net"
-    assert [one.text for one in request.inputs.directives] == ["Net(4)(f32[2, 4])"]
+    assert [directive.text for directive in request.inputs.directives] == ["Net(4)(f32[2, 4])"]
     data = json.loads(done.stdout)
-    assert [(one["line"], one["target"]) for one in data["findings"]] == [(9, "Net")]
+    assert [(finding["line"], finding["target"]) for finding in data["findings"]] == [(9, "Net")]
     assert data["problems"] == []
 
 
@@ -228,7 +228,10 @@ def test_a_benchmark_measures_the_request_and_saves_the_result(
         Work.FORWARD_BACKWARD, 2, 0.1, False, True, "cpu",
     )  # fmt: skip
     (target,) = json.loads(done.stdout)["targets"]
-    assert [one["name"] for one in target["page"]["configurations"]] == ["eager", "backend:aot_eager"]
+    assert [configuration["name"] for configuration in target["page"]["configurations"]] == [
+        "eager",
+        "backend:aot_eager",
+    ]
     (kept,) = (project / ".fuselight" / "bench").glob("*/*.json.gz")
     assert kept.name.removesuffix(".json.gz") == target["run"]["past"]["id"]
 

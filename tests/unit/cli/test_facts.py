@@ -38,13 +38,13 @@ FACTS = FileFacts(
 
 
 def outcome() -> CheckOutcome:
-    made = report(facts=TracedFacts(VALUES, {FILE: FACTS}))
-    return CheckOutcome(reports=[made], sources=SourceFiles({FILE: list(SOURCE)}))
+    new_report = report(facts=TracedFacts(VALUES, {FILE: FACTS}))
+    return CheckOutcome(reports=[new_report], sources=SourceFiles({FILE: list(SOURCE)}))
 
 
-def text_of(made: CheckOutcome) -> str:
+def text_of(check_outcome: CheckOutcome) -> str:
     out = io.StringIO()
-    print_facts(made, Terminal(out))
+    print_facts(check_outcome, Terminal(out))
     return out.getvalue()
 
 
@@ -88,4 +88,6 @@ def test_json_has_them_with_lines_and_columns_of_characters() -> None:
         "requires_grad": True,
         "count": 2,
     }
-    assert [(one["text"], one["always"]) for one in file["conditions"]] == [("self.training", False)]
+    assert [(condition["text"], condition["always"]) for condition in file["conditions"]] == [
+        ("self.training", False)
+    ]

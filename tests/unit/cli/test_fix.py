@@ -55,16 +55,16 @@ class FixCommand:
         name = request.target.name
         is_new = isinstance(request, VerifyRequest) and not request.records
         usual = self.verification if self.needed in text else differing(Aspect.OUTPUT)
-        found = self.others.get(name, usual) if is_new else Verification()
+        verification = self.others.get(name, usual) if is_new else Verification()
         failures = self.failures if is_new else ()
-        return report_of_text(path, text, name=name, verification=found, failures=failures)
+        return report_of_text(path, text, name=name, verification=verification, failures=failures)
 
     def run(self, *options: str) -> Result:
         return run_cli("fix", "model.py", *options)
 
     def statuses(self, *options: str) -> list[tuple[str, str]]:
         data = json.loads(self.run("--format", "json", *options).stdout)
-        return [(one["status"], one["why"]) for one in data["fixes"]]
+        return [(fix["status"], fix["why"]) for fix in data["fixes"]]
 
 
 @pytest.fixture
@@ -101,11 +101,11 @@ def test_fixes_are_written_one_on_top_of_the_other_in_the_encoding_and_with_the_
     assert world.path.read_bytes() == MODEL.replace(b"branch", b"where")
     assert world.path.stat().st_mode & 0o777 == 0o640
     new = [
-        one
-        for one in world.worker.requests
-        if isinstance(one, VerifyRequest) and not one.records and not one.cases
+        request
+        for request in world.worker.requests
+        if isinstance(request, VerifyRequest) and not request.records and not request.cases
     ]
-    counts = [next(iter(one.overlays.values())).count("where") for one in new]
+    counts = [next(iter(request.overlays.values())).count("where") for request in new]
     assert counts == [1, 2]
     assert list(world.path.parent.glob(".*.new")) == []
 
@@ -132,8 +132,12 @@ def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: FixC
     world.offers(replaced("where", "Use where", FixClass.EQUAL))
     world.verification = differing(Aspect.OUTPUT, rounding=True)
     assert world.statuses() == [("passed", "same results")] * 2
-    asked = [one for one in world.worker.requests if isinstance(one, VerifyRequest) and not one.cases]
-    assert all(one.non_finite for one in asked)
+    asked = [
+        request
+        for request in world.worker.requests
+        if isinstance(request, VerifyRequest) and not request.cases
+    ]
+    assert all(request.non_finite for request in asked)
 
 
 def test_a_refused_fix_is_tried_again_on_top_of_those_that_passed_after_it(world: FixCommand) -> None:
@@ -213,7 +217,7 @@ def test_a_file_that_is_read_only_or_lacks_the_characters_is_refused_before_a_ru
     world.path.chmod(0o644)
     world.offers(replaced("\u2192", "Use where", FixClass.EXACT))
     assert "characters that the file's encoding" in world.statuses("--write")[0][1]
-    assert not [one for one in world.worker.requests if isinstance(one, VerifyRequest)]
+    assert not [request for request in world.worker.requests if isinstance(request, VerifyRequest)]
 
 
 def test_select_takes_codes_and_their_beginnings(world: FixCommand) -> None:

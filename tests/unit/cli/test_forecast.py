@@ -102,7 +102,10 @@ def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -
     assert "+pad" not in lines
     data = json.loads(as_json(CheckOutcome(reports=[MADE]), tried()))
     first, second = data["targets"][0]["changes"]
-    assert [(one["kind"], one["verified"]) for one in first["tried"]] == [("dynamic", True), ("other", False)]
+    assert [(value["kind"], value["verified"]) for value in first["tried"]] == [
+        ("dynamic", True),
+        ("other", False),
+    ]
     assert (second["tried"], second["not_tried"]) == ([], "")
 
 

@@ -41,15 +41,15 @@ SOURCE = ["# fuselight: Net()(f32[4, 8])"] * 29 + ["\tif é.sum() > 0:", "\t\ty 
 def outcome(**changes: object) -> CheckOutcome:
     inlined = broken(at(12, (4, 10), function="forward"), at(30, (4, 15), function="helper"))
     given = report(breaks=(inlined,))
-    made = CheckOutcome(
+    check_outcome = CheckOutcome(
         findings=list(findings(given)), reports=[given], sources=SourceFiles({FILE: list(SOURCE)})
     )
-    return dataclasses.replace(made, **changes)  # type: ignore[arg-type] # a test's own keywords
+    return dataclasses.replace(check_outcome, **changes)  # type: ignore[arg-type] # a test's own keywords
 
 
-def text_of(made: CheckOutcome, *, color: bool = False, width: int = 100) -> str:
+def text_of(check_outcome: CheckOutcome, *, color: bool = False, width: int = 100) -> str:
     out = io.StringIO()
-    print_findings(made, Terminal(out, color=Color.ALWAYS if color else Color.AUTO, width=width))
+    print_findings(check_outcome, Terminal(out, color=Color.ALWAYS if color else Color.AUTO, width=width))
     return out.getvalue()
 
 
@@ -88,26 +88,28 @@ def test_color_adds_no_words() -> None:
 def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
     lines = list(SOURCE)
     lines[29] = "x = '\x1b[2J'"
-    made = outcome(sources=SourceFiles({FILE: lines}))
-    made.findings = [
-        dataclasses.replace(made.findings[0], title="a\x1b[2J", message="b\x1b[2J", inputs="c\x1b[2J")
+    check_outcome = outcome(sources=SourceFiles({FILE: lines}))
+    check_outcome.findings = [
+        dataclasses.replace(
+            check_outcome.findings[0], title="a\x1b[2J", message="b\x1b[2J", inputs="c\x1b[2J"
+        )
     ]
-    assert "\x1b" not in text_of(made)
+    assert "\x1b" not in text_of(check_outcome)
 
 
 def test_json_has_the_keys_that_are_promised() -> None:
     data = json.loads(as_json(outcome(problems=[Problem("source", "x.py", "gone")])))
     assert set(data) == {"schema", "fix_first", "findings", "targets", "problems"}
     assert data["schema"] == 1
-    (one,) = data["findings"]
+    (finding,) = data["findings"]
     promised = (
         "path line column end_line end_column code severity title message target tier inputs count related"
     )
-    assert set(promised.split()) <= set(one)
+    assert set(promised.split()) <= set(finding)
     # One tab and two bytes of é in front: columns are characters, from 1.
-    assert (one["line"], one["column"], one["end_line"], one["end_column"]) == (30, 5, 30, 15)
-    assert (one["code"], one["severity"], one["tier"]) == ("GB0170", "warning", "capture")
-    assert one["related"][0]["line"] == 12
+    assert (finding["line"], finding["column"], finding["end_line"], finding["end_column"]) == (30, 5, 30, 15)
+    assert (finding["code"], finding["severity"], finding["tier"]) == ("GB0170", "warning", "capture")
+    assert finding["related"][0]["line"] == 12
     assert data["targets"][0]["name"] == "Net"
     assert data["problems"] == [{"stage": "source", "what": "x.py", "why": "gone", "target": None}]
 
@@ -115,31 +117,31 @@ def test_json_has_the_keys_that_are_promised() -> None:
 def test_a_cause_with_several_places_is_one_entry_of_every_format() -> None:
     inside = at(400, path=LIBRARY, function="attend")
     given = report(breaks=tuple(broken(at(line, (4, 15)), inside) for line in (12, 14, 30)))
-    made = outcome(findings=fold(findings(given)), reports=[given])
-    text = text_of(made)
+    check_outcome = outcome(findings=fold(findings(given)), reports=[given])
+    text = text_of(check_outcome)
     assert text.count("2 more places have the same cause: lines 14, 30.") == 1
     assert "1 break" in text
     assert text.endswith("Found 1 finding: 1 warning.\n")
-    (one,) = json.loads(as_json(made))["findings"]
-    assert [(place["line"], place["path"]) for place in one["also_at"]] == [(14, FILE), (30, FILE)]
-    assert one["also_at"][0]["cost"] == one["cost"]
-    (result,) = json.loads(as_sarif(made))["runs"][0]["results"]
+    (finding,) = json.loads(as_json(check_outcome))["findings"]
+    assert [(place["line"], place["path"]) for place in finding["also_at"]] == [(14, FILE), (30, FILE)]
+    assert finding["also_at"][0]["cost"] == finding["cost"]
+    (result,) = json.loads(as_sarif(check_outcome))["runs"][0]["results"]
     same = [place for place in result["relatedLocations"] if place["message"]["text"] == "same cause"]
     assert [place["physicalLocation"]["region"]["startLine"] for place in same] == [14, 30]
-    (command,) = as_github(made).splitlines()
+    (command,) = as_github(check_outcome).splitlines()
     assert "lines 14, 30" in command.replace("%2C", ",")
-    assert made.exit_code == 1
+    assert check_outcome.exit_code == 1
 
 
 def test_sarif_results_name_rules_of_the_run_and_carry_fingerprints() -> None:
     data = json.loads(as_sarif(outcome()))
     (run,) = data["runs"]
-    (one,) = run["results"]
+    (result,) = run["results"]
     assert data["version"] == "2.1.0"
-    assert run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] == "GB0170"
-    assert one["level"] == "warning"
-    assert one["locations"][0]["physicalLocation"]["region"]["startColumn"] == 5
-    assert len(one["partialFingerprints"]["fuselight/v2"]) == 32
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "GB0170"
+    assert result["level"] == "warning"
+    assert result["locations"][0]["physicalLocation"]["region"]["startColumn"] == 5
+    assert len(result["partialFingerprints"]["fuselight/v2"]) == 32
 
 
 @pytest.mark.parametrize(
@@ -155,17 +157,21 @@ def test_sarif_paths_are_encoded(
     name: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = outcome()
-    made.findings = [dataclasses.replace(made.findings[0], span=Span(str(tmp_path / name), 1), related=())]
-    (run,) = json.loads(as_sarif(made))["runs"]
-    (one,) = run["results"]
-    assert one["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": uri}
+    check_outcome = outcome()
+    check_outcome.findings = [
+        dataclasses.replace(check_outcome.findings[0], span=Span(str(tmp_path / name), 1), related=())
+    ]
+    (run,) = json.loads(as_sarif(check_outcome))["runs"]
+    (result,) = run["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": uri}
 
 
 def test_github_commands_are_one_line_each_with_marks_escaped() -> None:
-    made = outcome()
-    made.findings = [dataclasses.replace(made.findings[0], title="a: b, c", message="50%\nmore")]
-    (line,) = as_github(made).split("\n")
+    check_outcome = outcome()
+    check_outcome.findings = [
+        dataclasses.replace(check_outcome.findings[0], title="a: b, c", message="50%\nmore")
+    ]
+    (line,) = as_github(check_outcome).split("\n")
     assert line.startswith("::warning file=")
     assert "title=GB0170 a%3A b%2C c" in line
     assert line.endswith("::50%25%0Amore")
@@ -185,9 +191,11 @@ def test_github_commands_are_one_line_each_with_marks_escaped() -> None:
 def test_the_exit_code_distinguishes_findings_from_failed_analysis(
     code: str, severity: Severity, exit_code: int
 ) -> None:
-    made = outcome()
-    made.findings = [dataclasses.replace(made.findings[0], code=code, severity=severity, span=Span(FILE, 1))]
-    assert made.exit_code == exit_code
+    check_outcome = outcome()
+    check_outcome.findings = [
+        dataclasses.replace(check_outcome.findings[0], code=code, severity=severity, span=Span(FILE, 1))
+    ]
+    assert check_outcome.exit_code == exit_code
 
 
 def test_a_problem_of_the_command_is_exit_code_2() -> None:
@@ -196,9 +204,9 @@ def test_a_problem_of_the_command_is_exit_code_2() -> None:
 
 
 def test_running_text_fits_the_terminal_and_links_stay_whole() -> None:
-    made = outcome()
-    made.findings = [dataclasses.replace(made.findings[0], message="- " + "word " * 40)]
-    lines = text_of(made, color=True, width=60).splitlines()
+    check_outcome = outcome()
+    check_outcome.findings = [dataclasses.replace(check_outcome.findings[0], message="- " + "word " * 40)]
+    lines = text_of(check_outcome, color=True, width=60).splitlines()
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     assert max(len(line) for line in plain if "word" in line) <= 60
     assert any(line.endswith("/gb0170.html") and "help: https" in line for line in plain)
@@ -206,8 +214,8 @@ def test_running_text_fits_the_terminal_and_links_stay_whole() -> None:
 
 def test_the_calls_that_a_program_makes_itself_are_not_reported_as_none() -> None:
     main = Inputs(rung=Rung.MAIN, path=FILE, line=40)
-    (made,) = outcome().reports
-    shown = text_of(outcome(reports=[dataclasses.replace(made, inputs=main, phases={"call": 0.01})]))
+    (report,) = outcome().reports
+    shown = text_of(outcome(reports=[dataclasses.replace(report, inputs=main, phases={"call": 0.01})]))
     assert "Net (/project/model.py): 0 graphs, 1 break, 0 recompilations\n" in shown
 
 
@@ -229,18 +237,18 @@ def test_json_counts_as_the_terminal_does() -> None:
     )
     again = Recompile("f", at(3), entries=(Mismatch("0/0", ()),), compile_id="0/1", call=1)
     given = report(frames=(Frame("f", at(3)),), compiles=compiled, recompiles=(again,))
-    made = CheckOutcome(reports=[given])
-    (target,) = json.loads(as_json(made))["targets"]
+    check_outcome = CheckOutcome(reports=[given])
+    (target,) = json.loads(as_json(check_outcome))["targets"]
     assert {key: target[key] for key in ("graphs", "breaks", "operators", "recompilations")} == {
         "graphs": 1,
         "breaks": 0,
         "operators": 3,
         "recompilations": 1,
     }
-    assert "1 graph, 0 breaks, 1 recompilation" in text_of(made)
+    assert "1 graph, 0 breaks, 1 recompilation" in text_of(check_outcome)
 
 
 def test_a_target_without_inputs_did_not_fail() -> None:
-    for kind, said in (("inputs", "not run: no example inputs"), ("exception", "failed")):
+    for kind, message in (("inputs", "not run: no example inputs"), ("exception", "failed")):
         given = report(failures=(Failure(Culprit.USER, kind, "words"),))
-        assert f"Net (/project/model.py): {said}\n" in text_of(CheckOutcome(reports=[given]))
+        assert f"Net (/project/model.py): {message}\n" in text_of(CheckOutcome(reports=[given]))

@@ -53,7 +53,7 @@ class Project:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
-        self.change: Callable[[Report], Report] = lambda one: one
+        self.change: Callable[[Report], Report] = lambda report: report
         self.ran: list[str] = []
         self.asks = False
         for name, text in {
@@ -79,9 +79,9 @@ class Project:
         target = request.target
         files = [self.folder / "model.py", *([self.folder / "helper.py"] if target.name == "first" else [])]
         place = at(5, (4, 12), path=str(self.folder / "helper.py"), function="scale")
-        made = report(breaks=(broken(place, gb="GB0059"),))
-        made = replace(
-            made if target.name == "first" else report(),
+        answer = report(breaks=(broken(place, gb="GB0059"),))
+        answer = replace(
+            answer if target.name == "first" else report(),
             target=TargetRef(target.path, target.name, target.line, target.kind),
             roots=request.roots,
             files={str(path): data_key(path.read_bytes()) for path in files if path.exists()},
@@ -98,11 +98,11 @@ class Project:
                 else {},
             ),
         )
-        made = self.change(made)
+        answer = self.change(answer)
         self.worker.hello = type(
-            "Hello", (), {"versions": made.versions, "packages": (str(self.packages),)}
+            "Hello", (), {"versions": answer.versions, "packages": (str(self.packages),)}
         )()
-        return made
+        return answer
 
     def _data(self) -> tuple[Path, ...]:
         return (self.folder / "data.json", self.folder / "absent.txt", self.packages / "torch" / "version.py")
@@ -149,9 +149,9 @@ def test_the_second_check_runs_nothing_and_prints_the_same(
     assert second.stderr == first.stderr
     if options[-1:] == ("json",):
         targets = json.loads(second.stdout)["targets"]
-        assert all(one.pop("unchanged_since").endswith("+00:00") for one in targets)
+        assert all(target.pop("unchanged_since").endswith("+00:00") for target in targets)
         before = json.loads(first.stdout)
-        assert [one.pop("unchanged_since") for one in before["targets"]] == [None, None]
+        assert [target.pop("unchanged_since") for target in before["targets"]] == [None, None]
         assert targets == before["targets"]
     elif not options or options == ("--facts",):
         lines = [line.partition(", unchanged since 20")[0] for line in second.stdout.splitlines()]
@@ -267,9 +267,9 @@ def key_lost(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def captures(project: Project) -> list[Path]:
-    found = sorted((project.folder / ".fuselight" / "captures").iterdir())
-    assert found
-    return found
+    paths = sorted((project.folder / ".fuselight" / "captures").iterdir())
+    assert paths
+    return paths
 
 
 def forged(path: Path, change: dict[str, Any]) -> None:
@@ -277,7 +277,9 @@ def forged(path: Path, change: dict[str, Any]) -> None:
     path.write_bytes(gzip.compress(json.dumps({**data, **change}).encode()))
 
 
-@pytest.mark.parametrize("change", [touched, other_terminal, bytecode, notes], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "change", [touched, other_terminal, bytecode, notes], ids=lambda value: value.__name__
+)
 def test_what_changes_nothing_runs_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
 ) -> None:
@@ -291,7 +293,7 @@ def test_an_edit_runs_the_targets_that_import_the_file(project: Project) -> None
     (project.folder / "helper.py").write_text(HELPER.replace("print(x)", "x = x"))
     ran, done = project.check()
     assert ran == ["first"]
-    (line,) = [one for one in done.stdout.splitlines() if "unchanged since" in one]
+    (line,) = [line for line in done.stdout.splitlines() if "unchanged since" in line]
     assert line.startswith("second (")
 
 
@@ -309,7 +311,7 @@ def test_a_deleted_file_runs_the_targets_that_imported_it(project: Project) -> N
         *(torch_variable_set, torch_upgraded, package_installed, python_replaced, environment_made_again),
         *(report_changed, store_damaged, store_replaced_by_links, key_lost),
     ],
-    ids=lambda one: one.__name__,
+    ids=lambda value: value.__name__,
 )
 def test_what_a_run_may_depend_on_runs_both_again(
     project: Project, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]
@@ -349,7 +351,7 @@ def test_a_path_that_was_asked_for_runs_both_again(project: Project, change: Cal
 
 
 def test_what_was_not_asked_of_a_path_runs_nothing(project: Project) -> None:
-    project.change = lambda made: replace(made, reads=replace(made.reads or Reads(), folders={}))
+    project.change = lambda report: replace(report, reads=replace(report.reads or Reads(), folders={}))
     project.asks = True
     project.check()
     (project.folder / "images" / "a.png").touch()
@@ -381,11 +383,13 @@ def test_a_directive_and_an_option_count(project: Project, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "change",
     [
-        lambda made: replace(made, reads=None),
-        lambda made: replace(made, reads=replace(made.reads, others=("the network",))),
-        lambda made: replace(made, failures=(Failure(Culprit.USER, "timeout", "killed after 1 s", "wait"),)),
-        lambda made: replace(made, reads=replace(made.reads, files={"/nowhere/data": (3, 5)})),
-        lambda made: replace(made, files={}),
+        lambda value: replace(value, reads=None),
+        lambda value: replace(value, reads=replace(value.reads, others=("the network",))),
+        lambda value: replace(
+            value, failures=(Failure(Culprit.USER, "timeout", "killed after 1 s", "wait"),)
+        ),
+        lambda value: replace(value, reads=replace(value.reads, files={"/nowhere/data": (3, 5)})),
+        lambda value: replace(value, files={}),
     ],
     ids=["unrecorded", "network", "time limit", "changed meanwhile", "no files"],
 )
@@ -399,7 +403,7 @@ def test_a_name_that_the_program_does_not_compile_stays_a_problem(project: Proje
     main = 'if __name__ == "__main__":\n    first(torch.zeros(4))\n'
     (project.folder / "model.py").write_text(f"{MODEL}\n\n{main}")
     unknown = Failure(Culprit.USER, "inputs", "the program compiles nothing of this name", "call")
-    project.change = lambda made: replace(made, inputs=None, failures=(unknown,))
+    project.change = lambda report: replace(report, inputs=None, failures=(unknown,))
     ran, first = project.check("--target", "third")
     assert (ran, first.exit_code) == (["third"], 2)
     ran, again = project.check("--target", "third")
@@ -408,7 +412,9 @@ def test_a_name_that_the_program_does_not_compile_stays_a_problem(project: Proje
 
 
 def test_why_a_target_runs_again_is_in_the_log(project: Project) -> None:
-    project.change = lambda made: replace(made, reads=replace(made.reads or Reads(), others=("the network",)))
+    project.change = lambda report: replace(
+        report, reads=replace(report.reads or Reads(), others=("the network",))
+    )
     assert "the next check runs first" in project.check("--verbose")[1].stderr
     assert "it uses the network" in project.check("--verbose")[1].stderr
 
@@ -433,7 +439,7 @@ WITH_UNCALLED = [*BOTH, "third"]
 def add_uncalled(project: Project) -> None:
     """A third target, which nothing gives inputs to."""
     (project.folder / "model.py").write_text(MODEL + UNCALLED)
-    project.change = lambda made: replace(made, inputs=None) if made.target.name == "third" else made
+    project.change = lambda report: replace(report, inputs=None) if report.target.name == "third" else report
 
 
 NEVER_LOADED = {
@@ -454,7 +460,9 @@ def loaded(*arguments: str) -> tuple[set[str], str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stderr[-2000:]
     lines = (
-        one.rpartition("|")[2].strip() for one in done.stderr.splitlines() if one.startswith("import time:")
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
     )
     return set(lines), done.stdout
 
@@ -517,7 +525,7 @@ class Answers:
         self.computed.clear()
         lines = self.project.check(*options)[1].stdout.splitlines()
         assert lines[-1].startswith("Try `fuselight fix ")
-        assert any("such as `# fuselight: third(f32[2, 8])`" in one for one in lines)
+        assert any("such as `# fuselight: third(f32[2, 8])`" in line for line in lines)
         return set(self.computed)
 
 
@@ -533,8 +541,8 @@ def answers_file(project: Project) -> Path:
 def answers_forged(project: Project, _monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that a repository brings: they say that nothing has a fix."""
     data = json.loads(answers_file(project).read_text())
-    for one in data["answers"].values():
-        one["text"] = ""
+    for answer in data["answers"].values():
+        answer["text"] = ""
     answers_file(project).write_text(json.dumps(data))
 
 
@@ -558,7 +566,7 @@ COMPUTED = {"remedies", "call_for"}
 @pytest.mark.parametrize(
     "change",
     [source_added, answers_forged, answers_damaged, answers_linked, key_lost, data_edited],
-    ids=lambda one: one.__name__,
+    ids=lambda value: value.__name__,
 )
 def test_answers_are_computed_again_if_anything_differs(
     answers: Answers, monkeypatch: pytest.MonkeyPatch, change: Callable[..., None]

@@ -55,8 +55,8 @@ GRAPHS = (
 
 def test_saved_tensors_are_listed_by_line_and_recomputation_by_operator() -> None:
     out = io.StringIO()
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
-    print_kernels(made, Terminal(out))
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    print_kernels(outcome, Terminal(out))
     text = out.getvalue()
     assert "saves 8 MB for backward: 8 MB from /w/model.py:12, 1 KB from /w/model.py:9\n" in text
     assert "recomputes 3 operators instead of saving the results:\n" in text
@@ -65,11 +65,11 @@ def test_saved_tensors_are_listed_by_line_and_recomputation_by_operator() -> Non
 
 
 def test_json_has_both_with_their_stacks() -> None:
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
-    forward, backward = json.loads(as_json(made))["targets"][0]["graphs"]
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    forward, backward = json.loads(as_json(outcome))["targets"][0]["graphs"]
     assert forward["saved_bytes"] == 8_001_000
-    assert [one["kind"] for one in forward["saved"]] == ["input", *["activation"] * 3]
-    assert [one["operator"] for one in backward["recomputed"]] == [
+    assert [value["kind"] for value in forward["saved"]] == ["input", *["activation"] * 3]
+    assert [value["operator"] for value in backward["recomputed"]] == [
         *["aten.tanh.default"] * 2,
         "aten.mul.Tensor",
     ]
@@ -80,12 +80,12 @@ def test_an_operator_without_a_kernel_is_a_finding_here_too() -> None:
     operators = (FusedOperator("aten.linalg_qr.default", stack=at(7)),)
     kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
     out = io.StringIO()
-    print_kernels(made, Terminal(out))
-    said = "information[FL701] /w/model.py:7: no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
-    assert f"{said} (it is not fused with the operators around it)\n" in out.getvalue()
-    (finding,) = json.loads(as_json(made))["targets"][0]["findings"]
+    print_kernels(outcome, Terminal(out))
+    text = "information[FL701] /w/model.py:7: no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
+    assert f"{text} (it is not fused with the operators around it)\n" in out.getvalue()
+    (finding,) = json.loads(as_json(outcome))["targets"][0]["findings"]
     assert (finding["code"], finding["line"], finding["severity"]) == ("FL701", 7, "information")
 
 
@@ -93,29 +93,32 @@ def test_graphs_are_printed_as_text_the_joint_one_before_the_two_that_it_was_cut
     forward, backward = GRAPHS
     texts = {"j": "def joint(): []", "f": "def forward(): []", "b": "def backward(): []"}
     graphs = (replace(forward, joint_key="j", aten_key="f"), replace(backward, aten_key="b"))
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs, texts=texts)])
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs, texts=texts)])
     out = io.StringIO()
-    print_kernels(made, Terminal(out), Details(graphs=True))
+    print_kernels(outcome, Terminal(out), Details(graphs=True))
     places = [out.getvalue().index(text) for text in texts.values()]
     assert places == sorted(places)
-    shown = json.loads(as_json(made, Details(graphs=True)))["targets"][0]["graphs"]
-    assert [(one["joint"], one["aten"]) for one in shown] == [(texts["j"], texts["f"]), (None, texts["b"])]
+    shown = json.loads(as_json(outcome, Details(graphs=True)))["targets"][0]["graphs"]
+    assert [(value["joint"], value["aten"]) for value in shown] == [
+        (texts["j"], texts["f"]),
+        (None, texts["b"]),
+    ]
     out.truncate(0)
-    print_kernels(made, Terminal(out))
+    print_kernels(outcome, Terminal(out))
     assert "def " not in out.getvalue()
-    assert "aten" not in json.loads(as_json(made))["targets"][0]["graphs"][0]
+    assert "aten" not in json.loads(as_json(outcome))["targets"][0]["graphs"][0]
 
 
 def test_candidates_of_a_gpu_are_summarized_in_text_and_complete_in_json() -> None:
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kernel = Kernel("extern_kernels.mm", KernelKind.EXTERN, 0, candidates=tried)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
     out = io.StringIO()
-    print_kernels(made, Terminal(out))
+    print_kernels(outcome, Terminal(out))
     assert "autotuned on a GPU from 21: mm of a library, triton_mm BLOCK_K=0, " in out.getvalue()
     assert "BLOCK_K=4 and 15 more\n" in out.getvalue()
-    (kernel,) = json.loads(as_json(made))["targets"][0]["graphs"][0]["kernels"]
+    (kernel,) = json.loads(as_json(outcome))["targets"][0]["graphs"][0]["kernels"]
     assert tuple(kernel["candidates"]) == tried
     assert kernel["copies"] is False
 
@@ -127,16 +130,16 @@ def test_a_comment_silences_a_kernel_finding_and_no_ignore_is_unused() -> None:
     source = "x = 1  # fuselight: ignore[FL702]\ny = 1  # fuselight: ignore[{}]\n"
     for code, codes in (("FL701", []), ("FL702", ["FL701"])):
         path = f"{ROOT}/model.py"
-        made = CheckOutcome(readings={path: read_source(path, source.format(code))})
-        assert [one.code for one in made.of_kernels(given)] == codes
+        outcome = CheckOutcome(readings={path: read_source(path, source.format(code))})
+        assert [finding.code for finding in outcome.of_kernels(given)] == codes
 
 
 def launched(compile_id: str, count: int) -> GeneratedGraph:
     """A graph that calls the library's `mm` for line 12, `count` times, each with the same sizes."""
-    one = Kernel("mm", KernelKind.EXTERN, 0, bytes_read=2_000, bytes_written=1_000, flops=4_000_000)
+    kernel = Kernel("mm", KernelKind.EXTERN, 0, bytes_read=2_000, bytes_written=1_000, flops=4_000_000)
     operators = (FusedOperator("mm", "aten.mm.default", at(12)),)
     kernels = [
-        replace(one, launch=index, operators=operators, estimate_us=2.0, bound="launch")
+        replace(kernel, launch=index, operators=operators, estimate_us=2.0, bound="launch")
         for index in range(count)
     ]
     return GeneratedGraph(compile_id, Phase.INFERENCE, kernels=tuple(kernels))
@@ -173,7 +176,7 @@ def test_the_total_is_that_of_one_call_and_recompiled_graphs_come_after_its_grap
 
 def test_json_has_the_lines_of_one_call_and_marks_its_graphs() -> None:
     graphs = (launched("0/0", 1), launched("0/1", 4))
-    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)])
-    (target,) = json.loads(as_json(made))["targets"]
-    assert [one["in_call"] for one in target["graphs"]] == [True, False]
-    assert [(one["kernels"], one["estimate_us"]) for one in target["lines"]] == [(1, 2.0)]
+    outcome = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)])
+    (target,) = json.loads(as_json(outcome))["targets"]
+    assert [graph["in_call"] for graph in target["graphs"]] == [True, False]
+    assert [(line["kernels"], line["estimate_us"]) for line in target["lines"]] == [(1, 2.0)]

@@ -58,7 +58,7 @@ PATHS = (
 )  # fmt: skip
 
 
-def made(*paths: OperatorPath, problems: tuple[Problem, ...] = ()) -> Report:
+def operator_report(*paths: OperatorPath, problems: tuple[Problem, ...] = ()) -> Report:
     return report(roots=(ROOT,), operators=paths, problems=problems)
 
 
@@ -69,22 +69,22 @@ def text_of(given: Report, opset: str | None = None) -> str:
 
 
 def test_each_level_counts_as_often_as_calls_go_a_path() -> None:
-    found = counts(made(*PATHS))
-    assert found["call"] == {"torch.nn.functional.linear": 12, "torch.linalg.qr": 1}
-    assert found["aten"]["aten.mm.default"] == 12
-    assert found["prims"]["prims.mul.default"] == 24
-    assert found["fallback"] == {"aten.linalg_qr.default": 1}
+    totals = counts(operator_report(*PATHS))
+    assert totals["call"] == {"torch.nn.functional.linear": 12, "torch.linalg.qr": 1}
+    assert totals["aten"]["aten.mm.default"] == 12
+    assert totals["prims"]["prims.mul.default"] == 24
+    assert totals["fallback"] == {"aten.linalg_qr.default": 1}
 
 
 def test_missing_operators_are_listed_with_their_calls_and_lines() -> None:
-    first, second = lacks(made(*PATHS))
+    first, second = lacks(operator_report(*PATHS))
     assert (first.operator, first.count) == ("aten.mm.default", 24)
     assert list(first.places) == [SourceLine(f"{ROOT}/model.py", 11)]
     assert list(second.calls) == ["torch.linalg.qr"]
 
 
 def test_text_lists_missing_operators_counts_and_paths() -> None:
-    text = text_of(made(*PATHS), "prims")
+    text = text_of(operator_report(*PATHS), "prims")
     assert "prims lacks 2 operators\n  aten.mm × 24 for torch.nn.functional.linear\n" in text
     assert "      /w/model.py:11\n" in text
     assert "torch calls: 13 of 2 kinds\n  torch.nn.functional.linear 12, torch.linalg.qr 1\n" in text
@@ -96,13 +96,13 @@ def test_text_lists_missing_operators_counts_and_paths() -> None:
 
 def test_text_says_when_nothing_is_lacking_or_captured() -> None:
     whole = OperatorPath("torch.sin", Phase.INFERENCE, at(3), aten=("aten.sin.default",))
-    assert "core-aten supports every operator\n" in text_of(made(whole), "core-aten")
-    assert "lacks" not in text_of(made(whole))
-    assert "no operators: nothing was captured\n" in text_of(made())
+    assert "core-aten supports every operator\n" in text_of(operator_report(whole), "core-aten")
+    assert "lacks" not in text_of(operator_report(whole))
+    assert "no operators: nothing was captured\n" in text_of(operator_report())
 
 
 def test_json_has_the_counts_the_paths_and_what_is_lacking() -> None:
-    data = json.loads(as_json(CheckOutcome(reports=[made(*PATHS)]), "prims"))
+    data = json.loads(as_json(CheckOutcome(reports=[operator_report(*PATHS)]), "prims"))
     (target,) = data["targets"]
     assert (data["schema"], data["opset"]) == (1, "prims")
     assert target["counts"]["aten"]["aten.mm.default"] == 12
@@ -112,13 +112,13 @@ def test_json_has_the_counts_the_paths_and_what_is_lacking() -> None:
         "calls": ["torch.nn.functional.linear"],
         "lines": [["/w/model.py", 11]],
     }
-    assert [one["phase"] for one in target["paths"]] == ["forward", "backward", "forward"]
+    assert [path["phase"] for path in target["paths"]] == ["forward", "backward", "forward"]
     assert target["paths"][0]["stack"] == [["/w/model.py", 11]]
 
 
 def test_the_page_names_every_key_of_the_json() -> None:
     page = (Path(__file__).parents[3] / "docs" / "operators.md").read_text(encoding="utf-8")
-    data = json.loads(as_json(CheckOutcome(reports=[made(*PATHS)]), "prims"))
+    data = json.loads(as_json(CheckOutcome(reports=[operator_report(*PATHS)]), "prims"))
     target = data["targets"][0]
     keys = {*data, *target, *target["lacking"][0], *target["paths"][0], *target["counts"]}
     assert sorted(key for key in keys if f"`{key}`" not in page) == []
@@ -127,12 +127,12 @@ def test_the_page_names_every_key_of_the_json() -> None:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ([made(PATHS[0])], 1),
-        ([made(OperatorPath("torch.sin", Phase.INFERENCE))], 0),
+        ([operator_report(PATHS[0])], 1),
+        ([operator_report(OperatorPath("torch.sin", Phase.INFERENCE))], 0),
         ([], 2),
         ([report(failures=(Failure(Culprit.USER, "exception", "no"),))], 2),
-        ([made(PATHS[0], problems=(Problem("operators", "graph 0/1", "why"),))], 2),
-        ([made(problems=(Problem("operator_set", "aten.addmn", "no such operator"),))], 0),
+        ([operator_report(PATHS[0], problems=(Problem("operators", "graph 0/1", "why"),))], 2),
+        ([operator_report(problems=(Problem("operator_set", "aten.addmn", "no such operator"),))], 0),
     ],
 )
 def test_the_exit_code_reports_missing_operators(given: list[Report], code: int) -> None:
@@ -140,7 +140,10 @@ def test_the_exit_code_reports_missing_operators(given: list[Report], code: int)
 
 
 def test_a_problem_of_the_command_is_not_a_success() -> None:
-    assert exit_code(CheckOutcome(reports=[made()], problems=[Problem("source", "x.py", "gone")])) == 2
+    assert (
+        exit_code(CheckOutcome(reports=[operator_report()], problems=[Problem("source", "x.py", "gone")]))
+        == 2
+    )
 
 
 def test_a_file_of_operators_has_one_per_line(tmp_path: Path) -> None:
@@ -153,7 +156,7 @@ def test_a_file_of_operators_has_one_per_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("aten.add\nadd two tensors\n", "line 2: `add two tensors` is not an operator"),
         ("# nothing\n", "has no operators"),
@@ -163,13 +166,13 @@ def test_a_file_of_operators_has_one_per_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, said: str) -> None:
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, message: str) -> None:
     file = tmp_path / "mine.txt"
     if text is not None:
         file.write_text(text)
     with pytest.raises(CommandError) as error:
         read_operator_set(str(file))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:

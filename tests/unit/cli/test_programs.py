@@ -130,10 +130,10 @@ def test_each_thing_that_a_program_compiles_is_a_target_of_the_commands_that_rep
     run_cli(command, "loop.py")
     first, *calls = worker.requests
     assert first.target.kind == "main"
-    assert list(dict.fromkeys(one.target.name for one in calls)) == list(STEPS), (
+    assert list(dict.fromkeys(call.target.name for call in calls)) == list(STEPS), (
         "what is compiled as a part of them is none"
     )
-    assert all(one.target.kind == "call" and Path(one.inputs.main_path).name == "loop.py" for one in calls)
+    assert all(call.target.kind == "call" and Path(call.inputs.main_path).name == "loop.py" for call in calls)
 
 
 def test_what_the_program_compiles_can_be_named(worker: AnsweringWorker) -> None:

@@ -68,11 +68,13 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answer(model: Path, **of: Any) -> Callable[[Any], Report]:
     """Answers captures with a clean report, and searches with `search`, of the target that is asked for."""
 
-    def made(request: RunRequest) -> Report:
-        one = search(of=of) if isinstance(request, TuneRequest) else report()
-        return replace(one, target=replace(one.target, path=str(model), name=request.target.name))
+    def answer_request(request: RunRequest) -> Report:
+        other_report = search(of=of) if isinstance(request, TuneRequest) else report()
+        return replace(
+            other_report, target=replace(other_report.target, path=str(model), name=request.target.name)
+        )
 
-    return made
+    return answer_request
 
 
 def tune(monkeypatch: pytest.MonkeyPatch, worker: AnsweringWorker, *arguments: str) -> Result:
@@ -85,7 +87,7 @@ def test_the_winner_is_printed_and_written(model: Path, monkeypatch: pytest.Monk
     assert done.exit_code == 0, done.stderr
     kept = tuned_file.read(model.with_name(tuned_file.NAME))
     assert kept is not None
-    assert [(one.file, one.gain) for one in kept.results] == [("m.py", 1.6)]
+    assert [(tuned_result.file, tuned_result.gain) for tuned_result in kept.results] == [("m.py", 1.6)]
     lines = done.stdout.splitlines()
     assert lines[0] == "m.py: Net - inference on NVIDIA H200"
     assert lines[2].startswith("CUDA graphs and coordinate descent: 1.60× over default")
@@ -123,7 +125,7 @@ def test_the_options_reach_the_search(model: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--budget", "soon"], "`soon` is no duration: write seconds, as `120s`, or minutes, as `2m`"),
         (["--try", "maxautotune"], "did you mean 'max-autotune'?"),
@@ -134,12 +136,12 @@ def test_the_options_reach_the_search(model: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_bad_arguments_are_named_before_anything_runs(
-    model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     worker = AnsweringWorker(answer(model))
     done = tune(monkeypatch, worker, *arguments)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert worker.requests == []
 
 
@@ -176,8 +178,8 @@ def test_a_failure_of_all_that_was_tried_is_reported_once(
 
     def failed(request: RunRequest) -> Report:
         of = {"result": None, "winner": "default", "candidates": tried, "knobs": (), "machine": Machine("")}
-        one = search(of=of, failures=(failure,))
-        return replace(one, target=replace(one.target, path=str(model), name=request.target.name))
+        report = search(of=of, failures=(failure,))
+        return replace(report, target=replace(report.target, path=str(model), name=request.target.name))
 
     done = tune(monkeypatch, AnsweringWorker(failed))
     assert done.exit_code == 2
@@ -217,11 +219,11 @@ def test_html_is_the_page_by_itself(
 def test_a_result_that_cannot_be_written_is_still_printed(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(request: RunRequest) -> Report:
+    def answer_request(request: RunRequest) -> Report:
         model.with_name(tuned_file.NAME).write_text("damaged")  # while the search runs
         return answer(model)(request)
 
-    done = tune(monkeypatch, AnsweringWorker(made))
+    done = tune(monkeypatch, AnsweringWorker(answer_request))
     assert done.exit_code == 1
     assert "is damaged" in done.stderr
     assert "or, without Fuselight:" in done.stdout
@@ -230,7 +232,7 @@ def test_a_result_that_cannot_be_written_is_still_printed(
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("none/t.json", "there is no folder `{}/none`. Create it, or name another file with `--output FILE`"),
         ("none/", "`{}/none/fuselight-tuned.json` cannot be written: there is no folder"),
@@ -239,14 +241,14 @@ def test_a_result_that_cannot_be_written_is_still_printed(
     ],
 )
 def test_what_cannot_be_written_is_an_error_before_the_search(
-    model: Path, monkeypatch: pytest.MonkeyPatch, output: str, said: str
+    model: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str
 ) -> None:
     model.with_name("damaged").write_text("{")
     before = sorted(model.parent.iterdir())
     worker = AnsweringWorker(answer(model))
     done = tune(monkeypatch, worker, "--output", output)
     assert (done.exit_code, worker.requests) == (2, [])
-    assert said.format(model.parent) in done.stderr
+    assert message.format(model.parent) in done.stderr
     assert "emove it and tune again" not in done.stderr or output == "damaged"
     assert sorted(model.parent.iterdir()) == before
 
@@ -271,7 +273,7 @@ def test_a_folder_gets_a_tuned_file(model: Path, monkeypatch: pytest.MonkeyPatch
     model.with_name("deep").mkdir()
     done = tune(monkeypatch, AnsweringWorker(answer(model)), "--output", "deep")
     assert done.exit_code == 0
-    assert [one.name for one in (model.parent / "deep").iterdir()] == [tuned_file.NAME]
+    assert [path.name for path in (model.parent / "deep").iterdir()] == [tuned_file.NAME]
     assert "written to deep/fuselight-tuned.json" in done.stdout
 
 
@@ -290,7 +292,7 @@ def test_fixes_that_pass_are_tried(model: Path, monkeypatch: pytest.MonkeyPatch)
     model.write_text(BREAKING)
     patch_remedies(monkeypatch, replaced("where", "Use where", FixClass.EXACT))
 
-    def made(request: RunRequest) -> Report:
+    def answer_request(request: RunRequest) -> Report:
         if isinstance(request, TuneRequest):
             fixes = request.plan.fixes
             return answer(model, result=result(fixes=fixes))(request)
@@ -298,7 +300,7 @@ def test_fixes_that_pass_are_tried(model: Path, monkeypatch: pytest.MonkeyPatch)
         is_new = isinstance(request, VerifyRequest) and not request.records
         return report_of_text(str(model), text, verification=EXACT if is_new else Verification())
 
-    worker = AnsweringWorker(made)
+    worker = AnsweringWorker(answer_request)
     done = tune(monkeypatch, worker)
     plan = worker.requests[-1].plan
     assert plan.fixes == ("Use where",)
@@ -377,7 +379,7 @@ def test_the_text_fits_a_terminal_without_unicode() -> None:
 
 def test_a_fix_that_the_result_needs_is_named() -> None:
     out = io.StringIO()
-    made = search(of={"result": result(fixes=("Use torch.where",))})
-    print_searches([TargetSearch(made, WrittenDecision("/t.json", "read-only"))], Terminal(out))
+    report = search(of={"result": result(fixes=("Use torch.where",))})
+    print_searches([TargetSearch(report, WrittenDecision("/t.json", "read-only"))], Terminal(out))
     assert "apply this fix first, with `fuselight fix --write`: Use torch.where" in out.getvalue()
     assert tuned().seconds == 95.0

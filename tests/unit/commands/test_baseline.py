@@ -19,27 +19,27 @@ from tests.support.reports import FILE, LIBRARY, at, broken, report
 SOURCES = SourceFiles({FILE: ["def f(x):", "    return x.item()"]})
 
 
-def one(line: int = 2, **changes: object) -> Finding:
-    (found,) = findings(report(breaks=(broken(at(line, (4, 10))),)))
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type] # a test's own keywords
+def finding_at(line: int = 2, **changes: object) -> Finding:
+    (finding,) = findings(report(breaks=(broken(at(line, (4, 10))),)))
+    return dataclasses.replace(finding, **changes)  # type: ignore[arg-type] # a test's own keywords
 
 
 def recompiled(difference: str) -> Finding:
-    (found,) = findings(report(recompiles=(again(failed(difference)),)))
-    return found
+    (finding,) = findings(report(recompiles=(again(failed(difference)),)))
+    return finding
 
 
 def test_baseline_findings_are_not_new(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    write(path, [one()], SOURCES)
-    assert new_findings(path, [one()], SOURCES) == []
+    write(path, [finding_at()], SOURCES)
+    assert new_findings(path, [finding_at()], SOURCES) == []
 
 
 def test_a_line_that_moved_is_the_same_finding(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    write(path, [one()], SOURCES)
+    write(path, [finding_at()], SOURCES)
     moved = SourceFiles({FILE: ["import torch", "", "def f(x):", "        return  x.item()"]})
-    assert new_findings(path, [one(line=4)], moved) == []
+    assert new_findings(path, [finding_at(line=4)], moved) == []
 
 
 def test_other_values_on_the_line_are_the_same_finding(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_other_values_on_the_line_are_the_same_finding(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changes", [{"code": "GB0124"}, {"target": "other"}, {"title": "graph break: new"}])
 def test_another_finding_on_the_line_is_new(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = tmp_path / "baseline.json"
-    write(path, [one()], SOURCES)
-    assert len(new_findings(path, [one(**changes)], SOURCES)) == 1
+    write(path, [finding_at()], SOURCES)
+    assert len(new_findings(path, [finding_at(**changes)], SOURCES)) == 1
 
 
 def cause(*lines: int) -> list[Finding]:
@@ -84,10 +84,10 @@ def test_a_baseline_from_before_causes_were_folded_knows_them(tmp_path: Path) ->
 
 def test_an_edited_line_and_one_more_of_the_same_are_new(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    write(path, [one()], SOURCES)
+    write(path, [finding_at()], SOURCES)
     edited = SourceFiles({FILE: ["def f(x):", "    return x.item() + 1"]})
-    assert len(new_findings(path, [one()], edited)) == 1
-    assert len(new_findings(path, [one(), one()], SOURCES)) == 1
+    assert len(new_findings(path, [finding_at()], edited)) == 1
+    assert len(new_findings(path, [finding_at(), finding_at()], SOURCES)) == 1
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def total(x):
 READING = read_source(FILE, TEXT)
 
 
-def places(found: list[Finding]) -> list[tuple[int, str]]:
-    return sorted((one.span.line, one.code) for one in found)
+def places(findings: list[Finding]) -> list[tuple[int, str]]:
+    return sorted((finding.span.line, finding.code) for finding in findings)
 
 
 def composed(*ran: Finding, hints: SourceHints, **named: object) -> list[tuple[int, str]]:
@@ -43,7 +43,9 @@ def test_the_source_adds_what_no_run_has_found() -> None:
     assert composed(hints=SourceHints(READING, most=0), is_known=lambda _code: False) == []
     called = {(FILE, scale)}
     assert composed(hints=SourceHints(READING), served=called) == [(total, "FL502")]
-    (ran,) = [one for one in compose_findings((), [SourceHints(READING)], {}) if one.span.line == scale]
+    (ran,) = [
+        finding for finding in compose_findings((), [SourceHints(READING)], {}) if finding.span.line == scale
+    ]
     of_run = replace(ran, title="a run has no inputs either")
     assert composed(of_run, hints=SourceHints(READING)) == all_hints, (
         "one finding on the line, that of the run"
@@ -51,13 +53,13 @@ def test_the_source_adds_what_no_run_has_found() -> None:
 
 
 def test_what_two_targets_have_in_common_is_one_finding() -> None:
-    found = findings(report(breaks=(broken(at(5)),)))
-    twice = compose_findings([*found, *found], (), {})
-    assert places(twice) == places(list(found))
+    actual_findings = findings(report(breaks=(broken(at(5)),)))
+    twice = compose_findings([*actual_findings, *actual_findings], (), {})
+    assert places(twice) == places(list(actual_findings))
 
 
 def test_a_comment_is_unused_only_where_a_run_would_have_found_its_code() -> None:
     idle = read_source(FILE, "x = 1  # fuselight: ignore[GB0170]\n")
     for is_known, expected in ((True, [(1, "FL503")]), (False, [])):
-        found = compose_findings((), (), {FILE: idle}, is_known=lambda _code, known=is_known: known)  # type: ignore[misc]
-        assert places(found) == expected
+        findings = compose_findings((), (), {FILE: idle}, is_known=lambda _code, known=is_known: known)  # type: ignore[misc]
+        assert places(findings) == expected

@@ -80,7 +80,7 @@ def test_a_kept_benchmark_gives_times_of_lines_that_did_not_change(path: str) ->
     outcome = outcome_of(path, 2, 3)
     outcome.eager_us = measured_eager_times(outcome)
     assert outcome.eager_us == {(path, 2): 5.0, (path, 3): 90.0}
-    assert [one.cost.line for one in outcome.priorities] == [3, 2]
+    assert [priority.cost.line for priority in outcome.priorities] == [3, 2]
     assert measured_eager_times(outcome_of(path, 2)) == {}, "nothing competes"
     Path(path).write_text(TEXT.replace("log(x)", "log(x, 1)"))
     assert measured_eager_times(outcome_of(path, 2, 3)) == {(path, 2): 5.0}

@@ -54,8 +54,8 @@ def test_it_has_the_reason_why_a_check_cannot_go_on(tmp_path: Path) -> None:
 def test_it_has_the_findings_of_a_recorded_log(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     breaks = (broken(at(12)), broken(at(14)))
-    log.write_text("\n".join(json.dumps(encode(report(breaks=(one,)))) for one in breaks))
-    assert [(one["code"], one["line"]) for one in plain_face.read_log(log)] == [
+    log.write_text("\n".join(json.dumps(encode(report(breaks=(graph_break,)))) for graph_break in breaks))
+    assert [(entry["code"], entry["line"]) for entry in plain_face.read_log(log)] == [
         ("GB0170", 12),
         ("GB0170", 14),
     ]

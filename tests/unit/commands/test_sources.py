@@ -16,8 +16,8 @@ def test_folders_are_walked_in_order_without_environments_and_caches(tmp_path: P
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "odd" / "pyvenv.cfg").touch()
-    found = [path.relative_to(tmp_path).as_posix() for path in python_files([tmp_path, tmp_path / "a.py"])]
-    assert found == ["a.py", "b.py", "sub/c.py"]
+    posixes = [path.relative_to(tmp_path).as_posix() for path in python_files([tmp_path, tmp_path / "a.py"])]
+    assert posixes == ["a.py", "b.py", "sub/c.py"]
 
 
 def test_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:

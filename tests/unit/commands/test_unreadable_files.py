@@ -39,7 +39,7 @@ def test_irregular_files_are_rejected(
     else:
         with path.open("wb") as file:
             file.truncate(2**30)
-    said = {"too large": r"larger than [\d,]+ bytes", "folder": "it is a folder"}
-    with pytest.raises(error, match=said.get(kind, "not a regular file")) as refused:
+    answer = {"too large": r"larger than [\d,]+ bytes", "folder": "it is a folder"}
+    with pytest.raises(error, match=answer.get(kind, "not a regular file")) as refused:
         read(str(path))
     assert str(path) in str(refused.value)

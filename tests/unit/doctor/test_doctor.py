@@ -37,15 +37,15 @@ def _torch(monkeypatch: pytest.MonkeyPatch, version: str, *, cuda: str | None = 
 @pytest.fixture
 def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """torch's description of its tools, set by the test."""
-    said = types.SimpleNamespace(
+    namespace = types.SimpleNamespace(
         cpp_compiler=lambda: None,
         cache_folder=lambda: None,
         driver_version=lambda: None,
         matching_triton=lambda: "3.7.1",
     )
-    monkeypatch.setitem(sys.modules, "fuselight.adapters.torch_api.inductor.toolchain", said)
-    monkeypatch.setattr(torch_api, "toolchain", said, raising=False)
-    return said
+    monkeypatch.setitem(sys.modules, "fuselight.adapters.torch_api.inductor.toolchain", namespace)
+    monkeypatch.setattr(torch_api, "toolchain", namespace, raising=False)
+    return namespace
 
 
 @pytest.mark.parametrize(

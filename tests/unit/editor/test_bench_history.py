@@ -17,7 +17,7 @@ from fuselight_server.editor.handlers.bench import forget as forget_bench
 from fuselight_server.editor.handlers.protocol import MeasuredParams
 from fuselight_server.explain.benchmarks.history import run_of
 from fuselight_server.explain.benchmarks.planning import history_of
-from tests.support.benchmark_session import TEXT, BenchmarkSession, found, measured
+from tests.support.benchmark_session import TEXT, BenchmarkSession, benchmark_report, measured
 
 FIRST, SECOND = "20260101T120000Z", "20260102T120000Z"
 
@@ -38,7 +38,7 @@ def renamed(session: BenchmarkSession, name: str) -> tuple[Path, Path]:
 async def test_a_renamed_file_keeps_its_benchmarks_and_notifies(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     assert session.state.close(session.uri) is not None
     old, new = renamed(session, "renamed.py")
     tasks: list[Any] = []
@@ -58,12 +58,14 @@ async def test_a_renamed_file_keeps_its_benchmarks_and_notifies(
 
 @pytest.mark.asyncio
 async def test_a_renamed_target_is_compared_with_its_old_runs(session: BenchmarkSession) -> None:
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     document = session.state.at(session.path)
     assert document is not None
     document.source.become(TEXT.replace("f(", "g("))
     session.state.drop(session.state.measured)
-    after = replace(found(session, 50.0, day=2), target=replace(found(session).target, name="g"))
+    after = replace(
+        benchmark_report(session, 50.0, day=2), target=replace(benchmark_report(session).target, name="g")
+    )
     run = run_of(after, str(Path(session.path).parent), lambda _path, _line: "    return x + 1")
     assert run is not None
     assert history_of(session.path, "g").keep(run) is not None
@@ -78,7 +80,7 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
     assert gone["label"].startswith("f, which is not in this file any more: ")
     compared = (await page(with_=gone["id"]))["comparison"]
     assert "target: f then, g now" in compared["differs"]
-    assert [one["change"] for one in compared["lines"]] == [pytest.approx(-0.5)]
+    assert [line["change"] for line in compared["lines"]] == [pytest.approx(-0.5)]
     shown = await page(run=gone["id"])
     assert (shown["found"], shown["run"], shown["title"]) == (True, gone["id"], "f")
     await session.analysis.close()
@@ -88,7 +90,7 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
 async def test_a_removed_run_disappears_from_the_page_and_the_lines(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session), found(session, 50.0, day=2))
+    await measured(session, benchmark_report(session), benchmark_report(session, 50.0, day=2))
 
     def forget(**named: Any) -> bool:
         return forget_bench(session, {"uri": session.uri, "target": "f", **named})  # type: ignore[arg-type]
@@ -100,7 +102,7 @@ async def test_a_removed_run_disappears_from_the_page_and_the_lines(
         {"run": SECOND, "uri": "untitled:x"},
     ):
         assert not forget(**other)
-    assert [one["id"] for one in (await session.page())["history"]] == [SECOND, FIRST]
+    assert [value["id"] for value in (await session.page())["history"]] == [SECOND, FIRST]
     session.ui.drawn.clear()
     assert forget(run=SECOND)
     session.analysis.notices.show_changes()
@@ -108,7 +110,7 @@ async def test_a_removed_run_disappears_from_the_page_and_the_lines(
     assert session.state.measured == {}
     page = await session.page()
     assert (page["run"], page["configurations"][1]["us"]) == (FIRST, 100.0)
-    await measured(session, found(session, 40.0, day=3))
+    await measured(session, benchmark_report(session, 40.0, day=3))
     assert forget(run=FIRST)
     assert (await session.page())["configurations"][1]["us"] == 40.0, (
         "what stands on the lines is another one"

@@ -13,7 +13,7 @@ from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.presenters.lens import benchmark_summary
 from fuselight_server.editor.results.target_result import ENDED_EARLY, STILL_RUNNING
 from fuselight_server.explain.benchmarks.planning import history_of
-from tests.support.benchmark_session import BenchmarkSession, found, measured
+from tests.support.benchmark_session import BenchmarkSession, benchmark_report, measured
 from tests.support.measured import row
 
 BEGUN = (
@@ -29,7 +29,7 @@ def session(tmp_path: Path) -> BenchmarkSession:
 
 def begun(session: BenchmarkSession, *rows: MeasuredConfiguration, seconds: float = 1.0) -> Report:
     """The partial result during the first calls of three configurations."""
-    return found(
+    return benchmark_report(
         session,
         day=3,
         configurations=rows or BEGUN,
@@ -63,8 +63,15 @@ async def test_first_calls_are_shown_as_soon_as_they_are_known(session: Benchmar
     page = await session.page()
     assert (page["found"], page["running"], page["partial"], page["verdict"]) == (True, True, True, [])
     assert [
-        (one["name"], one["first_us"], one["second_us"], one["us"], one["speedup"], one["failure"])
-        for one in page["configurations"]
+        (
+            configuration["name"],
+            configuration["first_us"],
+            configuration["second_us"],
+            configuration["us"],
+            configuration["speedup"],
+            configuration["failure"],
+        )
+        for configuration in page["configurations"]
     ] == [
         ("eager", 109e3, 90e3, None, None, None),
         ("default", 12e6, None, None, None, None),
@@ -88,8 +95,8 @@ async def test_nothing_is_shown_without_a_first_call(session: BenchmarkSession) 
 async def test_a_configuration_that_failed_is_reported_immediately(session: BenchmarkSession) -> None:
     failure = Failure(Culprit.USER, "exception", "it failed", "fix it")
     await so_far(session, begun(session, BEGUN[0], MeasuredConfiguration("default", failure=failure)))
-    said = benchmark_summary(session.state.measured[session.key])
-    assert said == "first call: eager 109 ms, default failed (still measuring)"
+    summary = benchmark_summary(session.state.measured[session.key])
+    assert summary == "first call: eager 109 ms, default failed (still measuring)"
     await session.analysis.close()
 
 
@@ -123,7 +130,7 @@ async def test_a_benchmark_that_ends_in_its_first_calls_failed(session: Benchmar
 async def test_the_benchmark_before_stays_until_there_are_times(
     session: BenchmarkSession, *, finished: bool
 ) -> None:
-    await measured(session, found(session, finished=finished))
+    await measured(session, benchmark_report(session, finished=finished))
     before = session.state.measured[session.key]
     session.measuring.held.clear()
     await so_far(session, begun(session))
@@ -145,13 +152,15 @@ async def test_the_benchmark_before_stays_until_there_are_times(
 async def test_the_last_complete_benchmark_stays_until_there_are_times(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     session.measuring.held.clear()
     session.state.drop(session.state.measured)  # as after a reload of the window
     await so_far(session, begun(session))
     assert (await session.page())["run"] == "20260101T120000Z"
     running = session.analysis.runs.in_flight[session.key]
-    await session.analysis.benches.accept_part(running.job, found(session, 50.0, day=3, finished=False))
+    await session.analysis.benches.accept_part(
+        running.job, benchmark_report(session, 50.0, day=3, finished=False)
+    )
     page = await session.page()
     assert (page["run"], page["partial"], page["configurations"][1]["us"]) == (None, True, 50.0)
     await session.analysis.close()
@@ -175,9 +184,11 @@ async def test_each_partial_result_notifies(session: BenchmarkSession) -> None:
 @pytest.mark.asyncio
 async def test_an_early_end_names_everything_requested(session: BenchmarkSession) -> None:
     rows = (row("eager", 300.0),)
-    await measured(session, found(session, configurations=rows, order=("eager", "default"), finished=False))
+    await measured(
+        session, benchmark_report(session, configurations=rows, order=("eager", "default"), finished=False)
+    )
     page = await session.page()
-    assert [(one["name"], one["us"]) for one in page["configurations"]] == [
+    assert [(configuration["name"], configuration["us"]) for configuration in page["configurations"]] == [
         ("eager", 300.0),
         ("default", None),
     ]

@@ -22,7 +22,7 @@ from fuselight_server.execution.runs.keys import Key, WorkerKey
 from fuselight_server.execution.runs.queue import Job
 from fuselight_server.explain.benchmarks.planning import history_of
 from fuselight_server.source.document import SourceDocument
-from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
+from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, benchmark_report, measured
 
 PLACE: Any = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 1}}
 
@@ -37,7 +37,7 @@ def titles(session: BenchmarkSession, target: str) -> list[str]:
     snapshot = session.state.snapshot(session.uri, runs.in_flight, runs.queue.waiting)
     assert snapshot is not None
     lenses = TargetLenses(snapshot, target, PLACE, has_inputs=True).make()
-    return [one["command"]["title"] for one in lenses if one["command"]["title"] not in ("Run", "Kernels")]
+    return [lens["command"]["title"] for lens in lenses if lens["command"]["title"] not in ("Run", "Kernels")]
 
 
 @pytest.mark.asyncio
@@ -74,7 +74,7 @@ async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSessio
         session.ui.moved.clear()
         await asyncio.wait_for(session.ui.moved.wait(), 10)
     first, second = session.workers
-    first.answer = second.answer = found(session)
+    first.answer = second.answer = benchmark_report(session)
     second.held.set()
     running = session.analysis.runs.in_flight[there]
     while running.progress is None:
@@ -99,7 +99,7 @@ async def test_a_queued_benchmark_can_be_canceled(session: BenchmarkSession) -> 
             await asyncio.wait_for(session.ui.moved.wait(), 10)
         bench.cancel(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
         await session.settle()
-    session.measuring.answer = found(session)
+    session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
     session.command(target="f")
     await session.settle()
@@ -168,7 +168,7 @@ async def test_a_page_says_that_consent_is_pending(
 async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(session: BenchmarkSession) -> None:
     news = TimedRunNotifications()
     server: Any = session
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     news.update(server)
     session.edit()
     news.update(server)
@@ -192,7 +192,7 @@ async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(sessi
 async def test_deleting_a_file_ends_its_benchmark_and_leaves_nothing(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
-    session.measuring.answer = found(session)
+    session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
     session.analysis.documents.gone(session.path)
     await session.settle()
@@ -206,7 +206,7 @@ async def test_a_change_of_an_imported_file_on_disk_marks_the_lines(
     session: BenchmarkSession, tmp_path: Path
 ) -> None:
     helper = str(tmp_path / "helper.py")
-    await measured(session, replace(found(session), files={helper: "0" * 32}))
+    await measured(session, replace(benchmark_report(session), files={helper: "0" * 32}))
     assert not session.state.measured[session.key].stale
     session.ui.drawn.clear()
     session.analysis.documents.changed_on_disk(helper)
@@ -230,7 +230,7 @@ async def test_a_worker_restart_ends_a_benchmark_and_the_next_gets_a_worker(
     await session.settle()
     assert worker.closed
     session.workers.clear()
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     assert session.state.measured[session.key].is_stored
     await session.analysis.close()
 
@@ -239,7 +239,7 @@ async def test_a_worker_restart_ends_a_benchmark_and_the_next_gets_a_worker(
 async def test_a_cancel_before_any_result_keeps_a_result_that_reached_its_limit(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session, finished=False))
+    await measured(session, benchmark_report(session, finished=False))
     before = session.state.measured[session.key]
     assert before.unfinished == ENDED_EARLY
     later = Job(session.key, WorkerKey("/python", (), "/"), before.generation + 1, "command", lambda: None)
@@ -253,10 +253,10 @@ async def test_a_cancel_before_any_result_keeps_a_result_that_reached_its_limit(
 async def test_shown_times_outlive_the_measuring_process(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session, 300.0))
+    await measured(session, benchmark_report(session, 300.0))
     session.measuring.held.clear()
     session.measuring.answer = None  # it ends without a result
-    session.measuring.partials = [found(session, 50.0, day=2, finished=False)]
+    session.measuring.partials = [benchmark_report(session, 50.0, day=2, finished=False)]
     session.command(target="f")
     while not session.state.measured[session.key].unfinished:
         session.ui.drawn.clear()

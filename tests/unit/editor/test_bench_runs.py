@@ -18,7 +18,7 @@ from fuselight_server.editor.handlers.status import TimedRunNotifications
 from fuselight_server.editor.presenters.lens import benchmark_summary
 from fuselight_server.execution.runs.keys import WorkerKey
 from fuselight_server.explain.benchmarks.planning import history_of
-from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
+from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
         await asyncio.wait_for(session.ui.drawn.wait(), 10)
     assert session.key in session.analysis.runs.in_flight, "the benchmark continues"
     assert len(session.workers) == 2
-    session.measuring.answer = found(session)
+    session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
     await session.settle()
     (note,) = session.state.measured[session.key].notes
@@ -70,12 +70,12 @@ async def test_a_cancel_restores_the_previous_benchmark(session: BenchmarkSessio
     session.command(target="f")
     await session.began()
     worker = session.measuring
-    worker.answer = found(session)
+    worker.answer = benchmark_report(session)
     worker.held.set()
     await session.settle()
     before = session.state.measured[session.key]
     worker.held.clear()
-    worker.partials = [found(session, 50.0, finished=False)]
+    worker.partials = [benchmark_report(session, 50.0, finished=False)]
     session.ui.drawn.clear()
     session.command(target="f")
     while not session.state.measured[session.key].unfinished:
@@ -96,7 +96,7 @@ async def test_a_cancel_restores_the_previous_benchmark(session: BenchmarkSessio
 async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
-    session.measuring.partials = [found(session, finished=False)]
+    session.measuring.partials = [benchmark_report(session, finished=False)]
     session.command(target="f")  # starts again, with partial results
     while session.key not in session.state.measured:
         session.ui.drawn.clear()
@@ -112,7 +112,7 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
 @pytest.mark.asyncio
 async def test_a_result_that_reached_its_time_limit_is_partial(session: BenchmarkSession) -> None:
     limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
-    await measured(session, replace(found(session, finished=False), failures=(limit,)))
+    await measured(session, replace(benchmark_report(session, finished=False), failures=(limit,)))
     assert benchmark_summary(session.state.measured[session.key]).endswith(", failed (partial: ended early)")
     notes = (await session.page())["notes"]
     assert notes[0] == "partial: ended early"
@@ -125,9 +125,9 @@ async def test_a_result_that_reached_its_time_limit_is_partial(session: Benchmar
 async def test_an_edit_makes_results_stale_and_comparisons_use_current_lines(
     session: BenchmarkSession,
 ) -> None:
-    await measured(session, found(session), found(session, 112.0, day=2))
+    await measured(session, benchmark_report(session), benchmark_report(session, 112.0, day=2))
     page = await session.page(with_="20260101T120000Z")
-    assert [one["id"] for one in page["history"]] == ["20260102T120000Z", "20260101T120000Z"]
+    assert [value["id"] for value in page["history"]] == ["20260102T120000Z", "20260101T120000Z"]
     (line,) = page["comparison"]["lines"]
     assert line["change"] == pytest.approx(0.12)
     assert line["place"]["line"] == LINE - 1
@@ -154,7 +154,7 @@ async def test_an_edit_makes_results_stale_and_comparisons_use_current_lines(
 async def test_after_a_restart_the_page_has_the_last_benchmark_of_the_history(
     session: BenchmarkSession, tmp_path: Path
 ) -> None:
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     again = BenchmarkSession(tmp_path)
     page = await again.page()
     assert (page["found"], page["stale"]) == (True, False)
@@ -169,11 +169,11 @@ async def test_after_a_restart_the_page_has_the_last_benchmark_of_the_history(
 async def test_exports_are_of_the_page_that_is_shown(session: BenchmarkSession) -> None:
     with pytest.raises(Exception, match="There is no benchmark to export"):
         await bench.export(session, MeasuredExportParams(session.uri, "f", format="json"))  # type: ignore[arg-type]
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     for ending in ("json", "csv"):
-        made = await bench.export(session, MeasuredExportParams(session.uri, "f", format=ending))  # type: ignore[arg-type]
-        assert made["name"] == f"f-2026-01-01.{ending}"
-        assert "default" in made["text"]
+        export = await bench.export(session, MeasuredExportParams(session.uri, "f", format=ending))  # type: ignore[arg-type]
+        assert export["name"] == f"f-2026-01-01.{ending}"
+        assert "default" in export["text"]
     with pytest.raises(Exception, match="one of json, csv, html"):
         await bench.export(session, MeasuredExportParams(session.uri, "f", format="exe"))  # type: ignore[arg-type]
     await session.analysis.close()
@@ -188,7 +188,7 @@ async def test_the_page_reports_a_failed_benchmark(session: BenchmarkSession) ->
     page = await session.page()
     assert (page["found"], page["running"]) == (False, False)
     assert page["message"] == "The last benchmark failed: it ended. Fix it"
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     session.measuring.answer = None
     session.command(target="f")
     await session.settle()
@@ -209,7 +209,7 @@ async def test_the_client_is_notified_of_each_change_once(session: BenchmarkSess
     news.update(server)
     assert session.notified == ["f"]
     await session.began()
-    session.measuring.answer = found(session)
+    session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
     await session.settle()
     news.update(server)
@@ -222,7 +222,7 @@ async def test_the_client_is_notified_of_each_change_once(session: BenchmarkSess
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("arguments", "started", "said"),
+    ("arguments", "started", "message"),
     [
         ({"target": "f"}, "f", "f: eager, written"),
         ({"target": "Net", "configurations": ["max-autotune", "eager"]}, "Net", "Net: eager, max-autotune"),
@@ -240,11 +240,11 @@ async def test_the_client_is_notified_of_each_change_once(session: BenchmarkSess
     ],
 )
 async def test_a_command_says_what_it_starts_or_why_it_does_not(
-    session: BenchmarkSession, arguments: dict[str, Any], started: str | None, said: str
+    session: BenchmarkSession, arguments: dict[str, Any], started: str | None, message: str
 ) -> None:
     answer = session.command(**arguments)
     assert (answer["started"], answer["target"]) == (started is not None, started)
-    assert said in answer["message"]
+    assert message in answer["message"]
     analysis = session.analysis
     requested = {*analysis.runs.queue.waiting, *analysis.runs.in_flight, *analysis.consent.asked}
     assert len(requested) == int(started is not None), "the inputs of Net need an answer about the program"
@@ -259,6 +259,6 @@ def test_an_untrusted_folder_measures_nothing(session: BenchmarkSession) -> None
 
 def test_the_process_that_is_measured_is_not_sampled() -> None:
     for measures, after in ((True, 0.0), (False, 5.0)):
-        lane = WorkerKey("/python", (), "/folder", for_benchmarks=measures)
-        worker: Any = real_worker(lane, Settings(), lambda _line: None)
+        worker_key = WorkerKey("/python", (), "/folder", for_benchmarks=measures)
+        worker: Any = real_worker(worker_key, Settings(), lambda _line: None)
         assert worker._watch._sample_after == after

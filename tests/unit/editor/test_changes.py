@@ -42,21 +42,21 @@ def captured(*lines: int, **changes: object) -> CaptureResult:
 
 
 def kernels(*us: float, breaks: tuple[int, ...] = (), device: str = "h200") -> KernelResult:
-    made = tuple(
+    kernels = tuple(
         Kernel(
             f"triton_{launch}",
             KernelKind.TRITON,
             launch,
             operators=(FusedOperator("aten.add.Tensor", stack=(at(20 + launch),)),),
-            estimate_us=one,
+            estimate_us=value,
         )
-        for launch, one in enumerate(us)
+        for launch, value in enumerate(us)
     )
     of: Report = report(
         roots=(ROOT,),
         tier=Tier.KERNELS,
         target_device=find(device),
-        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=made),),
+        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=kernels),),
         breaks=tuple(map(break_at, breaks)),
     )
     return kernel_result_of(KEY, 1, of)
@@ -126,11 +126,11 @@ def test_the_first_change_says_how_many_there_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [("GB0170", "break"), ("FL102", "uncompiled function"), ("FL201", "recompilation"), ("FL106", None)],
 )
-def test_findings_are_named(code: str, said: str | None) -> None:
-    assert noun(code) == said
+def test_findings_are_named(code: str, message: str | None) -> None:
+    assert noun(code) == message
 
 
 def test_several_findings_of_a_kind_have_a_plural() -> None:

@@ -63,7 +63,7 @@ async def actions(state: State, line: int) -> list[types.CodeAction]:
 @pytest.mark.asyncio
 async def test_captured_calls_become_directives_above_their_target() -> None:
     title = "Write 2 captured calls of Net as a directive"
-    (fix,) = (one for one in await actions(opened(), 3) if one.title == title)
+    (fix,) = (action for action in await actions(opened(), 3) if action.title == title)
     assert fix.edit is not None
     assert fix.edit.changes is not None
     ((edit,),) = fix.edit.changes.values()
@@ -76,7 +76,7 @@ async def test_captured_calls_become_directives_above_their_target() -> None:
 async def test_no_directive_is_offered_with_a_directive_or_without_a_captured_call() -> None:
     directed = TEXT.replace("class Net", "# fuselight: Net()(f32[1])\nclass Net")
     for state, line in ((opened(directed), 4), (opened(), 9)):
-        assert not [one for one in await actions(state, line) if one.title.startswith("Write")]
+        assert not [action for action in await actions(state, line) if action.title.startswith("Write")]
 
 
 @pytest.mark.asyncio
@@ -84,9 +84,9 @@ async def test_the_client_opens_the_page_of_a_code() -> None:
     state = opened()
     for commands, count in ((frozenset[str](), 0), (frozenset({OPEN}), 1)):
         state.client.commands = commands
-        pages = [one for one in await actions(state, 9) if one.title.startswith("Open the page of ")]
+        pages = [action for action in await actions(state, 9) if action.title.startswith("Open the page of ")]
         assert len(pages) == count
-        for one in pages:
-            assert one.command is not None
-            assert one.command.command == "fuselight.openPage"
-            assert str((one.command.arguments or [""])[0]).startswith("file://")
+        for page in pages:
+            assert page.command is not None
+            assert page.command.command == "fuselight.openPage"
+            assert str((page.command.arguments or [""])[0]).startswith("file://")

@@ -92,8 +92,8 @@ def generated(*graphs: str, of: int = 3) -> Report:
     kernels = tuple(
         Kernel(f"triton_{number}", KernelKind.TRITON, number, estimate_us=10.0) for number in range(of)
     )
-    made = tuple(GeneratedGraph(one, Phase.FORWARD, kernels=kernels) for one in graphs)
-    return report(tier=Tier.KERNELS, generated=made)
+    generated_graphs = tuple(GeneratedGraph(graph, Phase.FORWARD, kernels=kernels) for graph in graphs)
+    return report(tier=Tier.KERNELS, generated=generated_graphs)
 
 
 def opened(*results: TargetResult) -> State:
@@ -120,10 +120,10 @@ async def lenses(state: State, running: Iterable[Key] = (), **known: Any) -> dic
     params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
     answer = await code_lens(server, params)
     assert answer is not None
-    found: dict[int, list[str]] = {}
-    for one in json.loads(answer.text):
-        found.setdefault(one["range"]["start"]["line"], []).append(one["command"]["title"])
-    return found
+    lenses: dict[int, list[str]] = {}
+    for value in json.loads(answer.text):
+        lenses.setdefault(value["range"]["start"]["line"], []).append(value["command"]["title"])
+    return lenses
 
 
 @pytest.mark.asyncio
@@ -141,8 +141,13 @@ async def test_actions_come_first_then_the_two_most_important_results() -> None:
     snapshot = state.snapshot(URI, {})
     assert snapshot is not None
     (hover,) = targets(snapshot, STEP + 1)
-    for said in ("`step` capture: 1 graph", "inputs from line 9", "`step` kernels: 3 kernels", "measured on"):
-        assert said in hover, hover
+    for message in (
+        "`step` capture: 1 graph",
+        "inputs from line 9",
+        "`step` kernels: 3 kernels",
+        "measured on",
+    ):
+        assert message in hover, hover
 
 
 @pytest.mark.asyncio
@@ -235,18 +240,18 @@ async def test_the_lens_of_a_running_target_shows_progress_and_partial_results()
 
 @pytest.mark.asyncio
 async def test_kernels_of_recompiled_graphs_are_separate() -> None:
-    found = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0", "0/1", "0/2"))
-    titles = (await lenses(opened(found)))[STEP]
+    kernel_result = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0", "0/1", "0/2"))
+    titles = (await lenses(opened(kernel_result)))[STEP]
     assert titles[-2:] == ["3 kernels, ~30 µs on cpu, 6 more in recompiles", "inputs from line 9"]
 
 
 @pytest.mark.asyncio
 async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
     assert NET not in (await lenses(opened())) or "graph" not in str((await lenses(opened()))[NET])
-    found = await lenses(opened(captured("", 5)))
-    assert found[NET][-1] == "1 graph, 0 breaks, 0 recompilations"
-    assert "graph" not in str(found[STEP]), "no code of it was compiled"
-    assert found[MAIN][:5] == ACTIONS
+    entries = await lenses(opened(captured("", 5)))
+    assert entries[NET][-1] == "1 graph, 0 breaks, 0 recompilations"
+    assert "graph" not in str(entries[STEP]), "no code of it was compiled"
+    assert entries[MAIN][:5] == ACTIONS
 
 
 @pytest.mark.asyncio
@@ -318,8 +323,8 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     two = (broken(at(12), gb="GB0059"), broken(at(12), gb="GB0124"), broken(at(14), gb="GB0170"))
 
     def of(breaks: tuple[Break, ...]) -> CaptureResult:
-        made = report(breaks=breaks)
-        return capture_result_of(Key(FILE, "step"), 1, made, findings(made))
+        new_report = report(breaks=breaks)
+        return capture_result_of(Key(FILE, "step"), 1, new_report, findings(new_report))
 
     state = opened(of(two))
     first = "Fix model.py:12 first: the graph of Net.forward ends here"
@@ -330,7 +335,7 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     )
     (result,) = state.captures.values()
     node, *_ = target_node(result, convert.Client("utf-8", state.read_line, convert.uri))["children"]
-    assert (node["label"], [one["description"] for one in node["children"]]) == (first, ["model.py:14"])
+    assert (node["label"], [child["description"] for child in node["children"]]) == (first, ["model.py:14"])
     document = state.at(FILE)
     assert document is not None
     state.edit(FILE, document.source.edit((0, 0), (0, 0), "# new\n"))
@@ -344,7 +349,7 @@ async def test_of_several_lines_the_first_to_fix_is_named_where_it_is_now() -> N
     server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, window_show_document_async=show)
     await show_first(server, {"uri": URI, "target": "step"})
     await show_first(server, {"uri": URI, "target": "none"})
-    ((uri, line),) = [(one.uri, one.selection.start.line) for one in shown if one.selection]
+    ((uri, line),) = [(params.uri, params.selection.start.line) for params in shown if params.selection]
     assert (uri, line) == (URI, 12), "a click goes to the line, in 0-based lines"
-    one = opened(of(two[2:]))
-    assert not any("first" in title for title in (await lenses(one))[STEP]), "there is no choice"
+    other_state = opened(of(two[2:]))
+    assert not any("first" in title for title in (await lenses(other_state))[STEP]), "there is no choice"

@@ -108,7 +108,8 @@ class ConsentSession:
     def started(self) -> list[tuple[str, bool, bool]]:
         """Of each run: its target, whether a save asked for it, and whether the program may run."""
         return [
-            (one.target.name, one.automatic, one.inputs.main_line is not None) for one in self.worker.requests
+            (request.target.name, request.automatic, request.inputs.main_line is not None)
+            for request in self.worker.requests
         ]
 
 
@@ -149,9 +150,15 @@ async def test_runs_of_every_tier_have_the_same_inputs_and_one_question() -> Non
             assert session.started() == [], "a benchmark runs the program up to its first call: it asks, too"
             await session.answer("command")
     benchmark, *others = session.worker.requests
-    assert [one.tier for one in session.worker.requests] == [Tier.MEASURED, Tier.KERNELS, Tier.CAPTURE]
+    assert [request.tier for request in session.worker.requests] == [
+        Tier.MEASURED,
+        Tier.KERNELS,
+        Tier.CAPTURE,
+    ]
     assert benchmark.inputs.main_line == 5
-    assert [(one.target, one.inputs) for one in others] == [(benchmark.target, benchmark.inputs)] * 2
+    assert [(request.target, request.inputs) for request in others] == [
+        (benchmark.target, benchmark.inputs)
+    ] * 2
     assert len(session.ui.questions) == 1
 
 
@@ -274,4 +281,4 @@ async def test_a_queued_run_keeps_the_settings_of_the_folder_whose_interpreter_i
     # The client adds the file's folder to the workspace; its settings are not known yet.
     session.state.folders["/w"] = Folder("/w", "file:///w")
     await session.settle()
-    assert [one.limits.seconds for one in session.worker.requests] == [77.0]
+    assert [request.limits.seconds for request in session.worker.requests] == [77.0]

@@ -67,8 +67,8 @@ def test_utf_16_counts_as_the_editor_does(text: str) -> None:
     ],
 )
 def test_ranges(span: Span, expected: tuple[int, int, int, int]) -> None:
-    made = convert.range_(span, view("def f():\n    return\n'\N{SLICE OF PIZZA}'x"))
-    assert (made.start.line, made.start.character, made.end.line, made.end.character) == expected
+    result = convert.range_(span, view("def f():\n    return\n'\N{SLICE OF PIZZA}'x"))
+    assert (result.start.line, result.start.character, result.end.line, result.end.character) == expected
 
 
 def test_an_edited_finding_is_information_and_marked() -> None:
@@ -109,7 +109,7 @@ def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     both = explanations([ShownFinding(finding, edited=False), ShownFinding(advised, edited=False)])
     assert both[0].startswith("**GB0059**"), "which of several it is"
     assert "**FL101**\n\nWhat to do:\n\n- Take it out.\n- Or log it." in both[0], "advice for all comes first"
-    assert [one.partition("\n")[0] for one in both] == ["**GB0059**", "**GB0059**", "**FL101**"]
+    assert [text.partition("\n")[0] for text in both] == ["**GB0059**", "**GB0059**", "**FL101**"]
     longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
     assert "\n\nAnd what it means.\n\n" in explain(ShownFinding(longer, edited=False))
     assert "graph break" not in explain(ShownFinding(longer, edited=False))

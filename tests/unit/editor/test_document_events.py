@@ -56,8 +56,8 @@ class Events:
         )
 
     def edit(self, *edits: tuple[tuple[int, int], tuple[int, int], str]) -> None:
-        made = [functools.partial(self.document.source.replace, *edit) for edit in edits]
-        self.documents.changed(self.document, 2, made)
+        partials = [functools.partial(self.document.source.replace, *edit) for edit in edits]
+        self.documents.changed(self.document, 2, partials)
 
     @property
     def order(self) -> list[str]:
@@ -96,7 +96,10 @@ def test_an_edit_that_follows_the_disk_is_a_save_after_everything_else() -> None
     events = Events(follows_disk=True)
     events.edit(EDIT)
     after = events.order[events.order.index("on_disk.has_followed") :]
-    assert [one for one in after if not one.startswith("state.")][-2:] == ["targets.drop_lost", "saves.saved"]
+    assert [text for text in after if not text.startswith("state.")][-2:] == [
+        "targets.drop_lost",
+        "saves.saved",
+    ]
 
 
 def test_a_save_before_the_settings_are_known_runs_nothing() -> None:

@@ -70,7 +70,7 @@ def analysis_of(
     return Analysis(
         state,
         ui or RecordedUi(),
-        make_worker=lambda _lane, _settings, _log: _OneAnswer(answer),
+        make_worker=lambda _worker_key, _settings, _log: _OneAnswer(answer),
         find_interpreter=lambda _folder: Interpreter("/python"),
     )
 
@@ -118,9 +118,9 @@ async def test_a_chosen_fix_goes_on_after_the_consent_and_no_run_comes_in_its_pl
 @pytest.mark.asyncio
 async def test_only_a_failure_of_the_users_code_says_something_of_a_fix() -> None:
     failure = Failure(Culprit.USER, "timeout", "killed after 3 s", "use smaller inputs")
-    made = report()
-    for answer, found in (
-        (Answer(1, made), ()),
+    new_report = report()
+    for answer, entry in (
+        (Answer(1, new_report), ()),
         (Refused(1, "failed", failure), (failure,)),
         (REFUSED, None),
         (Refused(1, "failed", dataclasses.replace(failure, culprit=Culprit.ENVIRONMENT)), None),
@@ -128,9 +128,9 @@ async def test_only_a_failure_of_the_users_code_says_something_of_a_fix() -> Non
         session = analysis_of(TEXT, answer)
         prepared = session.verification_runs.prepare(Key("/w/m.py", "f"), True)  # noqa: FBT003 - a callback
         assert prepared is not None
-        if found is None:
+        if entry is None:
             with pytest.raises(InterruptedVerificationError):
                 await prepared.execute(prepared.request, lambda _progress: None)
         else:
-            assert (await prepared.execute(prepared.request, lambda _progress: None)).failures == found
+            assert (await prepared.execute(prepared.request, lambda _progress: None)).failures == entry
         await session.close()

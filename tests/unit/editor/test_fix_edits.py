@@ -31,21 +31,21 @@ def test_an_edit_gives_the_new_text_and_its_inverse_the_old_one(
     before, after = end.join(old), end.join(new) + (end if closed else "")
     server: Any = SimpleNamespace(encoding=encoding, uri_of=convert.uri)
     for text, wanted in ((before, after), (after, before)):
-        made = list(fix_actions._line_edits(server, "/m.py", text, wanted))
-        assert applied(text, made, encoding) == wanted
+        edits = list(fix_actions._line_edits(server, "/m.py", text, wanted))
+        assert applied(text, edits, encoding) == wanted
 
 
 def applied(text: str, edits: list[types.TextEdit], encoding: str) -> str:
     """`text` after edits whose columns count units of `encoding`."""
     size = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[encoding]
     codec = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encoding]
-    starts = [0, *(one.end() for one in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def offset(at: types.Position) -> int:
         return starts[at.line] + len(
             text[starts[at.line] :].encode(codec)[: at.character * size].decode(codec)
         )
 
-    for one in reversed(edits):
-        text = text[: offset(one.range.start)] + one.new_text + text[offset(one.range.end) :]
+    for edit in reversed(edits):
+        text = text[: offset(edit.range.start)] + edit.new_text + text[offset(edit.range.end) :]
     return text

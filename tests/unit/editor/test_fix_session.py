@@ -44,9 +44,9 @@ from tests.support.fix_world import EXACT, FIRST, TEXT, FixWorld, differing, rep
 
 @pytest_asyncio.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FixWorld]:
-    made = FixWorld(tmp_path, monkeypatch)
-    yield made
-    await made.session.close()
+    fix_world = FixWorld(tmp_path, monkeypatch)
+    yield fix_world
+    await fix_world.session.close()
 
 
 ONE_FIXED = TEXT.replace("branch", "where", 1)
@@ -106,8 +106,8 @@ REFUSED = "tried and refused: it differs (eager, recorded inputs)"
 
 async def hover_of(world: FixWorld) -> str:
     """What a hover says of the findings of the first line."""
-    found = [one.now() for one in world.state.captures[Key(world.path, "f")].findings]
-    first = [(one, False) for one in found if one.span.line == FIRST + 1]
+    findings = [finding.now() for finding in world.state.captures[Key(world.path, "f")].findings]
+    first = [(finding, False) for finding in findings if finding.span.line == FIRST + 1]
     assert first
     return "\n\n".join(explanations(await shown_findings(world.server, world.path, first)))
 
@@ -149,7 +149,7 @@ async def test_fixes_that_no_run_is_needed_for_to_refuse_them_are_in_the_menu_an
     world.state.client = dataclasses.replace(world.state.client, disabled_actions=True)
     first, *others = await world.actions()
     assert (first.title, first.disabled) == (UNVERIFIED, None)
-    assert [(one.title, one.disabled and one.disabled.reason) for one in others] == [
+    assert [(action.title, action.disabled and action.disabled.reason) for action in others] == [
         (f"Use {kind}", f"not offered: `lr` is no {kind}") for kind in ("cond", "a", "b")
     ], "three at most, and none of a kind that is offered"
     shown = await hover_of(world)
@@ -182,9 +182,9 @@ async def test_a_finding_without_a_fix_says_why_and_a_read_only_file_is_a_reason
 async def report_of(world: FixWorld) -> tuple[str, list[tuple[str, str]]]:
     """The first line of the report, and the fixes that it says are not offered."""
     (target,) = (await report_tree(world.server, ReportTreeParams(world.uri)))["nodes"]
-    groups = [one for one in target["children"] if one["contextValue"] == "refusals"]
-    assert all(one["label"] == f"Fixes not offered ({len(one['children'])})" for one in groups)
-    entries = [(node["label"], node["description"]) for one in groups for node in one["children"]]
+    groups = [child for child in target["children"] if child["contextValue"] == "refusals"]
+    assert all(group["label"] == f"Fixes not offered ({len(group['children'])})" for group in groups)
+    entries = [(node["label"], node["description"]) for group in groups for node in group["children"]]
     return target["children"][0]["label"], entries
 
 
@@ -225,7 +225,7 @@ async def test_a_fix_of_another_kind_of_finding_or_with_limits_is_no_plain_advic
 @pytest.mark.asyncio
 async def test_the_report_lists_refused_fixes_with_their_reasons(world: FixWorld) -> None:
     world.offers(replaced("where", "Use where", FixClass.EXACT), *refused("cond", "where"))
-    code = next(one.finding.code for one in world.state.captures[Key(world.path, "f")].own)
+    code = next(finding.finding.code for finding in world.state.captures[Key(world.path, "f")].own)
     untried = [
         ("Use cond: not offered: `lr` is no cond", f"{code}, model.py:5"),
         ("Use cond: not offered: `lr` is no cond", f"{code}, model.py:6"),
@@ -383,7 +383,7 @@ async def test_settings_say_when_a_verification_starts(world: FixWorld) -> None:
         world.session._targets._fixer = None
         world.requests.clear()
         await world.titles(automatic=True)
-        await asyncio.gather(*(one.task for one in world.session.tasks.active.values()))
+        await asyncio.gather(*(task.task for task in world.session.tasks.active.values()))
         automatic = len(world.requests)
         await world.verified()
         assert (automatic, len(world.requests)) == counts, (settings, run)
@@ -482,8 +482,10 @@ async def test_all_exact_fixes_are_one_edit_each_verified_on_top_of_the_others(w
     assert (action.kind, action.edit) == ("source.fixAll.fuselight", None)
     resolved = await world.resolve(action)
     assert world.text_after(resolved.edit) == TEXT.replace("branch", "where")
-    new = [one for one in world.requests if isinstance(one, VerifyRequest) and not one.records]
-    assert [(one.overlays[world.path].count("where"), one.cases) for one in new] == [
+    new = [
+        request for request in world.requests if isinstance(request, VerifyRequest) and not request.records
+    ]
+    assert [(request.overlays[world.path].count("where"), request.cases) for request in new] == [
         *((1, False), (1, True)),
         *((2, False), (2, True)),
     ]
@@ -500,7 +502,11 @@ async def test_all_exact_fixes_are_verified_for_the_later_targets_of_the_file(wo
     world.others["g"] = differing(Aspect.OUTPUT)
     (action,) = await world.actions(only=["source.fixAll"])
     assert (await world.resolve(action)).edit is None
-    new = [one.target.name for one in world.requests if isinstance(one, VerifyRequest) and not one.records]
+    new = [
+        request.target.name
+        for request in world.requests
+        if isinstance(request, VerifyRequest) and not request.records
+    ]
     assert new[:2] == ["f", "g"]
 
 
@@ -541,9 +547,9 @@ async def test_a_fix_of_two_files_is_one_edit_that_says_their_versions(world: Fi
     resolved = await world.resolve(action)
     assert resolved.edit is not None
     documents = {
-        one.text_document.uri: (one.text_document.version, [edit.new_text for edit in one.edits])  # type: ignore[union-attr]  # no snippets
-        for one in resolved.edit.document_changes or ()
-        if isinstance(one, types.TextDocumentEdit)
+        change.text_document.uri: (change.text_document.version, [edit.new_text for edit in change.edits])  # type: ignore[union-attr]  # no snippets
+        for change in resolved.edit.document_changes or ()
+        if isinstance(change, types.TextDocumentEdit)
     }
     assert documents == {
         world.uri: (1, ["    where(x)\n"]),
@@ -683,8 +689,8 @@ async def test_all_fixes_begin_with_the_unsaved_texts_and_do_not_undo_later_edit
     world.ran(text)
     world.ran(text, "g", files={other: data_key(b"typed\n")})
 
-    def both(finding: Finding, made: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
-        (here,) = replaced("where", "Use where", FixClass.EXACT)(finding, made, read)
+    def both(finding: Finding, report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        (here,) = replaced("where", "Use where", FixClass.EXACT)(finding, report, read)
         return (dataclasses.replace(here, texts={**here.texts, other: f"{read(other)}set_up()\n"}),)
 
     world.offers(both)
@@ -693,11 +699,11 @@ async def test_all_fixes_begin_with_the_unsaved_texts_and_do_not_undo_later_edit
     await asyncio.wait_for(world.asked_to_run.wait(), 10)
     document.source.become("typed later\n")
     world.gate.set()
-    found = await verifying
-    assert found is not None
-    assert found.attempts
-    assert (found.before[other], found.after[other]) == ("typed\n", "typed\nset_up()\nset_up()\n")
-    assert not world.session.is_current(found.before)
+    fixes = await verifying
+    assert fixes is not None
+    assert fixes.attempts
+    assert (fixes.before[other], fixes.after[other]) == ("typed\n", "typed\nset_up()\nset_up()\n")
+    assert not world.session.is_current(fixes.before)
 
 
 @pytest.mark.asyncio

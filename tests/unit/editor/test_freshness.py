@@ -29,7 +29,7 @@ from fuselight_server.editor.results.captures import CaptureResult, capture_resu
 from fuselight_server.editor.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.editor.results.target_result import TargetResult, keys_of, keys_on_disk
 from fuselight_server.execution.runs.keys import Key
-from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
+from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, benchmark_report, measured
 from tests.support.measured import GPU
 from tests.support.reports import report
 
@@ -64,33 +64,33 @@ def captured(session: BenchmarkSession) -> CaptureResult:
 
 def generated(session: BenchmarkSession) -> KernelResult:
     stack = (Location(session.path, LINE),)
-    one = Kernel(
+    kernel = Kernel(
         "triton_0",
         KernelKind.TRITON,
         0,
         operators=(FusedOperator("aten.add", stack=stack),),
         estimate_us=10.0,
     )
-    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(one,)),)
+    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),)
     ran = {session.path: next(iter(keys_on_disk(session.path)))}
     roots = (str(Path(session.path).parent),)
-    made = report(tier=Tier.KERNELS, generated=graphs, target_device=GPU, files=ran, roots=roots)
-    return kernel_result_of(Key(session.path, "f", Tier.KERNELS), 1, made)
+    new_report = report(tier=Tier.KERNELS, generated=graphs, target_device=GPU, files=ran, roots=roots)
+    return kernel_result_of(Key(session.path, "f", Tier.KERNELS), 1, new_report)
 
 
 async def all_tiers(session: BenchmarkSession) -> list[TargetResult]:
-    await measured(session, found(session))
+    await measured(session, benchmark_report(session))
     session.state.accept(captured(session))
     session.state.accept(generated(session))
     return list(session.state.results.values())
 
 
-def lines(session: BenchmarkSession, one: TargetResult) -> list[tuple[int, bool]]:
+def lines(session: BenchmarkSession, target_result: TargetResult) -> list[tuple[int, bool]]:
     """Its locations in the file, and whether each line was edited since."""
-    if isinstance(one, CaptureResult):
-        return [(live.now().span.line, live.edited) for live in one.findings if not live.place.gone]
-    assert isinstance(one, (KernelResult, MeasuredResult))
-    return [(row.place.line, False) for row in one.rows(session.path)]
+    if isinstance(target_result, CaptureResult):
+        return [(live.now().span.line, live.edited) for live in target_result.findings if not live.place.gone]
+    assert isinstance(target_result, (KernelResult, MeasuredResult))
+    return [(row.place.line, False) for row in target_result.rows(session.path)]
 
 
 @pytest.mark.asyncio
@@ -106,19 +106,19 @@ def lines(session: BenchmarkSession, one: TargetResult) -> list[tuple[int, bool]
 )
 async def test_an_undone_edit_leaves_no_stale_marks(session: BenchmarkSession, edited: str) -> None:
     every = await all_tiers(session)
-    before = [lines(session, one) for one in every]
+    before = [lines(session, target_result) for target_result in every]
     assert before == [[(LINE, False)]] * 3
     put(session, edited)
-    assert [one.stale for one in every] == [True] * 3
+    assert [target_result.stale for target_result in every] == [True] * 3
     session.ui.drawn.clear()
     put(session, TEXT)
-    assert [one.stale for one in every] == [False] * 3
-    assert [lines(session, one) for one in every] == before
+    assert [target_result.stale for target_result in every] == [False] * 3
+    assert [lines(session, target_result) for target_result in every] == before
     session.analysis.notices.show_changes()
     assert session.ui.drawn.is_set(), "lenses and pages are asked for again"
     assert not (await session.page())["stale"]
     put(session, edited)
-    assert [one.stale for one in every] == [True] * 3, "the next edit counts again"
+    assert [target_result.stale for target_result in every] == [True] * 3, "the next edit counts again"
     await session.analysis.close()
 
 
@@ -127,7 +127,7 @@ async def test_a_nearly_equal_text_differs(session: BenchmarkSession) -> None:
     every = await all_tiers(session)
     put(session, TEXT.replace("x + 1", "x - 1") + "\n")
     put(session, TEXT + "\n")
-    assert [one.stale for one in every] == [True] * 3
+    assert [target_result.stale for target_result in every] == [True] * 3
     await session.analysis.close()
 
 
@@ -144,8 +144,8 @@ async def test_an_undo_restores_all_lines(
         text = text[:at] + chance.choice(["", "x", "\n", "é\n\n"]) + text[end:]
         put(session, text)
     put(session, TEXT)
-    assert [one.stale for one in every] == [False] * 3
-    assert [lines(session, one) for one in every] == [[(LINE, False)]] * 3
+    assert [target_result.stale for target_result in every] == [False] * 3
+    assert [lines(session, target_result) for target_result in every] == [[(LINE, False)]] * 3
     await session.analysis.close()
 
 
@@ -154,7 +154,7 @@ async def test_closing_without_a_save_restores_the_text_that_ran(session: Benchm
     every = await all_tiers(session)
     put(session, "# new\n" + TEXT)
     sync.closed(server(session), types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(session.uri)))
-    assert [one.stale for one in every] == [False] * 3
+    assert [target_result.stale for target_result in every] == [False] * 3
     await session.analysis.close()
 
 
@@ -165,7 +165,7 @@ async def test_an_edit_undone_during_a_benchmark_does_not_count(session: Benchma
     await session.began()
     put(session, "# new\n" + TEXT)
     put(session, last)
-    session.measuring.answer = found(session)
+    session.measuring.answer = benchmark_report(session)
     session.measuring.held.set()
     await session.settle()
     assert session.state.measured[session.key].stale is (last != TEXT)
@@ -178,8 +178,8 @@ async def test_a_checkout_that_restores_an_imported_file_makes_its_times_current
 ) -> None:
     helper = Path(session.path).with_name("helper.py")
     helper.write_text("one = 1\n")
-    ran = {**found(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
-    await measured(session, replace(found(session), files=ran))
+    ran = {**benchmark_report(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    await measured(session, replace(benchmark_report(session), files=ran))
     now = session.state.measured[session.key]
 
     def is_edited(kind: types.FileChangeType) -> bool:
@@ -210,12 +210,12 @@ async def test_an_imported_file_written_during_a_benchmark_has_changed(
 ) -> None:
     helper = Path(session.path).with_name("helper.py")
     helper.write_text("one = 1\n")
-    ran = {**found(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    ran = {**benchmark_report(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
     session.command(target="f")
     await session.began()
     helper.write_text("two = 2\n")
     session.analysis.documents.changed_on_disk(str(helper))
-    session.measuring.answer = replace(found(session), files=ran)
+    session.measuring.answer = replace(benchmark_report(session), files=ran)
     session.measuring.held.set()
     await session.settle()
     assert session.state.measured[session.key].stale

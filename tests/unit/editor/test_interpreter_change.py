@@ -162,7 +162,7 @@ async def test_an_offer_that_fails_is_logged() -> None:
 @pytest.mark.asyncio
 async def test_an_untested_torch_is_reported_once_and_its_runs_go_on() -> None:
     session = ConsentSession(DIRECTIVE, consent="run")
-    said: list[str] = []
+    messages: list[str] = []
 
     async def capture(
         request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
@@ -170,11 +170,11 @@ async def test_an_untested_torch_is_reported_once_and_its_runs_go_on() -> None:
         return Answer(request.id, report(versions=replace(VERSIONS, torch="2.16.0+cpu")))
 
     session.worker.run = capture  # type: ignore[method-assign]
-    session.ui.say = lambda text, *, error: said.append(f"{error}: {text}")  # type: ignore[method-assign]
+    session.ui.say = lambda text, *, error: messages.append(f"{error}: {text}")  # type: ignore[method-assign]
     for _ in range(2):
         session.analysis.requests.command(PATH, "f", Tier.CAPTURE)
         await session.settle()
-    assert said == [f"False: {untested_torch('2.16.0')}"]
+    assert messages == [f"False: {untested_torch('2.16.0')}"]
     assert session.state.results[Key(PATH, "f")].report.failures == ()
 
 

@@ -59,8 +59,8 @@ def result(*kernels: Kernel, **changes: Report) -> KernelResult:
     return kernel_result_of(KEY, 1, changes.get("of", generated(*kernels)))
 
 
-def lines(found: KernelResult) -> list[int]:
-    return [row.place.line for row in found.rows(FILE)]
+def lines(kernel_result: KernelResult) -> list[int]:
+    return [row.place.line for row in kernel_result.rows(FILE)]
 
 
 def opened(lines_: int) -> State:
@@ -78,26 +78,26 @@ def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -
 
 def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
     kept = opened(20)
-    found = result(kernel(3, 5), kernel(7, launch=1))
-    kept.accept(found)
-    assert (lines(found), found.stale) == ([3, 5, 7], False)
+    kernel_result = result(kernel(3, 5), kernel(7, launch=1))
+    kept.accept(kernel_result)
+    assert (lines(kernel_result), kernel_result.stale) == ([3, 5, 7], False)
     edit(kept, (4, 0), (4, 0), "new = 1\n")
-    assert (lines(found), found.stale) == ([3, 6, 8], True)
-    assert found.rows(FILE)[0].fused_with == {SourceLine(FILE, 6)}
+    assert (lines(kernel_result), kernel_result.stale) == ([3, 6, 8], True)
+    assert kernel_result.rows(FILE)[0].fused_with == {SourceLine(FILE, 6)}
     edit(kept, (6, 0), (7, 0), "")
-    assert lines(found) == [3, 7], "a line that is gone has no kernels"
-    assert found.rows(FILE)[0].fused_with == frozenset()
+    assert lines(kernel_result) == [3, 7], "a line that is gone has no kernels"
+    assert kernel_result.rows(FILE)[0].fused_with == frozenset()
 
 
 def test_a_change_of_another_file_moves_nothing() -> None:
     kept = opened(20)
-    found = result(kernel(3))
-    kept.accept(found)
-    rows = found.rows(FILE)
+    kernel_result = result(kernel(3))
+    kept.accept(kernel_result)
+    rows = kernel_result.rows(FILE)
     document = SourceDocument("/elsewhere.py", "a\nb\n")
     kept.edit("/elsewhere.py", document.edit((1, 0), (1, 0), "c\n"))
-    assert found.rows(FILE) is rows
-    assert not found.stale
+    assert kernel_result.rows(FILE) is rows
+    assert not kernel_result.stale
 
 
 def test_changes_are_reported_by_line_largest_first() -> None:
@@ -142,14 +142,14 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
         SavedTensor("a", "activation", bytes=12_600_000, stack=(at(3),)),
         SavedTensor("p", "input", bytes=99, stack=(at(3),)),
     )
-    made = generated(kernel(3), saved=saved)
+    report = generated(kernel(3), saved=saved)
     lost = GeneratedGraph("1/0", Phase.FORWARD, failure="it has no lowering")
-    found = result(of=replace(made, generated=(*made.generated, lost)))
+    kernel_result = result(of=replace(report, generated=(*report.generated, lost)))
     assert (
-        kernel_summary(found)
+        kernel_summary(kernel_result)
         == "1 kernel, ~10 µs on h200, saves 12.6 MB for backward, 1 graph without kernels"
     )
-    assert found.saved_on(found.rows(FILE)[0]) is not None
+    assert kernel_result.saved_on(kernel_result.rows(FILE)[0]) is not None
 
 
 @pytest.mark.slow
@@ -166,11 +166,11 @@ def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
 
 
 def test_the_number_of_compiled_kernels_is_bounded() -> None:
-    found = result(kernel(3))
+    kernel_result = result(kernel(3))
     for number in range(ASSEMBLED + 5):
-        found.keep_assembled(str(number), Assembled())
-    assert len(found.assembled) == ASSEMBLED
-    assert "4" not in found.assembled
+        kernel_result.keep_assembled(str(number), Assembled())
+    assert len(kernel_result.assembled) == ASSEMBLED
+    assert "4" not in kernel_result.assembled
 
 
 @pytest.mark.parametrize(("code", "expected"), [("FL701", []), ("GB0059", ["FL503"])])
@@ -180,7 +180,7 @@ def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, expected: l
 
     def codes(results: list[CaptureResult], kernels: list[KernelResult]) -> list[str]:
         is_known = known_codes(reading, results, kernels)
-        return [one.code for one in compose_findings([], [], {FILE: reading}, is_known=is_known)]
+        return [finding.code for finding in compose_findings([], [], {FILE: reading}, is_known=is_known)]
 
     assert codes([], []) == []
     assert codes([captured], []) == expected
@@ -192,21 +192,21 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
         kernel(3), copies=True, bound="memory",
         operators=(FusedOperator("aten.clone.default", stack=(at(3),)),),
     )  # fmt: skip
-    found = result(copy, kernel(4, launch=1, us=90.0))
+    kernel_result = result(copy, kernel(4, launch=1, us=90.0))
 
     def codes() -> list[str]:
-        return [live.finding.code for live in found.findings]
+        return [live.finding.code for live in kernel_result.findings]
 
     assert codes() == ["FL706"]
-    found.derive(Thresholds(kernel_share=0.2))
+    kernel_result.derive(Thresholds(kernel_share=0.2))
     assert codes() == []
-    found.derive(Thresholds(kernel_share=0.1))
+    kernel_result.derive(Thresholds(kernel_share=0.1))
     assert codes() == ["FL706"]
     kept = opened(9)
-    kept.accept(found)
+    kept.accept(kernel_result)
     edit(kept, (0, 0), (0, 0), "new = 1\n")
-    found.derive(Thresholds(kernel_share=0.2))
-    assert [(live.finding.code, live.now().span.line) for live in found.findings] == [("FL706", 4)]
+    kernel_result.derive(Thresholds(kernel_share=0.2))
+    assert [(live.finding.code, live.now().span.line) for live in kernel_result.findings] == [("FL706", 4)]
 
 
 def test_a_hover_lists_the_candidates_that_a_gpu_would_time() -> None:
@@ -223,14 +223,14 @@ def test_a_hover_lists_the_candidates_that_a_gpu_would_time() -> None:
 def test_kernels_are_those_of_one_call_and_recompiled_graphs_count_separately() -> None:
     once = generated(kernel(3), kernel(5, launch=1))
     again = GeneratedGraph("0/1", Phase.FORWARD, kernels=(kernel(3, us=99.0), kernel(7)), graph=1)
-    found = result(of=replace(once, generated=(*once.generated, again)))
-    assert kernel_summary(found) == "2 kernels, ~20 µs on h200, 2 more in recompiles"
-    assert [(row.place.line, row.count, row.us) for row in found.rows(FILE)] == [
+    kernel_result = result(of=replace(once, generated=(*once.generated, again)))
+    assert kernel_summary(kernel_result) == "2 kernels, ~20 µs on h200, 2 more in recompiles"
+    assert [(row.place.line, row.count, row.us) for row in kernel_result.rows(FILE)] == [
         (3, 1, 10.0), (5, 1, 10.0), (7, 1, 10.0),
     ]  # fmt: skip
-    assert [len(found.launches_on(row)) for row in found.rows(FILE)] == [2, 1, 1]
+    assert [len(kernel_result.launches_on(row)) for row in kernel_result.rows(FILE)] == [2, 1, 1]
     kept = opened(9)
-    kept.accept(found)
+    kept.accept(kernel_result)
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     assert "Recompiled graphs have 1 more kernel of this line." in hovered(snapshot, 3)[0]

@@ -89,8 +89,8 @@ class Worker:
         assembled = {
             text_key(source): Assembled(registers=24, listings=listings) for source in _sources(request)
         }
-        made = report() if request.tier is Tier.CAPTURE else generated()
-        return Answer(request.id, replace(made, assembled=assembled))
+        new_report = report() if request.tier is Tier.CAPTURE else generated()
+        return Answer(request.id, replace(new_report, assembled=assembled))
 
     async def close(self) -> None: ...
 
@@ -113,7 +113,7 @@ class KernelSession:
         self.analysis = self.ui.analysis = Analysis(
             self.state,
             self.ui,
-            make_worker=lambda _lane, _settings, _log: self.worker,
+            make_worker=lambda _worker_key, _settings, _log: self.worker,
             find_interpreter=lambda _folder: Interpreter("/python"),
         )
         self.analysis.early.end()
@@ -253,8 +253,8 @@ async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
     session.analysis.requests.command(PATH, "f", Tier.KERNELS)
     await session.settle()
     key = replace(KERNELS, kernel=text_key(KERNEL))
-    for one in (key, replace(key, disassemble=True), key):
-        session.analysis.requests.compile(one)
+    for other_key in (key, replace(key, disassemble=True), key):
+        session.analysis.requests.compile(other_key)
         await session.settle()
     assert [_disassembles(request) for request in session.worker.asked] == [False, False, True, False]
     kept = session.state.kernels[KERNELS].assembled[text_key(KERNEL)]

@@ -31,11 +31,11 @@ async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
     to_thread, taken_in = asyncio.to_thread, asyncio.Event()
 
     async def goes_meanwhile(*work: Any, **named: Any) -> Any:
-        made = await to_thread(*work, **named)
+        meanwhile = await to_thread(*work, **named)
         if not taken_in.is_set() and work[0].__name__ in {"read_capture", "kernel_result_of"}:
             taken_in.set()
             session.analysis.documents.gone(PATH)
-        return made
+        return meanwhile
 
     monkeypatch.setattr(asyncio, "to_thread", goes_meanwhile)
     session.analysis.requests.command(PATH, "f", tier)
@@ -55,9 +55,9 @@ async def test_deleting_a_file_removes_its_partial_kernels() -> None:
 
 def test_files_with_kernels_of_removed_targets_are_named() -> None:
     kept = State()
-    found = result(kernel(3))
-    found.places.add(span(at(7, path="/project/layers.py")))
-    kept.accept(found)
+    kernel_result = result(kernel(3))
+    kernel_result.places.add(span(at(7, path="/project/layers.py")))
+    kept.accept(kernel_result)
     kept.take_changes()
     kept.drop_file(FILE)
     assert kept.take_changes()[1] == {FILE, "/project/layers.py"}
@@ -99,9 +99,13 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
     edit(kept, (7, 0), (7, 0), "new = 1\n")
     client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
     all_of = kernel_node(kept.kernels[KEY], client)
-    found = {one["label"]: one["children"][0] for one in all_of["children"][0]["children"] if one["children"]}
-    assert found["Not fused (1)"]["description"] == "lines 5, 10"
-    skip = found["Not replayed as CUDA graphs (1)"]
+    entries = {
+        child["label"]: child["children"][0]
+        for child in all_of["children"][0]["children"]
+        if child["children"]
+    }
+    assert entries["Not fused (1)"]["description"] == "lines 5, 10"
+    skip = entries["Not replayed as CUDA graphs (1)"]
     assert skip["range"]["start"]["line"] + 1 == 13
 
 

@@ -33,7 +33,7 @@ async def test_a_typed_break_is_shown_before_the_save(model_folder: Path) -> Non
     await workspace.pause()
     (request,) = workspace.worker.requests
     assert (request.target.name, request.overlays, request.automatic) == ("f", {}, True)
-    assert [one.functions for one in workspace.worker.retraced] == [("f",)]
+    assert [retrace.functions for retrace in workspace.worker.retraced] == [("f",)]
     assert workspace.worker.retraced[0].text == BROKEN
     assert shown(workspace) == [(7, "predicted", False), (9, "capture", False)]
     assert workspace.effects() == ["+1 break"]
@@ -261,7 +261,7 @@ async def test_an_early_break_of_an_older_text_is_dropped(model_folder: Path) ->
     assert again is not None
     again()
     await end_trace(workspace)
-    assert [one[1] for one in shown(workspace)] == ["capture"]
+    assert [entry[1] for entry in shown(workspace)] == ["capture"]
     await workspace.pause()
     assert (shown(workspace), workspace.effects()) == ([], ["1 break gone"])
 
@@ -273,8 +273,8 @@ async def test_an_early_break_goes_with_a_trace_that_has_no_answer(model_folder:
     if why == "refused":
         workspace.worker.refuse = [Refused(0, "crashed")]
     else:
-        (found,) = workspace.state.folders.values()
-        found.settings = dataclasses.replace(found.settings, live="off")
+        (folder,) = workspace.state.folders.values()
+        folder.settings = dataclasses.replace(folder.settings, live="off")
         workspace.analysis.live.settings_changed()
         again = workspace.worker.early[0]
         assert again is not None
@@ -345,7 +345,7 @@ async def test_a_comment_needs_no_trace(model_folder: Path) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("text", "one"),
+    ("text", "name"),
     [
         (MODEL.replace("def g(x)", "def g(x, y=1)"), "g: its signature has changed"),
         (MODEL.replace("import torch", "import math\nimport torch"), "an import has changed"),
@@ -353,12 +353,12 @@ async def test_a_comment_needs_no_trace(model_folder: Path) -> None:
         (MODEL.replace("@torch.compile", "@torch.compile(fullgraph=True)"), "f: its decorators have changed"),
     ],
 )
-async def test_what_needs_a_run_is_said(model_folder: Path, text: str, one: str) -> None:
+async def test_what_needs_a_run_is_said(model_folder: Path, text: str, name: str) -> None:
     workspace = await ran(model_folder)
     workspace.edit("model.py", text)
     await workspace.pause()
     assert workspace.worker.retraced == []
-    assert workspace.deferred() == [one]
+    assert workspace.deferred() == [name]
 
 
 @pytest.mark.asyncio
@@ -370,8 +370,8 @@ async def test_a_function_that_the_worker_cannot_trace_is_said(model_folder: Pat
     await workspace.pause()
     assert workspace.effects() == ["no new findings"]
     assert shown(workspace) == [(8, "capture", False)]
-    (one,) = workspace.deferred()
-    assert one.startswith("g: ")
+    (text,) = workspace.deferred()
+    assert text.startswith("g: ")
     workspace.worker.refuse = [Refused(0, "timeout")]
     workspace.edit("model.py", both.replace("x + 2", "x + 3"))
     await workspace.pause()
@@ -393,8 +393,8 @@ async def test_it_is_said_where_nothing_was_predicted_before(model_folder: Path)
     workspace.worker.problems = {"g": "closure: x"}
     workspace.edit("model.py", IN_G.replace("x + 1", "x + 2"))
     await workspace.pause()
-    (one,) = workspace.deferred()
-    assert one.startswith("g: ")
+    (text,) = workspace.deferred()
+    assert text.startswith("g: ")
 
 
 async def with_a_caller_in_eager(workspace: LiveWorkspace) -> list[str]:
@@ -411,8 +411,10 @@ async def test_a_caller_that_a_break_sends_to_eager_is_predicted_by_a_second_tra
 ) -> None:
     workspace = await ran(model_folder)
     assert await with_a_caller_in_eager(workspace) == ["FL101"]
-    assert [one.functions for one in workspace.worker.retraced] == [("g",), ("g", "f")]
-    assert [one is None for one in workspace.worker.early] == [False, True], "the second is not waited for"
+    assert [retrace.functions for retrace in workspace.worker.retraced] == [("g",), ("g", "f")]
+    assert [function is None for function in workspace.worker.early] == [False, True], (
+        "the second is not waited for"
+    )
     assert workspace.effects() == ["+1 break, +1 uncompiled function"]
     workspace.edit("model.py", MODEL)
     assert codes_on(workspace, 6) == []
@@ -510,9 +512,9 @@ async def test_after_any_edits_and_a_pause_the_breaks_of_the_text_are_shown(
             await workspace.pause()
             await workspace.pause()
             expected = [at for at, line in enumerate(past[-1].split("\n"), 1) if "print" in line]
-            found = [line for line, tier, edited in shown(workspace) if not edited and tier != "gone"]
-            assert found == expected, past[-1]
-            assert not [one for one in shown(workspace) if one[2]], "nothing is doubtful after a trace"
+            numbers = [line for line, tier, edited in shown(workspace) if not edited and tier != "gone"]
+            assert numbers == expected, past[-1]
+            assert not [entry for entry in shown(workspace) if entry[2]], "nothing is doubtful after a trace"
     live = workspace.analysis.live
     assert len(workspace.state.predictions) <= 1
     assert len(live._texts._known) <= 2

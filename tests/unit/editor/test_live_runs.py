@@ -61,9 +61,9 @@ async def test_a_result_that_a_newer_run_replaces_meanwhile_starts_no_live_run(
     read = texts.overlays
 
     async def overlays(result: CaptureResult) -> dict[str, str] | None:
-        found = await read(result)
+        text = await read(result)
         await gate.wait()
-        return found
+        return text
 
     monkeypatch.setattr(texts, "overlays", overlays)
     workspace.edit("model.py", BROKEN)

@@ -76,12 +76,12 @@ def test_no_mark_is_active_outside_of_code(text: str) -> None:
 
 @given(st.text(alphabet="`ab \r"))
 def test_a_fence_is_longer_than_what_it_holds(text: str) -> None:
-    for made in (code_span(text), code_block(text, "python")):
-        fence = re.match("`+", made)
+    for name in (code_span(text), code_block(text, "python")):
+        fence = re.match("`+", name)
         assert fence is not None
-        inside = made[fence.end() : -fence.end()]
-        assert made.endswith(fence[0])
-        assert "\r" not in made
+        inside = name[fence.end() : -fence.end()]
+        assert name.endswith(fence[0])
+        assert "\r" not in name
         assert all(len(run) < fence.end() for run in re.findall("`+", inside))
 
 

@@ -58,20 +58,20 @@ DEFAULT = row(
 FAILURE = Failure(Culprit.USER, "exception", "it failed", "fix it")
 
 
-def made(*rows: MeasuredConfiguration, generation: int = 1, **parts: Any) -> MeasuredResult:
+def measured_result(*rows: MeasuredConfiguration, generation: int = 1, **parts: Any) -> MeasuredResult:
     rows = rows or (row("eager", 300.0), DEFAULT)
     return measured_result_of(KEY, generation, benchmark(*rows, **parts))
 
 
 def estimated(generation: int = 1, **parts: Any) -> KernelResult:
-    one = Kernel(
+    kernel = Kernel(
         "triton_0",
         KernelKind.TRITON,
         0,
         operators=(FusedOperator("aten.add", stack=(at(3),)),),
         estimate_us=10.0,
     )
-    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(one,)),)
+    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),)
     facts: dict[str, Any] = {"tier": Tier.KERNELS, "generated": graphs, "target_device": GPU}
     return kernel_result_of(replace(KEY, tier=Tier.KERNELS), generation, report(**{**facts, **parts}))
 
@@ -97,17 +97,19 @@ def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -
 
 
 def snapshot(kept: State) -> state.Snapshot:
-    found = kept.snapshot(URI, {})
-    assert found is not None
-    return found
+    snapshot = kept.snapshot(URI, {})
+    assert snapshot is not None
+    return snapshot
 
 
 def lens_texts(kept: State) -> dict[int, str]:
-    return {one["range"]["start"]["line"] + 1: one["command"]["title"] for one in line_lenses(snapshot(kept))}
+    return {
+        lens["range"]["start"]["line"] + 1: lens["command"]["title"] for lens in line_lenses(snapshot(kept))
+    }
 
 
 def test_lines_show_their_share_with_spread_and_the_hover_names_the_device() -> None:
-    kept = opened(made())
+    kept = opened(measured_result())
     assert lens_texts(kept) == {
         3: "1 kernel, 30 µs ± 1% (30%), fused with line 5",
         5: "1 kernel, 30 µs ± 1% (30%), fused with line 3",
@@ -118,13 +120,13 @@ def test_lines_show_their_share_with_spread_and_the_hover_names_the_device() -> 
 
 
 def test_the_hover_names_a_configuration_that_is_not_the_plain_one() -> None:
-    kept = opened(made(row("eager", 300.0), replace(DEFAULT, name="max-autotune")))
+    kept = opened(measured_result(row("eager", 300.0), replace(DEFAULT, name="max-autotune")))
     assert lens_texts(kept)[7] == "1 kernel, 30 µs ± 1% (30%)"
     assert "measured as max\\-autotune on NVIDIA H200" in hovered(snapshot(kept), 7)[0]
 
 
 def test_measurements_replace_estimates_until_the_code_changes() -> None:
-    kept = opened(estimated(), made(generation=2))
+    kept = opened(estimated(), measured_result(generation=2))
     assert set(lens_texts(kept)) == {3, 5, 7, 9}
     assert not any("~" in text for text in lens_texts(kept).values())
     assert hovered_estimates(snapshot(kept), 3) == []
@@ -136,15 +138,15 @@ def test_measurements_replace_estimates_until_the_code_changes() -> None:
 
 
 def test_measured_lines_still_open_the_source_of_their_kernels() -> None:
-    for results, clickable in (([made()], 0), ([estimated(), made()], 4)):
+    for results, clickable in (([measured_result()], 0), ([estimated(), measured_result()], 4)):
         kept = opened(*results)
         kept.client.commands = frozenset({"fuselight.showKernel"})
-        commands = [one["command"]["command"] for one in line_lenses(snapshot(kept))]
+        commands = [lens["command"]["command"] for lens in line_lenses(snapshot(kept))]
         assert commands.count("fuselight.showKernel") == clickable
 
 
 def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
-    kept = opened(made())
+    kept = opened(measured_result())
     edit(kept, (4, 0), (4, 0), "new = 1\n")
     lines = lens_texts(kept)
     assert set(lines) == {3, 6, 8, 10}
@@ -165,27 +167,31 @@ def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
     ],
 )
 def test_newer_estimates_for_another_device_are_shown(estimates: KernelResult, shown: str) -> None:
-    assert shown in lens_texts(opened(estimates, made()))[3]
+    assert shown in lens_texts(opened(estimates, measured_result()))[3]
 
 
 def test_lenses_of_functions_and_none() -> None:
-    assert set(lens_texts(opened(made(), lens="function"))) == {3, 5, 7, 9}, "outside any function"
-    assert lens_texts(opened(made(), lens="off")) == {}
+    assert set(lens_texts(opened(measured_result(), lens="function"))) == {3, 5, 7, 9}, "outside any function"
+    assert lens_texts(opened(measured_result(), lens="off")) == {}
 
 
 def test_the_target_shows_eager_and_compiled_times() -> None:
-    assert benchmark_summary(made()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
+    assert (
+        benchmark_summary(measured_result()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
+    )
     rows = [row("eager", 300.0), *(row(f"c{index}", 100.0) for index in range(5))]
-    assert benchmark_summary(made(*rows)).startswith(
+    assert benchmark_summary(measured_result(*rows)).startswith(
         "eager 300 µs, c0 100 µs (3.0×), c1 100 µs (3.0×), c2 100 µs (3.0×) and 2 more"
     )
     unsteady = row("default", wall=timing(100.0, 0.2, unsteady=True))
-    assert benchmark_summary(made(row("eager", 130.0), unsteady)).startswith(
+    assert benchmark_summary(measured_result(row("eager", 130.0), unsteady)).startswith(
         "eager 130 µs, default 60–140 µs, measured"
     )
     failed = row("max-autotune", None, failure=FAILURE)
     assert benchmark_summary(
-        made(row("eager", 300.0), unsteady, replace(failed, name="m"), row("w", 100.0, accuracy=wrong()))
+        measured_result(
+            row("eager", 300.0), unsteady, replace(failed, name="m"), row("w", 100.0, accuracy=wrong())
+        )
     ) == (
         "eager 300 µs, default 60–140 µs (3.0×), m failed, w 100 µs (3.0×, WRONG results), "
         "measured on NVIDIA H200"
@@ -197,7 +203,7 @@ def test_a_benchmark_without_measurements_says_why_and_keeps_the_previous_one() 
     assert benchmark_summary(nothing) == "no benchmark: it failed"
     rows = measured_result_of(KEY, 2, benchmark(row("eager", None, failure=FAILURE)))
     assert benchmark_summary(rows) == "no benchmark: it failed"
-    kept = opened(made(), nothing)
+    kept = opened(measured_result(), nothing)
     now = kept.measured[KEY]
     assert (
         benchmark_summary(now)
@@ -208,7 +214,7 @@ def test_a_benchmark_without_measurements_says_why_and_keeps_the_previous_one() 
 
 def test_an_unfinished_benchmark_is_marked_and_has_no_findings() -> None:
     slow = row("default", 400.0, profile=DEFAULT.profile, generated=DEFAULT.generated)
-    part = made(row("eager", 100.0), slow)
+    part = measured_result(row("eager", 100.0), slow)
     assert [live.finding.code for live in part.findings] == ["FL802"]
     part.unfinished = STILL_RUNNING
     assert part.findings == ()
@@ -218,17 +224,17 @@ def test_an_unfinished_benchmark_is_marked_and_has_no_findings() -> None:
 
 def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
-    found = kept.snapshot(URI, dict.fromkeys(running, run))
-    assert found is not None
-    made = TargetLenses(found, "Net", PLACE, has_inputs=True).make()
-    return [(one["command"]["title"], one["command"]["command"]) for one in made]
+    snapshot = kept.snapshot(URI, dict.fromkeys(running, run))
+    assert snapshot is not None
+    entries = TargetLenses(snapshot, "Net", PLACE, has_inputs=True).make()
+    return [(entry["command"]["title"], entry["command"]["command"]) for entry in entries]
 
 
 def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
     assert titles(kept)[-2:] == [("Benchmark", BENCH), ("Tune", TUNE)]
     kept.client.commands = frozenset({"fuselight.benchmark", SHOW_BENCHMARK})
-    kept.accept(made())
+    kept.accept(measured_result())
     text = "eager 300 µs, default 100 µs (3.0×)"
     assert titles(kept)[2:] == [
         ("Benchmark", "fuselight.benchmark"), ("Tune", TUNE), (text, SHOW_BENCHMARK),
@@ -241,15 +247,15 @@ def test_the_button_starts_a_benchmark_or_ends_it() -> None:
 
 
 def test_a_hover_lists_each_kernel_with_its_limit() -> None:
-    (text,) = hovered(snapshot(opened(made())), 3)
+    (text,) = hovered(snapshot(opened(measured_result())), 3)
     assert "`Net` as `default`: 1 kernel, 30 µs" in text
     assert "| 60 µs ± 1% | \\~1 µs | 2% (memory) | 1 | triton | triton\\_0 |" in text
     assert "measured by torch's profiler (CUPTI)" in text
-    assert hovered(snapshot(opened(made())), 4) == []
+    assert hovered(snapshot(opened(measured_result())), 4) == []
 
 
 def test_marks_of_heat_follow_measured_times() -> None:
-    kept = opened(estimated(), made())
+    kept = opened(estimated(), measured_result())
     server: Any = SimpleNamespace(state=kept, snapshot=lambda uri: kept.snapshot(uri, {}))
     marks = kernel_lines(server, KernelLinesParams(URI))["lines"]
     assert marks == [
@@ -263,8 +269,8 @@ def test_marks_of_heat_follow_measured_times() -> None:
 
 
 def findings(*rows: MeasuredConfiguration) -> list[tuple[str, int, str]]:
-    found = findings_of_measured(benchmark(*rows))
-    return [(one.code, one.span.line, one.title) for one in found]
+    findings = findings_of_measured(benchmark(*rows))
+    return [(finding.code, finding.span.line, finding.title) for finding in findings]
 
 
 def test_wrong_results_are_a_finding_on_the_first_line_that_differs() -> None:
@@ -278,10 +284,10 @@ def test_wrong_results_are_a_finding_on_the_first_line_that_differs() -> None:
 
 
 def test_compiled_code_that_is_slower_is_a_finding_with_its_causes() -> None:
-    (found,) = findings_of_measured(benchmark(row("eager", 100.0), replace(DEFAULT, wall=timing(400.0))))
-    assert (found.code, found.span.line) == ("FL802", 10)
-    assert found.message.startswith("default takes 4.0× the time of eager: 400 µs")
-    assert found.related[0].span.line in {3, 5, 7}
+    (finding,) = findings_of_measured(benchmark(row("eager", 100.0), replace(DEFAULT, wall=timing(400.0))))
+    assert (finding.code, finding.span.line) == ("FL802", 10)
+    assert finding.message.startswith("default takes 4.0× the time of eager: 400 µs")
+    assert finding.related[0].span.line in {3, 5, 7}
     assert findings(row("eager", 100.0, spread=0.9), replace(DEFAULT, wall=timing(110.0, 0.2))) == []
 
 
@@ -291,19 +297,19 @@ def test_an_ignore_is_unused_only_after_a_benchmark(code: str, silent: list[list
     captured, kernels_, bench = (
         [capture_result_of(Key(FILE, "Net"), 1, report(), ())],
         [estimated()],
-        [made()],
+        [measured_result()],
     )
 
     def codes(
         results: list[CaptureResult], kernels: list[KernelResult], measured: list[MeasuredResult]
     ) -> list[str]:
         is_known = known_codes(reading, results, kernels, measured)
-        return [one.code for one in compose_findings([], [], {FILE: reading}, is_known=is_known)]
+        return [finding.code for finding in compose_findings([], [], {FILE: reading}, is_known=is_known)]
 
     assert [codes(captured, [], []), codes([], kernels_, []), codes([], [], bench)] == silent
 
 
 def test_a_deleted_file_removes_its_benchmark() -> None:
-    kept = opened(made())
+    kept = opened(measured_result())
     kept.drop_file(FILE)
     assert kept.measured == {}

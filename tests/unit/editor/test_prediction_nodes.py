@@ -24,11 +24,13 @@ async def predicted(workspace: LiveWorkspace) -> list[tuple[str, list[tuple[str,
     )
     params = ReportTreeParams(convert.uri(workspace.path("model.py")))
     (target,) = (await report_tree(cast("Server", server), params))["nodes"]
-    groups: list[dict[str, Any]] = [one for one in target["children"] if one["contextValue"] == "predicted"]
+    groups: list[dict[str, Any]] = [
+        child for child in target["children"] if child["contextValue"] == "predicted"
+    ]
     return [
         (
             f"{group['label']}: {group['description']}",
-            [(one["label"], one["description"]) for one in group["children"]],
+            [(child["label"], child["description"]) for child in group["children"]],
         )
         for group in groups
     ]

@@ -59,25 +59,29 @@ def test_after_an_edit_the_report_names_what_a_break_carries_over_as_it_was_when
         guard="___stack1 == 1.5",
     )  # fmt: skip
     part = FrameForecast("Net.forward", at(20), 1, 8, (carried,), resumes_at=21)
-    made = report(
+    new_report = report(
         forecasts=(part,),
         breaks=(broken(at(21, (15, 23))),),
         frames=(Frame("Net.forward", at(20), resumes_at=21, carried=2),),
     )
-    result = read_capture(Key(FILE, "Net"), 1, made, Thresholds(), lambda *_: "    return x * x.item() + 1")
+    result = read_capture(
+        Key(FILE, "Net"), 1, new_report, Thresholds(), lambda *_: "    return x * x.item() + 1"
+    )
     document = SourceDocument(FILE, "\n" * 40)
     result.change(FILE, document.edit((2, 0), (2, 0), "# new\n# new\n"))
     result.stale = True
     nodes = every(target_node(result, convert.Client("utf-8", lambda *_: "edited", convert.uri)))
-    assert any(one["label"].startswith("the value of `x.item()` on line 23 changes") for one in nodes)
+    assert any(node["label"].startswith("the value of `x.item()` on line 23 changes") for node in nodes)
 
 
 def test_a_recompilation_names_lines_where_they_are_after_an_edit() -> None:
     recompiled = again(failed("the value of `line 21` on line 21 was 1, now 2"))
-    made = report(recompiles=(recompiled,), breaks=(broken(at(21)),))
-    result = capture_result_of(Key(FILE, "Net"), 1, made, ())
+    new_report = report(recompiles=(recompiled,), breaks=(broken(at(21)),))
+    result = capture_result_of(Key(FILE, "Net"), 1, new_report, ())
     result.change(FILE, SourceDocument(FILE, "\n" * 40).edit((2, 0), (2, 0), "# new\n"))
-    (node,) = [one for one in every(target_node(result, VIEW)) if one["contextValue"] == "recompilation"]
+    (node,) = [
+        entry for entry in every(target_node(result, VIEW)) if entry["contextValue"] == "recompilation"
+    ]
     assert node["label"] == "Net.forward: the value of `line 21` on line 22 was 1, now 2"
     assert node["children"][0]["description"] == "the value of `line 21` on line 22 was 1, now 2"
 
@@ -86,21 +90,21 @@ def test_the_tree_counts_what_the_lens_counts() -> None:
     recompiled = Recompile("Net.forward", at(20), (), compile_id="0/1", reasons=("x",))
     stopped = Recompile("Net.forward", at(20), (), compile_id=None, reasons=("limit",))
     nowhere = broken()
-    made = report(recompiles=(recompiled, stopped), breaks=(broken(at(21)), broken(at(21)), nowhere))
-    found = counts(made)
-    assert (found.breaks, found.recompilations) == (2, 1)
-    shown = labels(made)
-    assert f"Graph breaks ({found.breaks})" in shown
-    assert f"Recompilations ({found.recompilations})" in shown
+    new_report = report(recompiles=(recompiled, stopped), breaks=(broken(at(21)), broken(at(21)), nowhere))
+    actual_counts = counts(new_report)
+    assert (actual_counts.breaks, actual_counts.recompilations) == (2, 1)
+    shown = labels(new_report)
+    assert f"Graph breaks ({actual_counts.breaks})" in shown
+    assert f"Recompilations ({actual_counts.recompilations})" in shown
     assert "Stopped by the recompile limit (1)" in shown
 
 
 def test_a_break_in_a_library_is_one_node_over_the_lines_that_lead_there() -> None:
     inside = at(400, path=LIBRARY, function="attend")
-    made = tree(report(breaks=tuple(broken(at(line), inside) for line in (23, 21, 22, 21))))
-    (node,) = [node for node in every(made) if node["contextValue"] == "break"]
+    entries = tree(report(breaks=tuple(broken(at(line), inside) for line in (23, 21, 22, 21))))
+    (node,) = [node for node in every(entries) if node["contextValue"] == "break"]
     assert node["description"] == "model.py:21, 2 more places, 4 times"
-    assert [(one["label"], one["range"]["start"]["line"]) for one in node["children"]] == [
+    assert [(child["label"], child["range"]["start"]["line"]) for child in node["children"]] == [
         ("model.py:21", 20),
         ("model.py:22", 21),
         ("model.py:23", 22),
@@ -112,16 +116,16 @@ def test_each_node_has_a_label_for_a_screen_reader() -> None:
     for node in nodes:
         assert node["accessibilityLabel"].startswith(node["label"])
         assert node["description"] in node["accessibilityLabel"]
-    (one,) = [node for node in nodes if node["contextValue"] == "break"]
-    assert one["accessibilityLabel"].endswith(", model.py:21")
+    (entry,) = [node for node in nodes if node["contextValue"] == "break"]
+    assert entry["accessibilityLabel"].endswith(", model.py:21")
 
 
 @pytest.mark.slow
 def test_a_message_of_many_megabytes_makes_a_small_tree() -> None:
     failure = Failure(Culprit.USER, "ValueError", "x \n" * 5_000_000, "fix it", stack=(at(21),))
-    made = tree(report(failures=(failure,)))
-    assert len(json.dumps(made)) < 50_000
-    (node,) = [node for node in every(made) if node["contextValue"] == "failure"]
+    entries = tree(report(failures=(failure,)))
+    assert len(json.dumps(entries)) < 50_000
+    (node,) = [node for node in every(entries) if node["contextValue"] == "failure"]
     assert "\n" not in node["label"]
     assert node["label"].endswith("\N{HORIZONTAL ELLIPSIS}")
 
@@ -144,9 +148,12 @@ def test_findings_with_a_known_cost_are_listed_the_costliest_first() -> None:
         Key(FILE, "Net", Tier.KERNELS), 1, report(tier=Tier.KERNELS, generated=(graph,))
     )
     result = capture_result_of(Key(FILE, "Net"), 1, report(), ())
-    made = target_node(result, VIEW, kernels)
-    (group,) = (one for one in made["children"] if one["label"].startswith("Findings"))
-    assert [one["description"] for one in group["children"]] == ["~90 µs, model.py:14", "~20 µs, model.py:12"]
+    node = target_node(result, VIEW, kernels)
+    (group,) = (child for child in node["children"] if child["label"].startswith("Findings"))
+    assert [child["description"] for child in group["children"]] == [
+        "~90 µs, model.py:14",
+        "~20 µs, model.py:12",
+    ]
 
 
 def test_a_forecast_lists_what_recompiles_with_its_line_and_then_what_does_not() -> None:
@@ -155,8 +162,8 @@ def test_a_forecast_lists_what_recompiles_with_its_line_and_then_what_does_not()
         guard="tensor 'L['x']' size mismatch at index 0. expected 6, actual 5",
     )  # fmt: skip
     width = replace(batch, subject=("x.size(1)",), recompiles=False, born=())
-    made = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (batch, width)),))
-    (group,) = [one for one in tree(made)["children"] if one["label"] == "Recompiles if (1)"]
+    new_report = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (batch, width)),))
+    (group,) = [child for child in tree(new_report)["children"] if child["label"] == "Recompiles if (1)"]
     change, others = group["children"]
     assert change["label"] == "the batch changes (x.size(0): 6 → 5)"
     assert change["description"] == "one more compile, then usually any size of 2 or more, model.py:21"

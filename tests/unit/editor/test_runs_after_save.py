@@ -121,7 +121,7 @@ async def test_a_newer_run_of_functions_clears_fixed_findings_of_a_program(
     await workspace.settle()
     assert workspace.worker.ran == ["train.py:", "train.py:f"]
     assert codes(workspace, "train.py") == [("GB0170", 11, True)], "the block has not run again: marked"
-    main = next(one for key, one in workspace.state.captures.items() if not key.name)
+    main = next(capture for key, capture in workspace.state.captures.items() if not key.name)
     assert len(main.own) == 2, "the report keeps what the older run found"
     workspace.edit("train.py", text + "    print(2)\n")
     assert codes(workspace, "train.py") == before, "an undo makes the older run current"

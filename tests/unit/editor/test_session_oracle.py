@@ -201,11 +201,11 @@ def parses(text: str) -> bool:
 
 def shown(workspace: Workspace) -> dict[str, list[Seen]]:
     """The findings without stale marks: a fresh server has no run from before a failed run."""
-    return {name: [one for one in workspace.problems(name) if not one[-1]] for name in NAMES}
+    return {name: [problem for problem in workspace.problems(name) if not problem[-1]] for name in NAMES}
 
 
 def marked(workspace: Workspace) -> int:
-    return sum(one[-1] for name in NAMES for one in workspace.problems(name))
+    return sum(problem[-1] for name in NAMES for problem in workspace.problems(name))
 
 
 @pytest.mark.slow
@@ -222,9 +222,9 @@ async def test_the_problems_are_those_of_a_fresh_server(tmp_path: Path, seed: in
             expected = await editor.fresh()
             assert shown(editor.workspace) == shown(expected), (number, editor.log[-30:])
             assert editor.workspace.targets() == expected.targets(), (number, editor.log[-30:])
-            if all(one.has_data for one in editor.workspace.state.captures.values()):
+            if all(capture.has_data for capture in editor.workspace.state.captures.values()):
                 assert not marked(editor.workspace), (number, editor.log[-30:])
-            compared += sum(len(found) for found in shown(expected).values())
+            compared += sum(len(entries) for entries in shown(expected).values())
             await expected.analysis.close()
     assert compared > OPERATIONS // 100, "findings were compared, not empty lists"
     await editor.workspace.analysis.close()

@@ -36,7 +36,7 @@ class SettingsSession:
         self.analysis = SimpleNamespace(
             restart=self._restart,
             early=SimpleNamespace(end=self._begin),
-            outcomes=SimpleNamespace(rederive=self._rederive),
+            intake=SimpleNamespace(rederive=self._rederive),
             live=SimpleNamespace(settings_changed=nothing),
         )
 

@@ -16,7 +16,7 @@ from fuselight_server.editor.handlers import commands, sync
 from fuselight_server.editor.handlers.code_lens import result_info, summary
 from fuselight_server.editor.presenters.lens import benchmark_info
 from fuselight_server.execution.runs import stored_reports
-from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
+from tests.support.benchmark_session import LINE, BenchmarkSession, benchmark_report, measured
 from tests.support.simulation import Workspace
 
 TRAIN = """\
@@ -210,7 +210,7 @@ async def test_clear_caches_forgets_them(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_stored_measured_times_return_to_their_lines(tmp_path: Path) -> None:
     before = BenchmarkSession(tmp_path)
-    await measured(before, found(before))
+    await measured(before, benchmark_report(before))
     await before.analysis.close()
     after = BenchmarkSession(tmp_path)
     await after.analysis.stored.show(Store.at(tmp_path))

@@ -122,9 +122,9 @@ class Editor:
         generation: int = 1,
     ) -> CaptureResult:
         """Accept a run of the text as it is."""
-        found = TracedFacts(VALUES, {FILE: FileFacts(facts, BRANCHES, untraced)})
+        traced_facts = TracedFacts(VALUES, {FILE: FileFacts(facts, BRANCHES, untraced)})
         ran = {FILE: data_key(self.source.text.encode())}
-        result = capture_result_of(Key(FILE, name), generation, report(facts=found, files=ran), ())
+        result = capture_result_of(Key(FILE, name), generation, report(facts=traced_facts, files=ran), ())
         self.state.accept(result)
         return result
 
@@ -137,11 +137,11 @@ class Editor:
         row = self.document.line(line) or ""
         at = types.Position(line - 1, row.index(text) + offset)
         params = types.HoverParams(types.TextDocumentIdentifier(self.document.uri), at)
-        found = asyncio.run(hover(self.server, params))
-        if found is None:
+        actual_hover = asyncio.run(hover(self.server, params))
+        if actual_hover is None:
             return ""
-        assert isinstance(found.contents, types.MarkupContent)
-        return found.contents.value
+        assert isinstance(actual_hover.contents, types.MarkupContent)
+        return actual_hover.contents.value
 
     def hints(self, first: int = 1, last: int = 99) -> list[str]:
         """Each line of the range with its hints in place."""
@@ -150,7 +150,9 @@ class Editor:
             types.TextDocumentIdentifier(self.document.uri), types.Range(start, end)
         )
         shown: dict[int, str] = {}
-        for hint in sorted(inlay_hints(self.server, params) or (), key=lambda one: -one.position.character):
+        for hint in sorted(
+            inlay_hints(self.server, params) or (), key=lambda inlay_hint: -inlay_hint.position.character
+        ):
             line = hint.position.line + 1
             row = shown.get(line, self.document.line(line) or "")
             label = f"{' ' if hint.padding_left else ''}{hint.label}"
@@ -160,9 +162,9 @@ class Editor:
     def faded(self) -> list[tuple[int, int]]:
         """The first and the last line of each faded range."""
         return [
-            (one.range.start.line + 1, one.range.end.line + 1)
-            for one in diagnostics_of(self.server, FILE)
-            if one.tags == [types.DiagnosticTag.Unnecessary]
+            (diagnostic.range.start.line + 1, diagnostic.range.end.line + 1)
+            for diagnostic in diagnostics_of(self.server, FILE)
+            if diagnostic.tags == [types.DiagnosticTag.Unnecessary]
         ]
 
 
@@ -189,24 +191,26 @@ def test_the_values_of_an_expression_are_folded() -> None:
         "`y`: 14 times, 2 shapes\n\n- `f32[2, 8]` (cpu, 12 times)\n"
         f"- `f32[4, 8]` (cpu, not contiguous, no gradient, 2 times)\n\n{SOURCE}"
     )
-    said = editor.hover(16, "self.act(y)", offset=5)
-    assert said.startswith("`self.act(y)`: at least 11 times, 5 values")
-    assert "- and 3 more values\n" in said
+    hover = editor.hover(16, "self.act(y)", offset=5)
+    assert hover.startswith("`self.act(y)`: at least 11 times, 5 values")
+    assert "- and 3 more values\n" in hover
 
 
 def test_a_condition_says_which_side_was_traced() -> None:
     editor = Editor()
     editor.accept()
-    said = editor.hover(7, "self.training")
-    assert said.startswith("The condition `self.training` was always false: its other side was never traced.")
+    hover = editor.hover(7, "self.training")
+    assert hover.startswith(
+        "The condition `self.training` was always false: its other side was never traced."
+    )
     assert "never traced" not in editor.hover(8, "b > 3")
 
 
 def test_the_span_of_a_statement_says_nothing_in_its_body() -> None:
     editor = Editor()
     whole = Branch(7, 8, 14, 13, 0, 4)
-    found = TracedFacts(VALUES, {FILE: FileFacts(FACTS, (whole,), ())})
-    editor.state.accept(capture_result_of(Key(FILE, "Net"), 1, report(facts=found), ()))
+    facts = TracedFacts(VALUES, {FILE: FileFacts(FACTS, (whole,), ())})
+    editor.state.accept(capture_result_of(Key(FILE, "Net"), 1, report(facts=facts), ()))
     assert "`self.training and ( ...` was always false" in editor.hover(7, "self.training")
     assert editor.hover(10, "dropout") == ""
 
@@ -248,7 +252,8 @@ def test_runs_with_other_values_are_listed_and_those_of_the_text_come_first() ->
     editor.accept("old")
     editor.edit((1, 0), (1, 0), "# one\n")
     moved = tuple(
-        Fact(one.line + 1, one.column, one.end_line + 1, one.end_column, one.values) for one in FACTS[:5]
+        Fact(fact.line + 1, fact.column, fact.end_line + 1, fact.end_column, fact.values)
+        for fact in FACTS[:5]
     )
     editor.accept("new", facts=moved, untraced=(), generation=2)
     assert "before your last edit" not in editor.hover(4, "x")
@@ -304,10 +309,10 @@ def test_lines_that_were_not_traced_are_faded_if_the_user_wants_it() -> None:
     editor = Editor(fade_untraced=True)
     editor.accept()
     assert editor.faded() == [(10, 14)]
-    (one,) = diagnostics_of(editor.server, FILE)
-    assert one.severity == types.DiagnosticSeverity.Hint
-    assert one.message == "not traced with these inputs: directive on line 9: Net()(f32[4, 8])"
-    assert one.code is None
+    (diagnostic,) = diagnostics_of(editor.server, FILE)
+    assert diagnostic.severity == types.DiagnosticSeverity.Hint
+    assert diagnostic.message == "not traced with these inputs: directive on line 9: Net()(f32[4, 8])"
+    assert diagnostic.code is None
 
 
 def test_faded_lines_move_and_return_when_their_function_is_edited() -> None:
@@ -340,7 +345,7 @@ def test_an_unusual_gradient_is_named() -> None:
     assert first.details == ("cpu",)
     assert second.details == ("cpu", "not contiguous", "no gradient")
     alike = FactWords(TracedFacts((F32, OTHER)))
-    assert [one.details[0] for one in alike.values(Fact(1, 0, 1, 1, ((0, 1), (1, 1))))] == ["cpu", "cpu"]
+    assert [value.details[0] for value in alike.values(Fact(1, 0, 1, 1, ((0, 1), (1, 1))))] == ["cpu", "cpu"]
     assert alike.values(Fact(1, 0, 1, 1, ((1, 1),)))[0].details == ("cpu", "not contiguous")
 
 
@@ -348,5 +353,5 @@ def test_the_oldest_captures_give_up_their_facts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(captures, "MOST_FACTS", 2 * len(FACTS))
     editor = Editor()
     results = [editor.accept(name) for name in ("one", "two", "three")]
-    assert [one.facts.count for one in results] == [0, len(FACTS), len(FACTS)]
+    assert [capture_result.facts.count for capture_result in results] == [0, len(FACTS), len(FACTS)]
     assert not results[0].report.facts.files

@@ -55,23 +55,23 @@ class Session(BenchmarkSession):
         running = self.analysis.runs
         shown = self.state.snapshot(self.uri, running.in_flight, running.queue.waiting)
         assert shown is not None
-        made = TargetLenses(shown, "f", PLACE, has_inputs=True).make()
-        return [one["command"]["title"] for one in made]
+        entries = TargetLenses(shown, "f", PLACE, has_inputs=True).make()
+        return [entry["command"]["title"] for entry in entries]
 
-    def found(self, **of: Any) -> Report:
-        made = search(of=of)
-        target = replace(made.target, path=self.path, name="f", kind="function")
-        return replace(made, target=target, files={self.path: data_key(TEXT.encode())})
+    def search_report(self, **of: Any) -> Report:
+        report = search(of=of)
+        target = replace(report.target, path=self.path, name="f", kind="function")
+        return replace(report, target=target, files={self.path: data_key(TEXT.encode())})
 
     async def until(self, holds: Any) -> None:
         while not holds():
             self.ui.drawn.clear()
             self.ui.moved.clear()
-            waits = [asyncio.ensure_future(one.wait()) for one in (self.ui.drawn, self.ui.moved)]
+            waits = [asyncio.ensure_future(event.wait()) for event in (self.ui.drawn, self.ui.moved)]
             done, left = await asyncio.wait(waits, timeout=10, return_when=asyncio.FIRST_COMPLETED)
             assert done
-            for one in left:
-                one.cancel()
+            for task in left:
+                task.cancel()
 
     async def run(self, answer: Report | None) -> None:
         assert self.command()["started"]
@@ -90,7 +90,7 @@ def session(tmp_path: Path) -> Session:
 @pytest.mark.asyncio
 async def test_a_decision_is_shown_written_and_kept(session: Session, tmp_path: Path) -> None:
     assert (await session.page())["message"] == "Press Tune above f to find its fastest configuration."
-    await session.run(session.found())
+    await session.run(session.search_report())
     (request,) = session.measuring.asked
     assert isinstance(request, TuneRequest)
     assert request.plan.budget_seconds == 120
@@ -103,8 +103,8 @@ async def test_a_decision_is_shown_written_and_kept(session: Session, tmp_path: 
     assert session.titles()[-1] == "Tuned: 1.60× over default"
     snapshot = session.state.snapshot(session.uri, {})
     assert snapshot is not None
-    (said,) = targets(snapshot, 5)
-    assert "tuning: CUDA graphs and coordinate descent: 1.60× over default" in said
+    (target,) = targets(snapshot, 5)
+    assert "tuning: CUDA graphs and coordinate descent: 1.60× over default" in target
     session.edit()
     assert (await session.page())["stale"]
     assert session.titles()[-1] == "Tuned: 1.60× over default (before your edit)"
@@ -113,7 +113,7 @@ async def test_a_decision_is_shown_written_and_kept(session: Session, tmp_path: 
 
 @pytest.mark.asyncio
 async def test_another_session_shows_the_last_search(session: Session, tmp_path: Path) -> None:
-    await session.run(session.found())
+    await session.run(session.search_report())
     await session.analysis.close()
     later = Session(tmp_path)
     await StoredResults(later.state).show(Store.at(tmp_path))
@@ -130,7 +130,7 @@ async def test_progress_has_the_best_so_far(session: Session) -> None:
     assert session.command()["started"]
     await session.began()
     worker = session.measuring
-    worker.partials = [replace(session.found(), tuned=undecided())]
+    worker.partials = [replace(session.search_report(), tuned=undecided())]
     session.cancel()
     await session.settle()
     session.command()
@@ -153,7 +153,7 @@ async def test_a_cancel_keeps_what_was_confirmed(session: Session, tmp_path: Pat
     await session.began()
     session.cancel()
     await session.settle()
-    session.measuring.partials = [session.found(finished=False)]
+    session.measuring.partials = [session.search_report(finished=False)]
     session.command()
     await session.until(lambda: session.key in session.state.tunings)
     session.cancel(uri=session.uri, target="f")
@@ -168,9 +168,9 @@ async def test_a_cancel_keeps_what_was_confirmed(session: Session, tmp_path: Pat
 
 @pytest.mark.asyncio
 async def test_a_cancel_without_a_decision_restores_the_search_before(session: Session) -> None:
-    await session.run(session.found())
+    await session.run(session.search_report())
     before = session.state.tunings[session.key]
-    session.measuring.partials = [replace(session.found(), tuned=undecided())]
+    session.measuring.partials = [replace(session.search_report(), tuned=undecided())]
     session.command()
     await session.until(lambda: session.state.tunings[session.key] is not before)
     session.cancel(uri=session.uri, target="f")
@@ -189,7 +189,7 @@ async def test_a_search_waits_for_a_benchmark_and_uses_its_worker(session: Sessi
     await session.until(lambda: session.key in session.analysis.runs.queue.waiting)
     assert (await session.page())["message"] == "Tuning f: waiting for another benchmark"
     assert "Tune: waiting for another benchmark" in session.titles() or len(session.titles()) > 2
-    assert len([one for one in session.workers if one.lane.for_benchmarks]) == 1
+    assert len([worker for worker in session.workers if worker.worker_key.for_benchmarks]) == 1
     session.analysis.cancel(session.path)
     assert session.key in session.analysis.runs.queue.waiting, "to cancel a file's runs leaves timed ones"
     session.cancel()
@@ -205,7 +205,7 @@ async def test_a_search_that_fails_after_times_keeps_them(session: Session) -> N
     session.cancel()
     await session.settle()
     worker = session.measuring
-    worker.partials = [replace(session.found(), tuned=undecided())]
+    worker.partials = [replace(session.search_report(), tuned=undecided())]
     session.command()
     await session.until(lambda: session.key in session.state.tunings)
     worker.held.set()  # it answers with a failure
@@ -220,7 +220,7 @@ async def test_a_search_that_fails_after_times_keeps_them(session: Session) -> N
 @pytest.mark.asyncio
 async def test_a_search_that_measured_nothing_says_why(session: Session) -> None:
     failure = Failure(Culprit.USER, "inputs", "it has no inputs", "write a directive")
-    await session.run(replace(session.found(), tuned=None, failures=(failure,)))
+    await session.run(replace(session.search_report(), tuned=None, failures=(failure,)))
     page = await session.page()
     assert (page["found"], page["message"]) == (
         False, "The last search failed: it has no inputs. Write a directive",
@@ -234,7 +234,7 @@ async def test_a_file_that_cannot_be_written_is_said_and_costs_nothing(
     session: Session, tmp_path: Path
 ) -> None:
     (tmp_path / tuned_file.NAME).write_text("damaged")
-    await session.run(session.found())
+    await session.run(session.search_report())
     page = await session.page()
     assert "is damaged" in page["file_problem"]
     assert page["file"] == ""
@@ -265,7 +265,7 @@ async def test_the_settings_reach_the_search(session: Session, tmp_path: Path) -
         fixes=False, time_limit=9.0, device=" cpu ", artifacts=True,
     )  # fmt: skip
     folder.settings = replace(folder.settings, tune=tuning)
-    await session.run(session.found())
+    await session.run(session.search_report())
     plan = session.measuring.asked[0].plan  # type: ignore[attr-defined]
     assert (plan.budget_seconds, plan.numerics.value, plan.candidates, plan.work.value, plan.modes) == (
         30.0, "tf32", ("max-autotune",), "training_step", MODES,
@@ -293,11 +293,11 @@ async def test_verified_fixes_go_with_the_search(session: Session) -> None:
     captured = session.state.captures[session.key.as_capture]
     assert await tunings.with_fixes(session.key, plan, fixes) is plan, "it has no break"
     captured.report = replace(captured.report, breaks=(SimpleNamespace(),))  # type: ignore[arg-type]
-    found = await tunings.with_fixes(session.key, plan, fixes)
-    assert (found.fixes, found.fixed) == (("Use torch.where",), {session.path: "fixed"})
-    assert found.budget_seconds < plan.budget_seconds, "the verification is part of the budget"
+    tune_plan = await tunings.with_fixes(session.key, plan, fixes)
+    assert (tune_plan.fixes, tune_plan.fixed) == (("Use torch.where",), {session.path: "fixed"})
+    assert tune_plan.budget_seconds < plan.budget_seconds, "the verification is part of the budget"
     captured.report = replace(captured.report, breaks=())
-    await session.run(session.found())
+    await session.run(session.search_report())
     await session.analysis.close()
 
 
@@ -325,7 +325,7 @@ async def test_the_client_is_told_once_of_each_change(session: Session) -> None:
     session.protocol = SimpleNamespace(notify=lambda method, _params: told.append(method))
     notifications = TimedRunNotifications()
     notifications.update(session)  # type: ignore[arg-type]
-    await session.run(session.found())
+    await session.run(session.search_report())
     notifications.update(session)  # type: ignore[arg-type]
     notifications.update(session)  # type: ignore[arg-type]
     assert told == ["fuselight/tunedChanged"]

@@ -68,7 +68,7 @@ def test_every_page_shows_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     row = SweepRow("id", "key", ACTS, SweepJob.CHECK, RowStatus.FAILED, notes=(ACTS, "\udc80"))
     sweep = as_page([row], SweepAbout(suite=ACTS, command=ACTS))
     assert sweep.count(SHOWN) >= 5
-    assert not set(ACTS) & {one for one in sweep if not one.isprintable()}
+    assert not set(ACTS) & {text for text in sweep if not text.isprintable()}
     assert sweep.encode()
     monkeypatch.setattr(graphs, "graphs", lambda _server, _params: {"boxes": [{"title": ACTS}]})
     params = GraphsParams("file:///m.py", None)

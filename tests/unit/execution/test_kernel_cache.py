@@ -68,8 +68,8 @@ def cache(tmp_path: Path, model: Path) -> KernelCache:
 
 def test_an_equal_request_is_answered_with_its_own_generation(cache: KernelCache, model: Path) -> None:
     again = asked(model, id=9, generation=7, limits=Limits(seconds=1), overlays={"/other.py": "x"})
-    found = cache.find(again, VERSIONS)
-    assert found.report == dataclasses.replace(answered(model), generation=7)
+    lookup = cache.find(again, VERSIONS)
+    assert lookup.report == dataclasses.replace(answered(model), generation=7)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_a_report_is_not_reused_after_a_library_was_reinstalled(
     frame, operator = tmp_path / "layers.py", tmp_path / "functions.py"
     for path in (frame, operator):
         path.write_text("def f(): ...\n")
-    made = Kernel(
+    kernel = Kernel(
         "triton_0", KernelKind.TRITON, 0,
         operators=(FusedOperator("aten.add", stack=(Location(str(model), 1), Location(str(operator), 1))),),
     )  # fmt: skip
     inlined = dataclasses.replace(
         answered(model),
         frames=(Frame("f", Location(str(frame), 1)), Frame("g", Location("<string>", 1))),
-        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(made,)),),
+        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),),
     )
     for path in (frame, operator):
         assert cache.keep(asked(model), inlined) is None
@@ -123,8 +123,11 @@ def test_other_code_of_fuselight_makes_other_numbers(
     cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_cache, "code_key", lambda: "0" * 32)
-    found = cache.find(asked(model), VERSIONS)
-    assert (found.report, found.why) == (None, "not generated before with these inputs, device and versions")
+    lookup = cache.find(asked(model), VERSIONS)
+    assert (lookup.report, lookup.why) == (
+        None,
+        "not generated before with these inputs, device and versions",
+    )
 
 
 def test_the_code_is_identified_by_all_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +149,8 @@ def test_the_code_is_identified_by_all_its_bytes(tmp_path: Path, monkeypatch: py
 def test_changed_text_on_disk_or_in_a_buffer_is_a_miss_that_names_the_file(
     cache: KernelCache, model: Path
 ) -> None:
-    found = cache.find(asked(model, overlays={str(model): "import torch  # edited\n"}), VERSIONS)
-    assert (found.report, found.why) == (None, "model.py has changed")
+    lookup = cache.find(asked(model, overlays={str(model): "import torch  # edited\n"}), VERSIONS)
+    assert (lookup.report, lookup.why) == (None, "model.py has changed")
     model.write_text("pass\n")
     assert cache.find(asked(model), VERSIONS).why == "model.py has changed"
     model.unlink()
@@ -172,9 +175,9 @@ def test_a_damaged_file_is_a_miss_and_is_deleted(cache: KernelCache, model: Path
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, model: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = KernelCache(Store(tmp_path / "file" / "kept")).keep(asked(model), answered(model))
-    assert said is not None
-    assert "cannot be kept" in said
+    message = KernelCache(Store(tmp_path / "file" / "kept")).keep(asked(model), answered(model))
+    assert message is not None
+    assert "cannot be kept" in message
 
 
 def test_a_failed_run_is_not_cached(tmp_path: Path, model: Path) -> None:

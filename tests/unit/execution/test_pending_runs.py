@@ -56,12 +56,12 @@ async def test_a_live_run_that_waits_is_looked_at_as_rarely_as_one_that_moves(
 async def test_what_a_trace_has_found_so_far_counts_until_its_answer() -> None:
     early: list[Report] = []
     answer: asyncio.Future[Answer | Refused] = asyncio.get_running_loop().create_future()
-    found = PendingRetrace(Retrace(7, 1, "/m.py", "", ("f",)), answer, early.append)
+    retrace = PendingRetrace(Retrace(7, 1, "/m.py", "", ("f",)), answer, early.append)
     first, whole, late = report(), report(), report()
-    found.take(Partial(1, first))
+    retrace.take(Partial(1, first))
     assert not answer.done()
-    found.take(Answer(1, whole))
-    found.take(Partial(1, late))
+    retrace.take(Answer(1, whole))
+    retrace.take(Partial(1, late))
     assert early == [first]
     assert early[0] is first
     assert answer.result() == Answer(7, whole)

@@ -187,7 +187,7 @@ def test_a_request_carries_the_options() -> None:
         ("/project",),
         "function",
     )
-    assert [one.text for one in request.inputs.directives] == ["h(f32[4])"]
+    assert [directive.text for directive in request.inputs.directives] == ["h(f32[4])"]
 
 
 def test_sizes_that_cannot_be_sizes_are_left_out() -> None:

@@ -75,7 +75,7 @@ def runs_with(run: Run, partly: Partly = nothing) -> tuple[Runs, list[int], asyn
         delivered.append(job.generation)
 
     runs = Runs(
-        worker=lambda _lane: run,
+        worker=lambda _worker_key: run,
         deliver=deliver,
         changed=lambda: settled.put_nowait(runs.settled),
         log=print,
@@ -95,10 +95,10 @@ def test_the_location_of_a_run_is_shown_once() -> None:
     place = Location("/w/model.py", 88, function="forward")
     kernels = Progress(1, "kernels", "graph 1")
     running = [
-        Running(job("f", 1), 0.0, progress=one)
-        for one in (None, traced, traced.at(place), kernels, kernels.at(place))
+        Running(job("f", 1), 0.0, progress=progress)
+        for progress in (None, traced, traced.at(place), kernels, kernels.at(place))
     ]
-    assert [describe(one) for one in running] == [
+    assert [describe(running_job) for running_job in running] == [
         "starting f",
         "tracing frame 17, model.py:88",
         "tracing forward, model.py:88",
@@ -111,7 +111,7 @@ def test_a_waiting_run_is_replaced_and_the_causes_are_joined() -> None:
     queue = Queue()
     queue.add(job("f", 1))
     queue.add(job("f", 2, "command"))
-    assert [one.generation for one in queue.waiting.values()] == [2]
+    assert [job.generation for job in queue.waiting.values()] == [2]
     assert queue.waiting[Key("/a.py", "f")].cause == "saved, command"
 
 
@@ -132,7 +132,7 @@ def test_at_most_one_run_is_active_and_one_queued_per_target(steps: list[str]) -
         assert queue.settled(generation) >= settled, "a generation that is over stays over"
         settled = queue.settled(generation)
     pending = [*queue.waiting.values(), *queue.running.values()]
-    assert queue.settled(generation) == min((one.generation for one in pending), default=generation + 1) - 1
+    assert queue.settled(generation) == min((job.generation for job in pending), default=generation + 1) - 1
 
 
 def test_a_newer_run_supersedes_and_only_it_is_delivered() -> None:
@@ -239,7 +239,7 @@ def test_a_result_that_cannot_be_accepted_is_an_internal_failure_and_others_cont
             delivered.append((job.generation, outcome.failure.message if outcome.failure else ""))
 
         runs = Runs(
-            worker=lambda _lane: Ready().run,
+            worker=lambda _worker_key: Ready().run,
             deliver=deliver,
             changed=lambda: settled.put_nowait(runs.settled),
             log=print,
@@ -274,7 +274,7 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
             raise ZeroDivisionError
 
         runs = Runs(
-            worker=lambda _lane: Ready().run,
+            worker=lambda _worker_key: Ready().run,
             deliver=deliver,
             changed=show,
             log=print,

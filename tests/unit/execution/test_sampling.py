@@ -68,9 +68,9 @@ def test_libraries_inside_the_workspace_are_not_the_users_lines() -> None:
             }
         ]
     )
-    found = innermost_user_frame(places, ("/w",))
-    assert found is not None
-    assert (found.path, found.line) == ("/w/m.py", 9)
+    location = innermost_user_frame(places, ("/w",))
+    assert location is not None
+    assert (location.path, location.line) == ("/w/m.py", 9)
     assert innermost_user_frame(places, ("/elsewhere",)) is None
 
 
@@ -80,20 +80,20 @@ def test_a_live_process_is_sampled_on_its_line(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        found = asyncio.run(sampling.sample(process.pid, seconds=60))
+        sample = asyncio.run(sampling.sample(process.pid, seconds=60))
         process.communicate(b"\n")
-    if found.stack:
-        assert [(place.path, place.line) for place in found.stack[-1:]] == [(str(script), 4)]
+    if sample.stack:
+        assert [(place.path, place.line) for place in sample.stack[-1:]] == [(str(script), 4)]
     else:  # a container that forbids ptrace: then there must be a reason for the user to read
-        assert found.why_not
+        assert sample.why_not
 
 
 def test_an_ended_process_gives_a_reason() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    found = asyncio.run(sampling.sample(process.pid, seconds=60))
-    assert found.stack == ()
-    assert found.why_not
+    sample = asyncio.run(sampling.sample(process.pid, seconds=60))
+    assert sample.stack == ()
+    assert sample.why_not
 
 
 def test_without_py_spy_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,9 @@ def again(identity: str | None, before: str, function: str = "Net.forward", line
     return Recompile(function, at(line), (Mismatch(before, (failure,)),), identity)
 
 
-def arrows(made: Picture) -> list[tuple[str, str, str]]:
-    names = {box.id: f"{box.name} {box.title}".strip() for box in made.boxes}
-    return [(names[one.start], one.kind.value, names[one.end]) for one in made.arrows]
+def arrows(picture: Picture) -> list[tuple[str, str, str]]:
+    names = {box.id: f"{box.name} {box.title}".strip() for box in picture.boxes}
+    return [(names[arrow.start], arrow.kind.value, names[arrow.end]) for arrow in picture.arrows]
 
 
 BRANCH = "GB0170 a branch depends on the data of a tensor"
@@ -61,36 +61,36 @@ SPLIT = report(
 
 
 def test_a_break_is_between_two_graphs() -> None:
-    made = picture(SPLIT)
-    assert arrows(made) == [
+    new_picture = picture(SPLIT)
+    assert arrows(new_picture) == [
         ("Net", "calls", "0/0 Net.forward"),
         ("0/0 Net.forward", "breaks", BRANCH),
         (BRANCH, "goes on", "1/0 Net.forward"),
     ]
-    assert [(box.kind, box.at.line) for box in made.boxes if box.at] == [
+    assert [(box.kind, box.at.line) for box in new_picture.boxes if box.at] == [
         (BoxKind.TARGET, 10),
         (BoxKind.GRAPH, 20),
         (BoxKind.BREAK, 24),
         (BoxKind.GRAPH, 24),
     ]
-    assert made.boxes[0].facts == ("Net()(f32[4, 8])",)
-    assert made.boxes[3].facts == ("from line 24 on", "5 operators: sin x 5")
-    assert made.boxes[1].frame != made.boxes[3].frame
+    assert new_picture.boxes[0].facts == ("Net()(f32[4, 8])",)
+    assert new_picture.boxes[3].facts == ("from line 24 on", "5 operators: sin x 5")
+    assert new_picture.boxes[1].frame != new_picture.boxes[3].frame
 
 
 def test_links_use_current_lines_and_removed_lines_have_none() -> None:
     def two_further(there: Location) -> Span | None:
         return Span(there.path, there.line + 2) if there.line != NET.line else None
 
-    made = picture(SPLIT, now=two_further)
-    assert [box.at.line if box.at else None for box in made.boxes] == [12, None, 26, 26]
-    assert made.boxes[3].facts[0] == "from line 26 on"
+    new_picture = picture(SPLIT, now=two_further)
+    assert [box.at.line if box.at else None for box in new_picture.boxes] == [12, None, 26, 26]
+    assert new_picture.boxes[3].facts[0] == "from line 26 on"
 
 
 def test_a_call_on_the_broken_line_and_later_graphs_follow_the_break() -> None:
     there = at(24, function="forward")
     inner = at(5, function="helper")
-    made = picture(
+    new_picture = picture(
         report(
             frames=(frame(), frame("helper", 4), frame("helper", 4, 5), frame(resumes_at=24)),
             compiles=(
@@ -106,7 +106,7 @@ def test_a_call_on_the_broken_line_and_later_graphs_follow_the_break() -> None:
         )
     )
     asked = "GB0025 requested by torch._dynamo.graph_break()"
-    assert arrows(made) == [
+    assert arrows(new_picture) == [
         ("Net", "calls", "0/0 Net.forward"),
         ("0/0 Net.forward", "breaks", asked),
         (asked, "calls", "1/0 helper"),
@@ -114,15 +114,15 @@ def test_a_call_on_the_broken_line_and_later_graphs_follow_the_break() -> None:
         (asked, "goes on", "2/0 helper"),
         (asked, "goes on", "3/0 Net.forward"),
     ]
-    first, second = (box for box in made.boxes if box.kind is BoxKind.BREAK)
+    first, second = (box for box in new_picture.boxes if box.kind is BoxKind.BREAK)
     assert (first.facts, second.facts) == (("reached from line 24",), ())
-    goes_on = {one.end: one.start for one in made.arrows if one.kind is ArrowKind.GOES_ON}
+    goes_on = {arrow.end: arrow.start for arrow in new_picture.arrows if arrow.kind is ArrowKind.GOES_ON}
     assert goes_on == {"compile/2/0": second.id, "compile/3/0": first.id}
-    assert [box.kind for box in made.boxes if box.name == "0/0"] == [BoxKind.EMPTY]
+    assert [box.kind for box in new_picture.boxes if box.name == "0/0"] == [BoxKind.EMPTY]
 
 
 def test_a_recompilation_is_a_box_of_the_same_frame_with_what_differed() -> None:
-    made = picture(
+    new_picture = picture(
         dataclasses.replace(
             SPLIT,
             compiles=(*SPLIT.compiles, compiled("0/1", 0), compiled("0/2", 0)),
@@ -130,21 +130,21 @@ def test_a_recompilation_is_a_box_of_the_same_frame_with_what_differed() -> None
             recompiles=(again("0/1", "0/0"), again("0/2", "0/0")),
         )
     )
-    boxes = {box.name: box for box in made.boxes}
+    boxes = {box.name: box for box in new_picture.boxes}
     assert boxes["0/1"].again
     assert boxes["0/1"].frame == boxes["0/0"].frame
     assert boxes["0/1"].facts[0] == "since x.size(0) was 4, now 7"
-    assert arrows(made)[3:] == [
+    assert arrows(new_picture)[3:] == [
         ("0/0 Net.forward", "compiled again", "0/1 Net.forward"),
         ("0/1 Net.forward", "breaks", BRANCH),
         ("0/0 Net.forward", "compiled again", "0/2 Net.forward"),
     ]
-    assert [box.kind for box in made.boxes].count(BoxKind.BREAK) == 1, "the same break is one box"
+    assert [box.kind for box in new_picture.boxes].count(BoxKind.BREAK) == 1, "the same break is one box"
 
 
 def test_a_skipped_frame_runs_in_eager_because_of_a_break_and_calls_others() -> None:
     inside, layer = at(25, function="forward"), at(34, function="forward")
-    made = picture(
+    new_picture = picture(
         report(
             frames=(frame(), frame("Layer.forward", 30)),
             compiles=(
@@ -158,18 +158,18 @@ def test_a_skipped_frame_runs_in_eager_because_of_a_break_and_calls_others() -> 
             ),
         )
     )
-    assert arrows(made) == [
+    assert arrows(new_picture) == [
         ("Net", "calls", "0/0 Net.forward"),
         ("0/0 Net.forward", "because of", BRANCH),
         ("0/0 Net.forward", "calls", "1/0 Layer.forward"),
         ("0/0 Net.forward", "calls", "gen"),
     ]
-    eager = [box for box in made.boxes if box.kind is BoxKind.EAGER]
+    eager = [box for box in new_picture.boxes if box.kind is BoxKind.EAGER]
     assert [box.facts for box in eager] == [("skipped: a loop is in it",), ("generator",)]
 
 
 def test_a_call_stopped_by_the_limit_follows_the_nearest_entry() -> None:
-    made = picture(
+    new_picture = picture(
         report(
             frames=(frame(),),
             compiles=(compiled("0/0", 0), compiled("0/1", 0)),
@@ -181,13 +181,13 @@ def test_a_call_stopped_by_the_limit_follows_the_nearest_entry() -> None:
             ),
         )
     )
-    assert arrows(made)[-1] == ("0/1 Net.forward", "runs in eager", "Net.forward")
-    assert made.boxes[-1].frame == made.boxes[1].frame
-    assert made.boxes[-1].facts == ("recompile limit: the limit (2) is reached",)
+    assert arrows(new_picture)[-1] == ("0/1 Net.forward", "runs in eager", "Net.forward")
+    assert new_picture.boxes[-1].frame == new_picture.boxes[1].frame
+    assert new_picture.boxes[-1].facts == ("recompile limit: the limit (2) is reached",)
 
 
 def test_inconsistent_parts_of_a_report_are_not_lost() -> None:
-    made = picture(
+    new_picture = picture(
         report(
             frames=(frame(), frame(resumes_at=99)),
             compiles=(compiled("1/0", 1), compiled("7/0", 7)),
@@ -196,9 +196,9 @@ def test_inconsistent_parts_of_a_report_are_not_lost() -> None:
             not_compiled=(NotCompiled(NotCompiledKind.DISABLED, "off", at(3), "it says so"),),
         )
     )
-    assert [box.name or box.title for box in made.boxes] == ["Net", "1/0", "GB0170", "GB0033", "off"]
-    assert {one.start for one in made.arrows} == {"target"}
-    assert {one.end for one in made.arrows} == {box.id for box in made.boxes[1:]}
+    assert [box.name or box.title for box in new_picture.boxes] == ["Net", "1/0", "GB0170", "GB0033", "off"]
+    assert {arrow.start for arrow in new_picture.arrows} == {"target"}
+    assert {arrow.end for arrow in new_picture.arrows} == {box.id for box in new_picture.boxes[1:]}
 
 
 def test_kernels_are_shown_in_their_graph_for_both_phases() -> None:
@@ -215,9 +215,9 @@ def test_kernels_are_shown_in_their_graph_for_both_phases() -> None:
     assert facts[1][1:] == ("forward: 3 kernels, ~4.5 µs", "backward: no kernels: no lowering")
     assert facts[3][2:] == ("inference: 1 kernel, ~1.5 µs",)
     other = dataclasses.replace(kernels, compiles=(compiled("0/0", 0, operators=9), *SPLIT.compiles[1:]))
-    made = picture(SPLIT, kernels=other, suffix=" (before your edit)")
-    assert made.boxes[1].facts == ("2 operators: sin x 2",), "another graph has that id there"
-    assert made.boxes[3].facts[-1] == "inference: 1 kernel, ~1.5 µs (before your edit)"
+    new_picture = picture(SPLIT, kernels=other, suffix=" (before your edit)")
+    assert new_picture.boxes[1].facts == ("2 operators: sin x 2",), "another graph has that id there"
+    assert new_picture.boxes[3].facts[-1] == "inference: 1 kernel, ~1.5 µs (before your edit)"
 
 
 # ---- large pictures
@@ -234,20 +234,20 @@ def chain(length: int, *, titles: int = 1) -> Report:
 
 
 def test_a_small_picture_stays_as_it_is() -> None:
-    made = picture(chain(MOST // 2 - 1))
-    assert fold(made) == made
+    new_picture = picture(chain(MOST // 2 - 1))
+    assert fold(new_picture) == new_picture
 
 
 def test_a_chain_of_equal_graphs_and_breaks_is_two_boxes_with_a_count() -> None:
-    made = fold(picture(chain(300)))
-    assert arrows(made) == [
+    new_picture = fold(picture(chain(300)))
+    assert arrows(new_picture) == [
         ("Net", "calls", "0/0 to 299/0 f0"),
         ("0/0 to 299/0 f0", "breaks", BRANCH),
     ]
-    graph, broke = made.boxes[1:]
+    graph, broke = new_picture.boxes[1:]
     assert graph.facts == ("2 operators: sin x 2", "300 lines, 20 to 398")
     assert broke.facts == ("300 lines, 100 to 399",)
-    assert [(one.label, one.at and one.at.line) for one in broke.members][:2] == [
+    assert [(member.label, member.at and member.at.line) for member in broke.members][:2] == [
         (BRANCH.replace(" ", ", ", 1), 100),
         (BRANCH.replace(" ", ", ", 1), 101),
     ]
@@ -263,33 +263,33 @@ def test_recompilations_of_folded_frames_are_folded_too() -> None:
         compiles=(*whole.compiles, *more),
         recompiles=tuple(again(f"{index}/1", f"{index}/0", "f0") for index in range(100)),
     )
-    made = fold(picture(whole))
-    assert [(box.name, len(box.members)) for box in made.boxes[1:]] == [
+    new_picture = fold(picture(whole))
+    assert [(box.name, len(box.members)) for box in new_picture.boxes[1:]] == [
         ("0/0 to 99/0", 100),
         ("GB0170", 100),
         ("0/1 to 99/1", 100),
     ]
-    assert arrows(made)[-1] == ("0/0 to 99/0 f0", "compiled again", "0/1 to 99/1 f0")
+    assert arrows(new_picture)[-1] == ("0/0 to 99/0 f0", "compiled again", "0/1 to 99/1 f0")
 
 
 def test_neighbors_that_differ_are_folded_by_their_kind_when_there_are_too_many() -> None:
-    made = fold(picture(chain(200, titles=7)))
-    assert [box.title for box in made.boxes] == ["Net", "f2 and 6 more", BRANCH.partition(" ")[2]]
-    assert len(made.boxes[1].members) == 200
+    new_picture = fold(picture(chain(200, titles=7)))
+    assert [box.title for box in new_picture.boxes] == ["Net", "f2 and 6 more", BRANCH.partition(" ")[2]]
+    assert len(new_picture.boxes[1].members) == 200
 
 
 def test_a_different_box_is_not_folded() -> None:
     whole = chain(100)
     odd = dataclasses.replace(whole.compiles[50], graph=Graph(9, targets=("torch.cos",) * 9))
-    made = fold(
+    new_picture = fold(
         picture(dataclasses.replace(whole, compiles=(*whole.compiles[:50], odd, *whole.compiles[51:])))
     )
-    assert [box.name for box in made.boxes if box.kind is BoxKind.GRAPH] == [
+    assert [box.name for box in new_picture.boxes if box.kind is BoxKind.GRAPH] == [
         "0/0 to 49/0",
         "50/0",
         "51/0 to 99/0",
     ]
-    assert [kind for _, kind, _ in arrows(made)] == [
+    assert [kind for _, kind, _ in arrows(new_picture)] == [
         "calls",
         "breaks",
         "goes on",
@@ -306,17 +306,17 @@ def test_boxes_that_cannot_be_folded_are_cut_with_their_count() -> None:
     odd = tuple(broken(at(900 + index), compile_id=f"{index}/0") for index in range(1, 4 * MOST, 2))
     whole = dataclasses.replace(whole, breaks=(*whole.breaks, *odd))
     everything = picture(whole)
-    made = fold(everything)
-    assert len(made.boxes) == 2 * MOST
-    assert made.boxes[-1].kind is BoxKind.MORE
-    assert made.boxes[-1].title == f"and {len(everything.boxes) - 2 * MOST + 1} more boxes"
-    assert {one.end for one in made.arrows} >= {"more"}
+    new_picture = fold(everything)
+    assert len(new_picture.boxes) == 2 * MOST
+    assert new_picture.boxes[-1].kind is BoxKind.MORE
+    assert new_picture.boxes[-1].title == f"and {len(everything.boxes) - 2 * MOST + 1} more boxes"
+    assert {arrow.end for arrow in new_picture.arrows} >= {"more"}
 
 
 def test_every_arrow_of_a_folded_picture_leads_from_box_to_box() -> None:
     for length in (MOST, 2 * MOST, 1500):
-        made = fold(picture(chain(length, titles=3)))
-        ids = {box.id for box in made.boxes}
-        assert {end for one in made.arrows for end in (one.start, one.end)} <= ids
-        assert len(ids) == len(made.boxes) <= 2 * MOST
-        assert FILE in {box.at.path for box in made.boxes if box.at}
+        new_picture = fold(picture(chain(length, titles=3)))
+        ids = {box.id for box in new_picture.boxes}
+        assert {end for arrow in new_picture.arrows for end in (arrow.start, arrow.end)} <= ids
+        assert len(ids) == len(new_picture.boxes) <= 2 * MOST
+        assert FILE in {box.at.path for box in new_picture.boxes if box.at}

@@ -70,14 +70,14 @@ GRAPH = GeneratedGraph("0/0", Phase.FORWARD, text_key="w", aten_key="a", kernels
 TEXTS = {"k": SOURCE_TEXT, "w": WRAPPER_TEXT, "a": "def forward(self):\n    return ()\n"}
 
 
-def made(*graphs: GeneratedGraph) -> Report:
+def generated_report(*graphs: GeneratedGraph) -> Report:
     return report(
         roots=(ROOT,), tier=Tier.KERNELS, target_device=device("h200"), generated=graphs, texts=TEXTS
     )
 
 
 def test_a_kernel_lists_all_lines_that_it_comes_from() -> None:
-    shown = document(made(GRAPH), key_of(GRAPH, GELU))
+    shown = document(generated_report(GRAPH), key_of(GRAPH, GELU))
     assert shown is not None
     assert shown.name == "triton_poi_fused_gelu_0.py"
     head, _, body = shown.text.partition("\n\n")
@@ -98,15 +98,15 @@ def test_a_kernel_lists_all_lines_that_it_comes_from() -> None:
     ]  # fmt: skip
 
 
-def test_a_librarys_kernel_is_reported_by_its_call() -> None:
-    shown = document(made(GRAPH), key_of(GRAPH, MM))
+def test_a_library_kernel_is_reported_by_its_call() -> None:
+    shown = document(generated_report(GRAPH), key_of(GRAPH, MM))
     assert shown is not None
     assert "It is called as: extern_kernels.mm(a, b)" in shown.text
     assert shown.links[0].places == (SourceLine(FILE, 13),)
 
 
 def test_a_wrapper_links_each_launch_with_the_lines_of_its_kernel() -> None:
-    shown = document(made(GRAPH), key_of(GRAPH, GELU), WRAPPER)
+    shown = document(generated_report(GRAPH), key_of(GRAPH, GELU), WRAPPER)
     assert shown is not None
     lines = shown.text.splitlines()
     assert {lines[link.first - 1].strip(): {place.line for place in link.places} for link in shown.links} == {
@@ -119,7 +119,7 @@ def test_a_wrapper_links_each_launch_with_the_lines_of_its_kernel() -> None:
 def test_cpp_has_its_own_comments_and_ending() -> None:
     kernel = replace(GELU, name="cpp_fused_gelu_0", kind=KernelKind.CPP)
     graph = replace(GRAPH, kernels=(kernel,))
-    shown = document(made(graph), key_of(graph, kernel))
+    shown = document(generated_report(graph), key_of(graph, kernel))
     assert shown is not None
     assert shown.name == "cpp_fused_gelu_0.cpp"
     assert shown.text.startswith("// cpp_fused_gelu_0: launch 2 of 1")
@@ -128,26 +128,26 @@ def test_cpp_has_its_own_comments_and_ending() -> None:
 @pytest.mark.parametrize("form", [WRAPPER, ATEN])
 def test_a_graph_without_texts_has_none(form: str) -> None:
     graph = replace(GRAPH, text_key=None, aten_key=None)
-    assert document(made(graph), key_of(graph), form) is None
+    assert document(generated_report(graph), key_of(graph), form) is None
 
 
 def test_a_kernel_is_found_after_an_edit_moved_it() -> None:
     key = key_of(GRAPH, GELU)
     moved = replace(GRAPH, compile_id="0/1", kernels=(replace(GELU, launch=4), MM))
-    found = find(made(moved), key)
-    assert found is not None
-    assert found[1] is not None
-    assert found[1].launch == 4
-    assert find(made(replace(GRAPH, phase=Phase.BACKWARD)), key) is None
-    assert find(made(replace(GRAPH, kernels=(MM,))), key) is None
-    assert find(made(), "no such key") is None
+    pair = find(generated_report(moved), key)
+    assert pair is not None
+    assert pair[1] is not None
+    assert pair[1].launch == 4
+    assert find(generated_report(replace(GRAPH, phase=Phase.BACKWARD)), key) is None
+    assert find(generated_report(replace(GRAPH, kernels=(MM,))), key) is None
+    assert find(generated_report(), "no such key") is None
 
 
 def test_a_compiled_kernel_shows_its_registers_and_every_stage_has_comments() -> None:
     listings = {stage: Listing(f"text of {stage}\n") for stage in STAGES}
     assembled = Assembled(registers=24, spills=0, num_warps=4, listings=listings)
     for stage, mark in STAGES.items():
-        shown = compiled(made(GRAPH), GRAPH, GELU, stage, assembled)
+        shown = compiled(generated_report(GRAPH), GRAPH, GELU, stage, assembled)
         head, _, body = shown.text.partition("\n\n")
         assert shown.name == f"{GELU.name}.{stage}"
         assert f"{mark} Compiled: 24 registers, 0 bytes spilled, 4 warps." in head.splitlines()
@@ -158,17 +158,17 @@ def test_a_compiled_kernel_shows_its_registers_and_every_stage_has_comments() ->
 
 def test_a_stage_that_was_not_reached_says_why() -> None:
     assembled = Assembled(failure="fp8 needs capability 8.9", listings={"ttir": Listing("x")})
-    shown = compiled(made(GRAPH), GRAPH, GELU, "ptx", assembled)
+    shown = compiled(generated_report(GRAPH), GRAPH, GELU, "ptx", assembled)
     assert "// There is no PTX: fp8 needs capability 8.9" in shown.text
-    waiting = compiled(made(GRAPH), GRAPH, GELU, "ptx", None)
+    waiting = compiled(generated_report(GRAPH), GRAPH, GELU, "ptx", None)
     assert "It is being compiled: its PTX" in waiting.text
 
 
 def test_only_a_kernel_of_tritons_for_a_gpu_is_compiled() -> None:
-    assert compiles(GELU, made(GRAPH))
-    assert not compiles(MM, made(GRAPH))
-    assert not compiles(GELU, replace(made(GRAPH), target_device=device("cpu")))
-    amd = document(replace(made(GRAPH), target_device=device("mi300x")), key_of(GRAPH, GELU))
+    assert compiles(GELU, generated_report(GRAPH))
+    assert not compiles(MM, generated_report(GRAPH))
+    assert not compiles(GELU, replace(generated_report(GRAPH), target_device=device("cpu")))
+    amd = document(replace(generated_report(GRAPH), target_device=device("mi300x")), key_of(GRAPH, GELU))
     assert amd is not None
     assert [form for form, _ in amd.forms][1:5] == ["ttir", "ttgir", "llir", "amdgcn"]
 
@@ -176,11 +176,13 @@ def test_only_a_kernel_of_tritons_for_a_gpu_is_compiled() -> None:
 def test_each_line_of_a_compiled_text_belongs_to_the_line_of_the_source_as_it_is_shown() -> None:
     text = ".entry\n  ld.global\n  ld.global\n  // nothing\n  st.global\n"
     listing = Listing(text, (0, 4, 4, 0, 5, 0))
-    shown = compiled(made(GRAPH), GRAPH, GELU, "ptx", Assembled(registers=24, listings={"ptx": listing}))
-    source = document(made(GRAPH), key_of(GRAPH, GELU))
+    shown = compiled(
+        generated_report(GRAPH), GRAPH, GELU, "ptx", Assembled(registers=24, listings={"ptx": listing})
+    )
+    source = document(generated_report(GRAPH), key_of(GRAPH, GELU))
     assert source is not None
     of, to = shown.text.splitlines(), source.text.splitlines()
-    assert [(of[one.first - 1 : one.last], to[one.line - 1]) for one in shown.source_links] == [
+    assert [(of[link.first - 1 : link.last], to[link.line - 1]) for link in shown.source_links] == [
         (["  ld.global"] * 2, "def triton_poi_fused_gelu_0(x):"),
         (["  st.global"], "    pass"),
     ]
@@ -188,7 +190,9 @@ def test_each_line_of_a_compiled_text_belongs_to_the_line_of_the_source_as_it_is
 
 def test_both_partitions_show_their_joint_graph() -> None:
     forward, backward = replace(GRAPH, joint_key="j"), replace(GRAPH, phase=Phase.BACKWARD)
-    of = replace(made(forward, backward), texts={**TEXTS, "j": "def forward(self, primals, tangents): []"})
+    of = replace(
+        generated_report(forward, backward), texts={**TEXTS, "j": "def forward(self, primals, tangents): []"}
+    )
     for graph in (forward, backward):
         shown = document(of, key_of(graph), JOINT)
         assert shown is not None
@@ -197,13 +201,14 @@ def test_both_partitions_show_their_joint_graph() -> None:
         )
         assert shown.text.endswith("def forward(self, primals, tangents): []\n")
         assert JOINT in dict(shown.forms)
-    assert document(made(GRAPH), key_of(GRAPH), JOINT) is None
+    assert document(generated_report(GRAPH), key_of(GRAPH), JOINT) is None
 
 
-def test_launches_of_a_librarys_kernel_are_reported_together_only_where_they_take_as_long() -> None:
+def test_launches_of_a_library_kernel_are_reported_together_only_where_they_take_as_long() -> None:
     short, long = (replace(MM, estimate_us=us) for us in (0.7, 12.0))
     launches = [
-        (GRAPH, replace(one, launch=index)) for index, one in enumerate((short, long, short, GELU, short))
+        (GRAPH, replace(kernel, launch=index))
+        for index, kernel in enumerate((short, long, short, GELU, short))
     ]
     rows = [
         (kernel.name, kernel.launch, kernel.estimate_us, count)

@@ -26,11 +26,11 @@ def kernel(name: str, *lines: int) -> Kernel:
     return Kernel(name, KernelKind.TRITON, 0, operators=operators)
 
 
-def made(*graphs: GeneratedGraph) -> Report:
+def generated_report(*graphs: GeneratedGraph) -> Report:
     return report(roots=(ROOT,), generated=graphs)
 
 
-ONE = made(
+ONE = generated_report(
     GeneratedGraph(
         "0/0",
         Phase.FORWARD,
@@ -49,20 +49,20 @@ def line(number: int) -> SourceLine:
 
 
 def test_two_lines_in_one_kernel_are_fused() -> None:
-    found = why(ONE, line(1), line(2))
-    assert (found.verdict, found.kernels) == ("fused", ("triton_a",))
+    fusion = why(ONE, line(1), line(2))
+    assert (fusion.verdict, fusion.kernels) == ("fused", ("triton_a",))
 
 
 def test_a_refusal_lists_reasons_by_frequency_in_either_order() -> None:
     for pair in ((2, 3), (3, 2)):
-        found = why(ONE, line(pair[0]), line(pair[1]))
-        assert found.verdict == "refused"
-        assert [(reason, count) for _, reason, count in found.reasons] == [
+        fusion = why(ONE, line(pair[0]), line(pair[1]))
+        assert fusion.verdict == "refused"
+        assert [(reason, count) for _, reason, count in fusion.reasons] == [
             ("memory deps did not match", 4),
             ("a reason of tomorrow", 1),
         ]
-    assert "in another order" in sentence(found, line(2), line(3))
-    assert "a reason of tomorrow" in sentence(found, line(2), line(3))
+    assert "in another order" in sentence(fusion, line(2), line(3))
+    assert "a reason of tomorrow" in sentence(fusion, line(2), line(3))
 
 
 def test_a_pair_without_a_reason_was_not_considered_or_is_in_other_graphs() -> None:

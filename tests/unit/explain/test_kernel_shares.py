@@ -48,19 +48,19 @@ kernels = st.builds(
 )
 
 
-def made(*found: Kernel) -> Report:
-    return report(roots=(ROOT,), generated=(GeneratedGraph("0/0", Phase.FORWARD, kernels=found),))
+def generated_report(*kernels: Kernel) -> Report:
+    return report(roots=(ROOT,), generated=(GeneratedGraph("0/0", Phase.FORWARD, kernels=kernels),))
 
 
 @pytest.mark.slow
 @given(st.lists(kernels, max_size=8))
-def test_nothing_is_counted_twice_and_nothing_is_lost(found: list[Kernel]) -> None:
-    costs = costs_by_line(made(*found))
+def test_nothing_is_counted_twice_and_nothing_is_lost(kernels: list[Kernel]) -> None:
+    costs = costs_by_line(generated_report(*kernels))
     assert sum(cost.bytes for cost in costs) == sum(
-        (k.bytes_read or 0) + (k.bytes_written or 0) for k in found
+        (k.bytes_read or 0) + (k.bytes_written or 0) for k in kernels
     )
-    assert sum(cost.flops for cost in costs) == sum(k.flops or 0 for k in found)
-    assert sum(cost.us for cost in costs) == sum(Fraction(k.estimate_us or 0) for k in found)
+    assert sum(cost.flops for cost in costs) == sum(k.flops or 0 for k in kernels)
+    assert sum(cost.us for cost in costs) == sum(Fraction(k.estimate_us or 0) for k in kernels)
     assert len({cost.place for cost in costs}) == len(costs)
 
 
@@ -73,9 +73,9 @@ def test_the_parts_of_a_kernel_are_one(kernel: Kernel) -> None:
 
 @pytest.mark.slow
 @given(st.lists(kernels, max_size=8))
-def test_folding_loses_no_launch(found: list[Kernel]) -> None:
-    (graph,) = made(*found).generated
-    assert sum(one.count for one in fold(graph, (ROOT,))) == len(found)
+def test_folding_loses_no_launch(kernels: list[Kernel]) -> None:
+    (graph,) = generated_report(*kernels).generated
+    assert sum(folded_kernel.count for folded_kernel in fold(graph, (ROOT,))) == len(kernels)
 
 
 def test_an_operator_belongs_to_the_innermost_line_of_the_workspace() -> None:
@@ -91,7 +91,7 @@ def test_a_line_knows_what_it_is_fused_with() -> None:
     kernel = Kernel(
         "triton_0", KernelKind.TRITON, 0, operators=(add, mul, mul), bytes_read=30, bytes_written=0
     )
-    second, first = costs_by_line(made(kernel))
+    second, first = costs_by_line(generated_report(kernel))
     assert (second.place, second.bytes, second.fused_with) == (
         SourceLine("/w/a.py", 2),
         Fraction(20),

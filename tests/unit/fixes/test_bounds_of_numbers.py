@@ -14,10 +14,10 @@ def promises(body: str, mark: str) -> list[str]:
     """The lines that remedies of a branch insert."""
     text = HEAD + body
     out = []
-    for one in offered(text, mark):
-        if one.kind == "check":
-            assert one.fix_class is FixClass.CHANGES
-            new = one.texts["m.py"].splitlines()
+    for remedy in offered(text, mark):
+        if remedy.kind == "check":
+            assert remedy.fix_class is FixClass.CHANGES
+            new = remedy.texts["m.py"].splitlines()
             (line,) = [row for row in new if row not in text.splitlines()]
             assert new[new.index(line) - 1].strip().startswith("k = ")
             out.append(line.strip())

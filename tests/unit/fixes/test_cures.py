@@ -75,15 +75,15 @@ RECOMPILATIONS = {
 @functools.cache
 def annotated() -> set[tuple[str, str]]:
     """The file and top-level name of each finding with a remedy that passes, and the kind of the remedy."""
-    found = set()
+    annotated = set()
     for path in CASES.glob("*.py"):
         case = parse(path.read_text(encoding="utf-8"))
-        for one in case.expected:
-            above = [row for row in case.lines[: one.line] if row.startswith(("def ", "class "))]
+        for expectation in case.expected:
+            above = [row for row in case.lines[: expectation.line] if row.startswith(("def ", "class "))]
             name = above[-1].split()[1].split("(")[0].rstrip(":")
-            if one.head.startswith("fix: ["):
-                found.add((f"{path.stem}.{name}", one.head.split()[2]))
-    return found
+            if expectation.head.startswith("fix: ["):
+                annotated.add((f"{path.stem}.{name}", expectation.head.split()[2]))
+    return annotated
 
 
 @pytest.mark.parametrize("cause", [*CAUSES, *RECOMPILATIONS])

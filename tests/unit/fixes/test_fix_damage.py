@@ -37,7 +37,7 @@ class Places(ast.NodeVisitor):
     """Expressions at which a break could be reported, each with the lines that its remedy may change."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[ast.expr, int, int, int, int]] = []
+        self.expressions: list[tuple[ast.expr, int, int, int, int]] = []
         """A node, the first and last line that change, and those of the function at top level around it."""
         self.function_start, self.function_end = 0, 0
 
@@ -62,8 +62,8 @@ class Places(ast.NodeVisitor):
             statement, (ast.If, ast.Assign)
         )  # `continue`, a flag, the name of a number
         end = max(last.end_lineno or 0, self.function_end if is_used_later else 0)
-        headers = [one for one in ast.iter_child_nodes(statement) if isinstance(one, ast.expr)]
-        self.found += [
+        headers = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+        self.expressions += [
             (node, statement.lineno, end, self.function_start or statement.lineno, self.function_end or end)
             for header in headers
             for node in ast.walk(header)
@@ -85,8 +85,8 @@ def variants(text: str) -> list[str]:
     )
     same = ast.dump(ast.parse(tabbed)) == ast.dump(ast.parse(text))
     kinds = [text, *([tabbed] if same else [])]
-    kinds += [one.replace("\n", "\r\n") for one in kinds]
-    return [*kinds, *(f"\ufeff{one}" for one in kinds)]
+    kinds += [kind.replace("\n", "\r\n") for kind in kinds]
+    return [*kinds, *(f"\ufeff{kind}" for kind in kinds)]
 
 
 def finding_at(node: ast.expr, text: str, code: str) -> tuple[Finding, Report]:
@@ -103,7 +103,7 @@ def finding_at(node: ast.expr, text: str, code: str) -> tuple[Finding, Report]:
 def facts_of(text: str) -> TracedFacts:
     tree = ast.parse(text.removeprefix("\ufeff"))
     tensor = TracedValue(FactKind.TENSOR, "f32[4]", requires_grad=False)
-    return traced(text, {one.id: tensor for one in ast.walk(tree) if isinstance(one, ast.Name)})
+    return traced(text, {node.id: tensor for node in ast.walk(tree) if isinstance(node, ast.Name)})
 
 
 def check_undamaged(text: str, after: str, first: int, last: int) -> None:
@@ -136,7 +136,7 @@ def function_around(text: str, line: int) -> tuple[int, int]:
 def functions(text: str) -> list[tuple[int, int]]:
     """First and last line of each function, the outer ones first."""
     return [
-        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or 0)
+        (min([node.lineno, *(expression.lineno for expression in node.decorator_list)]), node.end_lineno or 0)
         for node in ast.walk(ast.parse(text.removeprefix("\ufeff")))
         if isinstance(node, ast.FunctionDef)
     ]
@@ -146,15 +146,15 @@ def functions(text: str) -> list[tuple[int, int]]:
 @pytest.mark.timeout(300)
 def test_no_file_is_damaged() -> None:
     chance = random.Random(12)  # noqa: S311 - the same places each time
-    texts = [one for path in SOURCES for one in variants(path.read_text(encoding="utf-8"))]
+    texts = [variant for path in SOURCES for variant in variants(path.read_text(encoding="utf-8"))]
     chance.shuffle(texts)
     applied: collections.Counter[str] = collections.Counter()
     for text in texts:
         visitor = Places()
         visitor.visit(ast.parse(text.removeprefix("\ufeff")))
-        sample = chance.sample(visitor.found, min(len(visitor.found), 40))
+        sample = chance.sample(visitor.expressions, min(len(visitor.expressions), 40))
         for node, first, last, start, stop in sorted(
-            sample, key=lambda one: one[1]
+            sample, key=lambda entry: entry[1]
         ):  # a chunk stays parsed for a while
             for remedy in remedies(*finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get):
                 is_whole = remedy.kind == "custom_op" or "random numbers" in remedy.changes

@@ -83,9 +83,9 @@ class _Answers:
 
 def remedy(finding: Any, _report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
     text = (read(FILE) or "").replace("compile\n", "compile(dynamic=True)\n")
-    made = Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {FILE: text})
-    other = dataclasses.replace(made, kind="random", fix_class=FixClass.CHANGES, changes="random numbers")
-    return (made, other) if finding.code == "FL201" else ()
+    remedy = Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {FILE: text})
+    other = dataclasses.replace(remedy, kind="random", fix_class=FixClass.CHANGES, changes="random numbers")
+    return (remedy, other) if finding.code == "FL201" else ()
 
 
 async def tried(
@@ -107,10 +107,12 @@ async def test_a_remedy_passes_if_the_changed_call_compiles_less(
 ) -> None:
     trial, target = await tried(tmp_path, monkeypatch, OLD, report(verification=SAME))
     assert trial.words == ("verified: Compile with dynamic=True (1 → 0 compiles, same results)",)
-    assert [one.text for one in target.requests[0].changes] == ["x.size(0) = 5"]
-    assert [one.records for one in target.requests] == [True, False], "what changes results is not tried"
-    (one,) = trial.remedies
-    assert one.diff == ("-@torch.compile", "+@torch.compile(dynamic=True)")
+    assert [change.text for change in target.requests[0].changes] == ["x.size(0) = 5"]
+    assert [request.records for request in target.requests] == [True, False], (
+        "what changes results is not tried"
+    )
+    (remedy_trial,) = trial.remedies
+    assert remedy_trial.diff == ("-@torch.compile", "+@torch.compile(dynamic=True)")
     assert "dynamic=True" in target.requests[1].overlays[FILE]
 
 
@@ -163,7 +165,7 @@ async def test_a_remedy_is_refused_with_the_reason(
         (report(failures=(Failure(Culprit.USER, "ValueError", "wrong", "fix it"),)), "wrong"),
         (
             report(
-                recompiles=tuple(dataclasses.replace(one, call=0) for one in again()),
+                recompiles=tuple(dataclasses.replace(recompilation, call=0) for recompilation in again()),
                 verification=Verification(),
             ),
             "the changed call compiled nothing",

@@ -44,7 +44,7 @@ def test_a_parameter_becomes_a_tensor(case: str) -> None:
 )
 def test_a_parameter_stays_where_gradients_are_recorded(body: str) -> None:
     assert rewrites(body, "torch.nn.Parameter(x)", "GB0264") == []
-    assert [one.kind for one in refused(body, "torch.nn.Parameter(x)", "GB0264")] == ["plain_tensor"]
+    assert [rewrite.kind for rewrite in refused(body, "torch.nn.Parameter(x)", "GB0264")] == ["plain_tensor"]
 
 
 def test_a_parameter_of_the_module_stays() -> None:
@@ -69,7 +69,7 @@ FLAGS = {
 @pytest.mark.parametrize("body", FLAGS)
 def test_a_tensor_that_is_to_require_a_gradient(body: str) -> None:
     head = "import torch\n\n\ndef f(h):\n"
-    mark = next(one for one in ("h.requires_grad", "torch.zeros(2).requires_grad_(True)") if one in body)
-    found = offered(head + textwrap.indent(body, "    "), mark, "GB0206")
-    texts = [textwrap.dedent(one.texts["m.py"][len(head) :]) for one in found]
+    mark = next(text for text in ("h.requires_grad", "torch.zeros(2).requires_grad_(True)") if text in body)
+    remedies = offered(head + textwrap.indent(body, "    "), mark, "GB0206")
+    texts = [textwrap.dedent(remedy.texts["m.py"][len(head) :]) for remedy in remedies]
     assert texts == ([FLAGS[body]] if FLAGS[body] else [])

@@ -18,7 +18,7 @@ def text(helper: str = HELPER, caller: str = CALLER) -> str:
 
 
 def kinds(program: str, mark: str = "helper(y)") -> list[str]:
-    return [one.kind for one in offered(program, mark, "GB0098", is_traced=False)]
+    return [remedy.kind for remedy in offered(program, mark, "GB0098", is_traced=False)]
 
 
 def test_a_disabled_function_becomes_an_operator() -> None:

@@ -64,7 +64,7 @@ SPLITS = {
 
 
 def hoisted(text: str, mark: str, code: str = "GB0007") -> list[Remedy]:
-    return [one for one in offered(HEAD + text, mark, code) if one.kind == "hoist"]
+    return [remedy for remedy in offered(HEAD + text, mark, code) if remedy.kind == "hoist"]
 
 
 @pytest.mark.parametrize("case", SPLITS)
@@ -188,7 +188,7 @@ def test_an_effect_stays_where_the_code_needs_it(case: str) -> None:
 
 
 def measured(text: str) -> str:
-    (remedy,) = (one for one in offered(text, "time.time()", "GB0007") if one.kind == "is_compiling")
+    (remedy,) = (remedy for remedy in offered(text, "time.time()", "GB0007") if remedy.kind == "is_compiling")
     assert remedy.fix_class is FixClass.CHANGES
     return remedy.texts["m.py"]
 
@@ -215,5 +215,5 @@ def test_a_measurement_is_skipped_in_compiled_code() -> None:
     ],
 )
 def test_a_time_that_has_a_use_is_measured(body: str) -> None:
-    found = offered(f"{HEAD}def f(x):\n{body}", "time.time()", "GB0007")
-    assert [one.kind for one in found] == []
+    remedies = offered(f"{HEAD}def f(x):\n{body}", "time.time()", "GB0007")
+    assert [remedy.kind for remedy in remedies] == []

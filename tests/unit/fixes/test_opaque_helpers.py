@@ -20,13 +20,17 @@ HEAD = "import numpy as np\nimport torch\n\n\n"
 
 def operators(helper: str, mark: str = MARK) -> list[str]:
     """The new text of the file for each operator that is offered."""
-    return [one.texts["m.py"] for one in offered(HEAD + helper, mark, "GB0033") if one.kind == "custom_op"]
+    return [
+        remedy.texts["m.py"]
+        for remedy in offered(HEAD + helper, mark, "GB0033")
+        if remedy.kind == "custom_op"
+    ]
 
 
 def rule(helper: str) -> str:
     """The last line of the rule for the shape; empty without an operator."""
-    found = operators(helper)
-    return found[0].rstrip().rpartition("\n")[2].strip() if found else ""
+    texts = operators(helper)
+    return texts[0].rstrip().rpartition("\n")[2].strip() if texts else ""
 
 
 def test_a_helper_keeps_its_name_and_its_result() -> None:

@@ -86,16 +86,16 @@ def test_torch_is_imported_where_the_new_code_needs_it() -> None:
 @pytest.mark.parametrize("text", ["'a\\tb'", "'\\x1b[1m'", "f'a\tb{x}'"])
 def test_text_that_cannot_be_seen_stays_as_it_is_written(text: str) -> None:
     body = f"import torch\n\n\ndef f(x):\n    print({text}, x)\n    return x\n"
-    assert "graph_print" not in [one.kind for one in offered(body, f"print({text}, x)", "GB0059")]
+    assert "graph_print" not in [remedy.kind for remedy in offered(body, f"print({text}, x)", "GB0059")]
     plain = "import torch\n\n\ndef f(x):\n    print('a', x)\n    return x\n"
-    assert "graph_print" in [one.kind for one in offered(plain, "print('a', x)", "GB0059")]
+    assert "graph_print" in [remedy.kind for remedy in offered(plain, "print('a', x)", "GB0059")]
 
 
 @pytest.mark.parametrize("value", ["tuple(x.shape)", "x.shape", "x.size()", "[x]", "(x, x)", "f'{x.shape}'"])
 def test_a_tuple_is_not_printed_in_the_graph(value: str) -> None:
     """Inductor fails on it: `example_value (2, 32, 64) is not a leaf node`."""
     body = f"import torch\n\n\ndef f(x):\n    print('a', {value})\n    return x\n"
-    assert "graph_print" not in [one.kind for one in offered(body, f"print('a', {value})", "GB0059")]
+    assert "graph_print" not in [remedy.kind for remedy in offered(body, f"print('a', {value})", "GB0059")]
 
 
 CLOCK = "import time\nimport torch\n\n\ndef f(x):\n    print('größe', time.time())\n    return x\n"
@@ -107,16 +107,16 @@ def test_a_print_of_what_breaks_too_leaves_with_it(*, argument: bool, columns: b
     call = Location("m.py", 6, *((4, 6, 33) if columns else ()))
     clock = Location("m.py", 6, *((21, 6, 32) if columns else ()))
     breaks = (broken(call, gb="GB0059"), *([broken(clock, gb="GB0007")] if argument else []))
-    found = offered(CLOCK, "print('größe', time.time())", "GB0059", breaks=breaks)
+    remedies = offered(CLOCK, "print('größe', time.time())", "GB0059", breaks=breaks)
     in_place = ["graph_print", "reorderable_logging_functions"]
-    assert [one.kind for one in found] == [*([] if argument else in_place), "is_compiling"]
+    assert [remedy.kind for remedy in remedies] == [*([] if argument else in_place), "is_compiling"]
 
 
 @pytest.mark.parametrize("call", ["warnings.warn('slow')", "print(x)", "logger.info('a')"])
 def test_a_warning_may_be_an_error(call: str) -> None:
     head = "import torch\nimport warnings\nimport logging\n\nlogger = logging.getLogger()\n\n\n"
     text = f"{head}def f(x):\n    {call}\n    return x\n"
-    found = {one.kind: one.changes for one in offered(text, call, "GB0059")}
-    assert ("filter makes an error" in found["is_compiling"]) is call.startswith("warnings")
-    is_moved = "filter makes an error" in found.get("reorderable_logging_functions", "")
+    entries = {remedy.kind: remedy.changes for remedy in offered(text, call, "GB0059")}
+    assert ("filter makes an error" in entries["is_compiling"]) is call.startswith("warnings")
+    is_moved = "filter makes an error" in entries.get("reorderable_logging_functions", "")
     assert is_moved is call.startswith("warnings")

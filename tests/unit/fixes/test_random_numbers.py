@@ -39,7 +39,7 @@ MISFITS = {
 def test_a_random_number_stays_where_a_tensor_may_not_stand(case: str) -> None:
     body, mark = MISFITS[case]
     assert rewrites(body, mark, "GB0007") == []
-    assert [one.kind for one in refused(body, mark, "GB0007")] == ["torch_random"]
+    assert [rewrite.kind for rewrite in refused(body, mark, "GB0007")] == ["torch_random"]
 
 
 def test_random_numbers_with_a_size_stay() -> None:
@@ -59,11 +59,11 @@ def test_a_layer_that_is_skipped_at_random_may_also_be_computed() -> None:
     body = (
         f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='torch.rand([])'), '    ')}"
     )
-    kinds = {one.kind: one for one in offered(body, "number < self.drop")}
+    kinds = {remedy.kind: remedy for remedy in offered(body, "number < self.drop")}
     assert list(kinds) == ["cond", "random_cond", "computed_where"]
-    found = kinds["computed_where"]
-    assert "x = torch.where(number < self.drop, x, layer(x))\n" in found.texts["m.py"]
-    assert found.fix_class is FixClass.CHANGES
+    remedy = kinds["computed_where"]
+    assert "x = torch.where(number < self.drop, x, layer(x))\n" in remedy.texts["m.py"]
+    assert remedy.fix_class is FixClass.CHANGES
 
 
 def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
@@ -72,7 +72,7 @@ def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
         "        if self.training:\n            number = torch.rand([])\n            if number < self.drop:\n"
     )
     layer = "                skips = True\n        if not skips:\n            x = layer(x)\n    return x\n"
-    kinds = {one.kind: one for one in offered(head + drawn + layer, "number < self.drop")}
+    kinds = {remedy.kind: remedy for remedy in offered(head + drawn + layer, "number < self.drop")}
     assert list(kinds) == ["cond", "random_cond", "computed_where"]
     new = kinds["computed_where"].texts["m.py"]
     assert "skips = torch.where(number < self.drop, True, skips)\n" in new
@@ -82,7 +82,7 @@ def test_a_layer_that_a_flag_skips_at_random_may_also_be_computed() -> None:
 
 def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
     body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw='x.sum()'), '    ')}"
-    assert [one.kind for one in offered(body, "number < self.drop")] == ["cond", "random_cond"]
+    assert [remedy.kind for remedy in offered(body, "number < self.drop")] == ["cond", "random_cond"]
 
 
 @pytest.mark.parametrize("draw", ["np.random.uniform(0, 1)", "random.uniform(0, 1)"])
@@ -90,9 +90,11 @@ def test_a_branch_that_is_not_random_computes_no_side_in_vain() -> None:
 def test_a_number_that_decides_a_branch_becomes_one_of_torch(draw: str, *, is_at_draw: bool) -> None:
     body = f"import torch\n\n\ndef f(self, x):\n{textwrap.indent(SKIPPED.format(draw=draw), '    ')}"
     mark, code = (draw, "GB0033") if is_at_draw else ("number < self.drop", "GB0170")
-    found = [one for one in offered(body, mark, code) if "uniform_(0, 1)" in one.texts["m.py"]]
-    assert [one.kind for one in found] == ["cond", "computed_where"]
-    assert all(one.fix_class is FixClass.CHANGES and "random numbers" in one.changes for one in found)
+    remedies = [remedy for remedy in offered(body, mark, code) if "uniform_(0, 1)" in remedy.texts["m.py"]]
+    assert [remedy.kind for remedy in remedies] == ["cond", "computed_where"]
+    assert all(
+        remedy.fix_class is FixClass.CHANGES and "random numbers" in remedy.changes for remedy in remedies
+    )
 
 
 DECIDED = {
@@ -110,7 +112,9 @@ def test_a_flag_that_python_may_decide_becomes_a_tensor_first(case: str) -> None
         "import torch\n\n\ndef f(self, x):\n    for layer in self.layers:\n        number = torch.rand([])\n"
     )
     flag = f"        is_skipped = {DECIDED[case]}\n        if not is_skipped:\n            x = layer(x)\n    return x\n"
-    kinds = {one.kind: one for one in offered(head + flag, "if not is_skipped:\n            x = layer(x)")}
+    kinds = {
+        remedy.kind: remedy for remedy in offered(head + flag, "if not is_skipped:\n            x = layer(x)")
+    }
     assert list(kinds) == ["cond", "random_cond", "computed_where"]
     assert "(torch.logical_not(torch.as_tensor(is_skipped).bool()), " in kinds["computed_where"].texts["m.py"]
 
@@ -118,5 +122,5 @@ def test_a_flag_that_python_may_decide_becomes_a_tensor_first(case: str) -> None
 def test_a_flag_that_is_always_a_tensor_stays_as_it_is() -> None:
     head = "import torch\n\n\ndef f(self, x):\n    is_skipped = torch.rand([]) < 0.1\n"
     text = f"{head}    for layer in self.layers:\n        if not is_skipped:\n            x = layer(x)\n    return x\n"
-    found = offered(text, "if not is_skipped:\n            x = layer(x)")
-    assert "(torch.logical_not(is_skipped.bool()), " in found[-1].texts["m.py"]
+    remedies = offered(text, "if not is_skipped:\n            x = layer(x)")
+    assert "(torch.logical_not(is_skipped.bool()), " in remedies[-1].texts["m.py"]

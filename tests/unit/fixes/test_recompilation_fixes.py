@@ -71,7 +71,7 @@ def offered(
     texts = {"m.py": text, **(others or {})}
     if refused is not None:
         refused += refusals(finding, report, texts.get)
-    return {one.kind: one for one in remedies(finding, report, texts.get)}
+    return {remedy.kind: remedy for remedy in remedies(finding, report, texts.get)}
 
 
 def size(*changes: tuple[int, int, int], rank: int = 2) -> GuardFailure:
@@ -80,7 +80,7 @@ def size(*changes: tuple[int, int, int], rank: int = 2) -> GuardFailure:
         *("TENSOR_MATCH", "x", f"check_tensor(L['x'], Tensor, size=[{written}], stride=[4, 1])", "x.size(0)"),
         *(str(changes[0][1]), str(changes[0][2])),
         cause=GuardCause.DIMENSION,
-        sizes=tuple(SizeChange("x", *one) for one in changes),
+        sizes=tuple(SizeChange("x", *change) for change in changes),
     )
 
 
@@ -95,9 +95,9 @@ COMPILED = f"{HEAD}@torch.compile\ndef f(x, n):\n    return x * n\n"
 
 
 def test_a_size_that_varies_is_a_variable_of_the_call_that_compiles() -> None:
-    found = offered(COMPILED, size((1, 4, 7)), "f")
-    assert list(found) == ["dynamic", "shapes_spec"]
-    assert found["shapes_spec"].texts["m.py"] == COMPILED.replace(
+    remedies = offered(COMPILED, size((1, 4, 7)), "f")
+    assert list(remedies) == ["dynamic", "shapes_spec"]
+    assert remedies["shapes_spec"].texts["m.py"] == COMPILED.replace(
         "import nn\n",
         "import nn\nfrom torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec\n",
     ).replace(
@@ -147,9 +147,11 @@ def test_a_number_is_converted_before_the_compiled_function() -> None:
         '        """Scale.\n\n        By n.\n        """\n\n'
         "        return x * n\n"
     )
-    found = offered(text, number("n", "0.5", "2"), "Net.forward")
-    assert [(one.kind, one.fix_class) for one in found.values()] == [("tensor_argument", FixClass.EQUAL)]
-    assert found["tensor_argument"].texts["m.py"] == (
+    remedies = offered(text, number("n", "0.5", "2"), "Net.forward")
+    assert [(remedy.kind, remedy.fix_class) for remedy in remedies.values()] == [
+        ("tensor_argument", FixClass.EQUAL)
+    ]
+    assert remedies["tensor_argument"].texts["m.py"] == (
         f"{HEAD}class Net(nn.Module):\n"
         "    def forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
         '        """Scale.\n\n        By n.\n        """\n'
@@ -187,9 +189,9 @@ def test_the_name_of_the_compiled_function_is_free() -> None:
 
 def test_a_global_number_becomes_a_parameter() -> None:
     text = f"{HEAD}N = 1.5\n\n\n@torch.compile\ndef f(x):\n    return x * N\n"
-    found = offered(text, number("N", "1.5", "2", "G['N'] == 1.5"), "f")
+    remedies = offered(text, number("N", "1.5", "2", "G['N'] == 1.5"), "f")
     argument = "torch.as_tensor(N, dtype=torch.float64) if type(N) is float else N"
-    assert found["tensor_argument"].texts["m.py"] == (
+    assert remedies["tensor_argument"].texts["m.py"] == (
         f"{HEAD}N = 1.5\n\n\ndef f(x):\n    return _compiled_f(x, {argument})\n\n\n"
         "@torch.compile\ndef _compiled_f(x, N):\n    return x * N\n"
     )
@@ -215,10 +217,10 @@ def calls(was: str = "0", now: str = "1") -> GuardFailure:
 
 
 def test_a_number_of_a_module_becomes_a_buffer_with_all_its_assignments() -> None:
-    found = offered(HEAD + CLASS, calls(), "Net.forward")
-    assert list(found) == ["buffer", "allow_unspec_int_on_nn_module"]
-    assert found["buffer"].fix_class is FixClass.EXACT
-    assert found["buffer"].texts["m.py"] == HEAD + CLASS.replace(
+    remedies = offered(HEAD + CLASS, calls(), "Net.forward")
+    assert list(remedies) == ["buffer", "allow_unspec_int_on_nn_module"]
+    assert remedies["buffer"].fix_class is FixClass.EXACT
+    assert remedies["buffer"].texts["m.py"] == HEAD + CLASS.replace(
         "self.calls: int = start", 'self.register_buffer("calls", torch.tensor(start), persistent=False)'
     ).replace("self.calls = 0", "self.calls = torch.full_like(self.calls, 0)").replace(
         "self.calls += 2 - 1", "self.calls = self.calls + (2 - 1)"
@@ -267,7 +269,7 @@ USED = {
 def test_a_number_that_is_also_used_otherwise_stays(text: str) -> None:
     refused: list[RefusedRewrite] = []
     assert "buffer" not in offered(HEAD + text, calls(), "Net.forward", refused=refused)
-    (refusal,) = [one for one in refused if one.kind == "buffer"]
+    (refusal,) = [rewrite for rewrite in refused if rewrite.kind == "buffer"]
     assert "\n" not in refusal.reason
     assert not refusal.reason.endswith(".")
 
@@ -298,11 +300,11 @@ def test_other_files_of_the_workspace_are_searched(
     use: str, tmp_path: Path, *, is_used: bool, ran: bool
 ) -> None:
     if ran:
-        found = offered(HEAD + CLASS, calls(), "Net.forward", others={"train.py": use})
+        remedies = offered(HEAD + CLASS, calls(), "Net.forward", others={"train.py": use})
     else:
         (tmp_path / "train.py").write_text(use, encoding="utf-8")
-        found = offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
-    assert ("buffer" in found) is not is_used
+        remedies = offered(HEAD + CLASS, calls(), "Net.forward", roots=(str(tmp_path),))
+    assert ("buffer" in remedies) is not is_used
 
 
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
@@ -340,7 +342,7 @@ def test_a_number_stays_where_a_tensor_differs(body: str) -> None:
     refused: list[RefusedRewrite] = []
     text = f"{HEAD}@torch.compile\ndef f(x, n):\n    {body}\n"
     assert "tensor_argument" not in offered(text, number("n", "0.5", "0.25"), "f", refused=refused)
-    assert "tensor_argument" in {one.kind for one in refused}
+    assert "tensor_argument" in {rewrite.kind for rewrite in refused}
 
 
 @pytest.mark.parametrize(("annotation", "is_offered"), [("", False), (": int", True), (": float", False)])
@@ -373,8 +375,8 @@ LISTS = {
 @pytest.mark.parametrize("body", LISTS)
 def test_a_list_is_copied_only_where_it_is_read(body: str) -> None:
     text = f"{HEAD}@torch.compile\ndef f(xs, x):\n    {body}\n"
-    found = offered(text, container(GuardCause.TYPE, "xs", "list", "tuple"), "f")
-    assert list(found) == (["list_argument"] if LISTS[body] else [])
+    remedies = offered(text, container(GuardCause.TYPE, "xs", "list", "tuple"), "f")
+    assert list(remedies) == (["list_argument"] if LISTS[body] else [])
 
 
 DICTS = {
@@ -393,8 +395,8 @@ DICTS = {
 @pytest.mark.parametrize("body", DICTS)
 def test_keys_are_sorted_only_where_their_order_is_free(body: str) -> None:
     text = f"{HEAD}@torch.compile\ndef f(parts, x):\n    {body}\n"
-    found = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")
-    assert list(found) == (["sorted_keys"] if DICTS[body] else [])
+    remedies = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")
+    assert list(remedies) == (["sorted_keys"] if DICTS[body] else [])
 
 
 STRIDES = {
@@ -410,8 +412,10 @@ def test_a_tensor_is_copied_only_where_it_is_read(body: str) -> None:
     failure = GuardFailure(
         "TENSOR_MATCH", "x", "check_tensor(L['x'], Tensor)", "x.stride", "1", "4", cause=GuardCause.STRIDE
     )
-    found = offered(f"{HEAD}@torch.compile\ndef f(x):\n    {body}\n", failure, "f")
-    assert [one.changes for one in found.values()] == (["the strides of results"] if STRIDES[body] else [])
+    remedies = offered(f"{HEAD}@torch.compile\ndef f(x):\n    {body}\n", failure, "f")
+    assert [remedy.changes for remedy in remedies.values()] == (
+        ["the strides of results"] if STRIDES[body] else []
+    )
 
 
 def length() -> GuardFailure:
@@ -435,12 +439,12 @@ def length() -> GuardFailure:
 )
 def test_a_list_becomes_one_tensor_only_if_all_its_uses_are_known(before: str, after: str) -> None:
     text = f"{HEAD}@torch.compile\ndef f(xs):\n    return {before}\n"
-    found = offered(text, length(), "f")
-    assert list(found) == (["stack"] if after else [])
+    remedies = offered(text, length(), "f")
+    assert list(remedies) == (["stack"] if after else [])
     if after:
-        assert found["stack"].fix_class is FixClass.CHANGES
+        assert remedies["stack"].fix_class is FixClass.CHANGES
         assert (
-            found["stack"]
+            remedies["stack"]
             .texts["m.py"]
             .endswith(f"@torch.compile\ndef _compiled_f(xs):\n    return {after}\n")
         )
@@ -465,19 +469,19 @@ AT_CALL = {
 @pytest.mark.parametrize(("before", "after"), AT_CALL.values(), ids=AT_CALL)
 def test_an_argument_is_converted_in_the_call_that_brought_it(before: str, after: str) -> None:
     text = f"{CORE}core = make()\n\n\ndef step(self, y, z):\n"
-    found = offered(text + before, number("n", "0.5", "0.25"), "Core.forward", caller=before)
-    assert [one.texts["m.py"] for one in found.values()] == ([text + after] if after else [])
+    remedies = offered(text + before, number("n", "0.5", "0.25"), "Core.forward", caller=before)
+    assert [remedy.texts["m.py"] for remedy in remedies.values()] == ([text + after] if after else [])
 
 
 def test_a_size_is_marked_before_the_call_that_brought_it() -> None:
     text = f"{CORE}core = make()\n\n\ndef step(y, z):\n    if z:\n        y = core(y, z)\n    return y\n"
-    found = offered(text, size((0, 4, 7), (1, 4, 9)), "Core.forward", caller="        y = core(")
-    assert found["mark_dynamic"].texts["m.py"] == text.replace(
+    remedies = offered(text, size((0, 4, 7), (1, 4, 9)), "Core.forward", caller="        y = core(")
+    assert remedies["mark_dynamic"].texts["m.py"] == text.replace(
         "        y = core",
         "        torch._dynamo.mark_dynamic(y, 0)\n        torch._dynamo.mark_dynamic(y, 1)\n        y = core",
     )
-    one = offered(text, size((0, 1, 7)), "Core.forward", caller="        y = core(")
-    assert "torch._dynamo.decorators.mark_unbacked(y, 0)\n" in one["mark_unbacked"].texts["m.py"]
+    entry = offered(text, size((0, 1, 7)), "Core.forward", caller="        y = core(")
+    assert "torch._dynamo.decorators.mark_unbacked(y, 0)\n" in entry["mark_unbacked"].texts["m.py"]
 
 
 def test_the_result_of_a_cast_call_is_cast_back() -> None:
@@ -486,7 +490,7 @@ def test_the_result_of_a_cast_call_is_cast_back() -> None:
         *("TENSOR_MATCH", "x", "check_tensor(L['x'], Tensor)", "x.dtype", "float32", "bfloat16"),
         cause=GuardCause.DTYPE,
     )
-    found = offered(text, dtype, "Core.forward", caller="    return core(")
-    assert found["cast_at_call"].texts["m.py"] == text.replace(
+    remedies = offered(text, dtype, "Core.forward", caller="    return core(")
+    assert remedies["cast_at_call"].texts["m.py"] == text.replace(
         "core(y, z)\n", "core(y.to(torch.float32), z).to(y.dtype)\n"
     )

@@ -187,8 +187,8 @@ MASKS = {
 def test_a_selection_by_a_mask_stays(case: str) -> None:
     body, mark, reason = MASKS[case]
     assert rewrites(body, mark, "GB0036") == []
-    found = refused(body, mark, "GB0036")
-    assert any(word in one.reason for one in found for word in reason.split("|"))
+    refused_rewrites = refused(body, mark, "GB0036")
+    assert any(word in rewrite.reason for rewrite in refused_rewrites for word in reason.split("|"))
 
 
 def test_gradients_of_zero_are_named() -> None:
@@ -203,8 +203,8 @@ def test_a_layer_with_statistics_needs_inputs_of_training() -> None:
         "        self.a = {}\n\n    def forward(self, x):\n        return self.a(x) if x.sum() > 0 else x\n"
     )
     for layer, is_offered in {"nn.Linear(4, 4)": True, "nn.BatchNorm1d(4)": False, "Block()": False}.items():
-        found = offered(head + body.format(layer), "x.sum() > 0", trains=False)
-        assert [one.kind for one in found] == (["cond"] if is_offered else [])
+        remedies = offered(head + body.format(layer), "x.sum() > 0", trains=False)
+        assert [remedy.kind for remedy in remedies] == (["cond"] if is_offered else [])
 
 
 def test_a_short_circuit_stays() -> None:
@@ -234,6 +234,6 @@ def test_a_function_of_the_file_that_is_called_print_is_no_output() -> None:
 
 def test_arguments_that_are_changed_in_place_are_not_copied() -> None:
     text = "import torch\n\n\ndef f(x):\n    return F.apply(x, x)\n"
-    assert [one.kind for one in offered(text, "F.apply(x, x)", "GB6297")] == ["clone_argument"]
+    assert [remedy.kind for remedy in offered(text, "F.apply(x, x)", "GB6297")] == ["clone_argument"]
     dirty = f"{text}\n\nclass F:\n    def forward(c, x, y):\n        c.mark_dirty(x)\n"
     assert offered(dirty, "F.apply(x, x)", "GB6297") == ()

@@ -395,9 +395,11 @@ def test_torch_cond_says_what_layers_lose_in_training() -> None:
         "        self.a = nn.Linear(4, 4)\n        self.b = nn.Dropout()\n\n    def forward(self, x):\n"
         "        if x.sum() > 0:\n            x = self.a(x)\n        return x\n"
     )
-    found = offered(text, "x.sum() > 0")
-    assert [one.kind for one in found] == ["cond", "random_cond"]
-    assert all(one.fix_class is FixClass.CHANGES and "gradients of zero" in one.changes for one in found)
+    remedies = offered(text, "x.sum() > 0")
+    assert [remedy.kind for remedy in remedies] == ["cond", "random_cond"]
+    assert all(
+        remedy.fix_class is FixClass.CHANGES and "gradients of zero" in remedy.changes for remedy in remedies
+    )
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff", "# -*- coding: utf-8 -*-\n"])

@@ -62,7 +62,7 @@ def site_of(module: str, call: str, more: str = MLP) -> Site:
 )
 def test_a_module_goes_row_by_row_only_if_its_class_says_so(module: str, call: str, expected: object) -> None:
     site = site_of(module, call)
-    expression = next(one for one in site.nodes((cst.Call, cst.BinaryOperation)) if site.code(one) == call)
+    expression = next(node for node in site.nodes((cst.Call, cst.BinaryOperation)) if site.code(node) == call)
     assert is_row_wise(site, expression) is expected
 
 
@@ -80,6 +80,6 @@ def test_a_module_goes_row_by_row_only_if_its_class_says_so(module: str, call: s
 def test_a_class_of_the_file_whose_forward_is_not_known(written: str, instead: str) -> None:
     site = site_of("Mlp()", "self.f(x)", MLP.replace(written, instead))
     expression = next(
-        one for one in site.nodes((cst.Call, cst.BinaryOperation)) if site.code(one) == "self.f(x)"
+        node for node in site.nodes((cst.Call, cst.BinaryOperation)) if site.code(node) == "self.f(x)"
     )
     assert not is_row_wise(site, expression)

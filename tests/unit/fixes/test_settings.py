@@ -74,13 +74,13 @@ def test_a_logger_is_ignored_after_it_was_made() -> None:
     text = (
         f"{HEAD}logger = logging.getLogger(__name__)\n\n\ndef f(x):\n    logger.warning('a')\n    return x\n"
     )
-    found = remedies(finding(text, "logger.warning('a')", "GB0291"), report(), {"m.py": text}.get)
-    assert [one.kind for one in found] == ["ignore_logging_functions", "is_compiling"]
-    assert found[0].texts["m.py"] == text.replace(
+    actual_remedies = remedies(finding(text, "logger.warning('a')", "GB0291"), report(), {"m.py": text}.get)
+    assert [remedy.kind for remedy in actual_remedies] == ["ignore_logging_functions", "is_compiling"]
+    assert actual_remedies[0].texts["m.py"] == text.replace(
         "(__name__)\n",
         "(__name__)\ntorch._dynamo.config.ignore_logging_functions.add(logger.warning)\n",
     )
-    assert all(one.changes and one.fix_class is FixClass.CHANGES for one in found)
+    assert all(remedy.changes and remedy.fix_class is FixClass.CHANGES for remedy in actual_remedies)
 
 
 COMPILED = {
@@ -109,9 +109,9 @@ def test_sizes_that_vary_are_compiled_dynamically(body: str) -> None:
     sizes = finding(
         text, "def f", "FL201", title="recompiled: x.size(0) was 4, now 7", subject="dimension x.size(0)"
     )
-    found = remedies(sizes, report(text), {"m.py": text}.get)
+    actual_remedies = remedies(sizes, report(text), {"m.py": text}.get)
     expected = [f"import torch\n\n\n{COMPILED[body]}"] if body in COMPILED else []
-    assert [one.texts["m.py"] for one in found] == expected
+    assert [remedy.texts["m.py"] for remedy in actual_remedies] == expected
 
 
 def test_an_integer_of_a_module_is_not_guarded_by_value() -> None:
@@ -160,10 +160,10 @@ TAKEN = ("x.max().item()", "m.argmax().item()", "m.sum().int().item()", "int(x.s
 
 @pytest.mark.parametrize("body", CHOICES)
 def test_a_number_by_whose_order_python_chooses_is_not_traced(body: str) -> None:
-    mark = next(one for one in TAKEN if one in body)
+    mark = next(name for name in TAKEN if name in body)
     text = HEAD_OF_CHOICES + textwrap.indent(body, "    ")
-    found, traced = finding_at(text, mark, "GB0124")
-    kinds = [one.kind for one in remedies(found, traced, {"m.py": text}.get)]
+    finding, traced = finding_at(text, mark, "GB0124")
+    kinds = [remedy.kind for remedy in remedies(finding, traced, {"m.py": text}.get)]
     assert ("capture_scalar_outputs" in kinds) is CHOICES[body]
-    reasons = [one.reason for one in refusals(found, traced, {"m.py": text}.get)]
-    assert any("chooses by order and type" in one for one in reasons) is not CHOICES[body]
+    reasons = [refusal.reason for refusal in refusals(finding, traced, {"m.py": text}.get)]
+    assert any("chooses by order and type" in reason for reason in reasons) is not CHOICES[body]

@@ -62,23 +62,23 @@ def of_release(text: str, mark: str, code: str, torch: str) -> Rewrites:
 def test_a_name_that_an_older_torch_lacks_is_refused_with_the_release(kind: str) -> None:
     text, mark, code, since = SINCE[kind]
     for torch in (f"{since}.0+cpu", "2.14.1"):
-        assert kind in {one.kind for one in of_release(text, mark, code, torch).remedies}, torch
+        assert kind in {remedy.kind for remedy in of_release(text, mark, code, torch).remedies}, torch
     for torch in ("2.6.0", f"2.{int(since.partition('.')[2]) - 1}.0a0+git1"):
-        found = of_release(text, mark, code, torch)
-        assert kind not in {one.kind for one in found.remedies}
-        (reason,) = [one.reason for one in found.refused if one.kind == kind]
+        release = of_release(text, mark, code, torch)
+        assert kind not in {remedy.kind for remedy in release.remedies}
+        (reason,) = [rewrite.reason for rewrite in release.refused if rewrite.kind == kind]
         assert reason.endswith(f"needs torch {since} or newer, and the run had {torch}")
 
 
 @pytest.mark.parametrize("kind", ALWAYS)
 def test_a_setting_that_each_supported_torch_has_is_offered(kind: str) -> None:
     text, mark, code = ALWAYS[kind]
-    assert kind in {one.kind for one in of_release(text, mark, code, "2.6.0").remedies}
+    assert kind in {remedy.kind for remedy in of_release(text, mark, code, "2.6.0").remedies}
 
 
 def test_a_name_that_the_text_had_before_is_no_reason() -> None:
     """Another fix in a file that uses a newer name already."""
     text = f"{LOGGER}torch._dynamo.config.ignore_logging_functions.add(print)\n"
-    assert {one.kind for one in of_release(text, "logger.info(x)", "GB0291", "2.9.1").remedies} == {
+    assert {remedy.kind for remedy in of_release(text, "logger.info(x)", "GB0291", "2.9.1").remedies} == {
         "is_compiling"
     }

@@ -66,14 +66,14 @@ def test_only_an_exact_fix_must_keep_what_an_output_shares_memory_with() -> None
 
 def test_a_refusal_names_random_numbers_where_a_generator_has_another_state() -> None:
     """Fewer graph breaks may draw a number of NumPy in a graph: with the other fixes, the calls agree again."""
-    found = verdict("", eager=(), compiled=(OTHER, DRAWN))
+    actual_verdict = verdict("", eager=(), compiled=(OTHER, DRAWN))
     reason = "it draws other random numbers, as the state of NumPy differs after the call"
-    assert found.words == f"output: was 1, is 2 (compiled, recorded inputs): {reason}"
+    assert actual_verdict.words == f"output: was 1, is 2 (compiled, recorded inputs): {reason}"
     assert "random" not in verdict("", eager=(), compiled=(OTHER,)).words
     assert verdict("", eager=(), compiled=(DRAWN,)).words == f"{DRAWN.text} (compiled, recorded inputs)"
 
 
-def found(line: int, column: int, title: str = "one") -> Finding:
+def finding_at(line: int, column: int, title: str = "one") -> Finding:
     span = Span("m.py", line, column, line, column + 1)
     return Finding("GB0124", Severity.WARNING, title, "message", span, Tier.CAPTURE, "f", "", "2.13.0")
 
@@ -81,11 +81,11 @@ def found(line: int, column: int, title: str = "one") -> Finding:
 @pytest.mark.parametrize(
     ("after", "passed"),
     [
-        ([found(1, 4)], True),
-        ([found(1, 4), found(1, 20)], False),
-        ([found(1, 4), found(1, 20, "two")], False),
-        ([found(1, 4, "two")], True),
-        ([found(2, 4)], False),
+        ([finding_at(1, 4)], True),
+        ([finding_at(1, 4), finding_at(1, 20)], False),
+        ([finding_at(1, 4), finding_at(1, 20, "two")], False),
+        ([finding_at(1, 4, "two")], True),
+        ([finding_at(2, 4)], False),
         ([], True),
     ],
 )
@@ -95,9 +95,14 @@ def test_one_of_two_findings_of_a_line_is_gone_if_fewer_are_left(
     report = Report(
         *(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1),
         verification=Verification(
-            tuple(CallComparison(0, "recorded inputs", compiled=one, differences=()) for one in (False, True))
+            tuple(
+                CallComparison(0, "recorded inputs", compiled=flag, differences=()) for flag in (False, True)
+            )
         ),
     )
     remedy = Remedy("where", "Use it", FixClass.EQUAL, {"m.py": ""})
-    before = [found(1, 4), found(1, 30, "two" if any(one.title == "two" for one in after) else "one")]
+    before = [
+        finding_at(1, 4),
+        finding_at(1, 30, "two" if any(finding.title == "two" for finding in after) else "one"),
+    ]
     assert judge(remedy, before[0], before=before, after=after, report=report, lines={}).passed is passed

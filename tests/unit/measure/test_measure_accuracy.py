@@ -30,10 +30,10 @@ def test_the_boundary_is_found_in_few_trials(places: list[int], data: st.DataObj
         tried.append(place)
         return place >= border
 
-    found = narrow(places, fails)
-    assert found.bad == border
-    assert found.good == places[places.index(border) - 1]
-    assert not found.spent
+    bounds = narrow(places, fails)
+    assert bounds.bad == border
+    assert bounds.good == places[places.index(border) - 1]
+    assert not bounds.spent
     assert len(tried) <= len(places).bit_length()
 
 
@@ -53,11 +53,11 @@ def test_bisection_reports_only_places_that_it_tried(verdicts: list[bool | None]
         known[place] = outcomes[place]
         return outcomes[place]
 
-    found = narrow(range(len(outcomes)), fails)
-    assert known[found.good] is False
-    assert known[found.bad] is True
-    between = [known.get(place, "untried") for place in range(found.good + 1, found.bad)]
-    if not found.spent:
+    bounds = narrow(range(len(outcomes)), fails)
+    assert known[bounds.good] is False
+    assert known[bounds.bad] is True
+    between = [known.get(place, "untried") for place in range(bounds.good + 1, bounds.bad)]
+    if not bounds.spent:
         assert set(between) <= {None}
 
 

@@ -34,10 +34,10 @@ def test_records_and_operators_are_aligned_by_name_and_order() -> None:
     kernels = _kernels(
         "extern_kernels.mm", "cpp_fused_0", "extern_kernels.mm", "torch.ops.aten.sort.stable", "cpp_fused_0"
     )
-    found = align(
+    numbers = align(
         _host("aten::mm", "graph_1_cpp_fused_0", "aten::mm", "aten::sort", "graph_1_cpp_fused_0"), kernels
     )
-    assert found == [0, 1, 2, 3, 4]
+    assert numbers == [0, 1, 2, 3, 4]
 
 
 def test_other_code_of_the_wrapper_is_omitted() -> None:
@@ -78,7 +78,7 @@ def test_a_user_triton_kernel_keeps_its_name_on_the_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "found"),
+    ("work", "numbers"),
     [
         (("gemm",), [0]),
         (("Memset (Device)", "gemm", "splitKreduce_kernel"), [0, 0, 0]),
@@ -86,11 +86,11 @@ def test_a_user_triton_kernel_keeps_its_name_on_the_device() -> None:
     ],
 )
 def test_work_between_two_neighbors_belongs_to_their_library_call(
-    work: tuple[str, ...], found: list[int]
+    work: tuple[str, ...], numbers: list[int]
 ) -> None:
     kernels = _kernels("triton_a", "extern_kernels.convolution", "triton_b")
     aligned = align(_device("triton_a", *work, "triton_b"), kernels)
-    assert aligned == [0, *(one + 1 for one in found), 2]
+    assert aligned == [0, *(number + 1 for number in numbers), 2]
 
 
 def test_helper_kernels_belong_to_the_main_kernel() -> None:
@@ -121,8 +121,8 @@ def test_launches_in_wrapper_order_are_aligned_completely(names: list[str]) -> N
         "extern_kernels.addmm": "aten::addmm",
         "torch.ops.aten.sort.stable": "aten::sort",
     }
-    found = align(_host(*(records.get(name, name) for name in names)), _kernels(*names))
-    assert found == list(range(len(names)))
+    numbers = align(_host(*(records.get(name, name) for name in names)), _kernels(*names))
+    assert numbers == list(range(len(names)))
 
 
 @given(
@@ -134,8 +134,8 @@ def test_launches_in_wrapper_order_are_aligned_completely(names: list[str]) -> N
     st.lists(st.sampled_from(NAMES)),
 )
 def test_an_alignment_keeps_the_order(elements: list[Element], names: list[str]) -> None:
-    found = align(elements, _kernels(*names))
-    assert len(found) == len(elements)
-    given_ = [launch for launch in found if launch is not None]
+    numbers = align(elements, _kernels(*names))
+    assert len(numbers) == len(elements)
+    given_ = [launch for launch in numbers if launch is not None]
     assert given_ == sorted(given_)
     assert all(0 <= launch < len(names) for launch in given_)

@@ -61,7 +61,7 @@ def test_isolated_kernels_are_timed_alone() -> None:
 def test_progress_names_only_actual_steps(plan: dict[str, Any], words: list[str]) -> None:
     processes = FakeProcesses()
     processes.measure("default", **plan)
-    after = [text for text in processes.said if "round" not in text and ":" not in text]
+    after = [text for text in processes.messages if "round" not in text and ":" not in text]
     assert [text for text in after if text != "the reference"] == words
 
 
@@ -69,7 +69,7 @@ def test_the_others_start_once_the_reference_has_its_work() -> None:
     processes = FakeProcesses()
     loaded = []
     Measuring(
-        MeasurePlan(), ("eager", "default"), processes.start, processes.said.append, processes.kept.append,
+        MeasurePlan(), ("eager", "default"), processes.start, processes.messages.append, processes.kept.append,
         lambda: loaded.append(len(processes.started)),
     ).run()  # fmt: skip
     asked = ("float64 reference?",)
@@ -80,9 +80,9 @@ def test_the_others_start_once_the_reference_has_its_work() -> None:
 def test_partial_results_are_saved_as_unfinished() -> None:
     processes = FakeProcesses()
     processes.measure("default", "max-autotune")
-    assert [len(one.configurations) for one in processes.kept][:6] == [1, 1, 2, 2, 3, 3]
-    assert not any(one.finished for one in processes.kept)
-    assert all(one.order == ("eager", "default", "max-autotune") for one in processes.kept)
+    assert [len(benchmark.configurations) for benchmark in processes.kept][:6] == [1, 1, 2, 2, 3, 3]
+    assert not any(benchmark.finished for benchmark in processes.kept)
+    assert all(benchmark.order == ("eager", "default", "max-autotune") for benchmark in processes.kept)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_process_that_cannot_be_started_is_a_row() -> None:
         return FakeProcesses.start(processes, name)
 
     benchmark = Measuring(
-        MeasurePlan(), ("eager", "default"), start, processes.said.append, processes.kept.append
+        MeasurePlan(), ("eager", "default"), start, processes.messages.append, processes.kept.append
     )
     default = benchmark.run().configurations[1]
     assert default.failure is not None
@@ -200,7 +200,9 @@ def test_an_early_end_ends_every_process() -> None:
     def keep(_: Measured) -> None:
         raise Stopped
 
-    benchmark = Measuring(MeasurePlan(), ("eager", "default"), processes.start, processes.said.append, keep)
+    benchmark = Measuring(
+        MeasurePlan(), ("eager", "default"), processes.start, processes.messages.append, keep
+    )
     with pytest.raises(Stopped):
         benchmark.run()
     assert all(process.ended for process in processes.processes)

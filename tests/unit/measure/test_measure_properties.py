@@ -38,31 +38,33 @@ LENGTH = 200
 @st.composite
 def _streams(draw: st.DrawFn) -> Stream:
     """One to three calls."""
-    made = Stream()
+    stream = Stream()
     for call in range(draw(st.integers(1, 3))):
         start = call * 1000
-        made.call(start, start + LENGTH)
-        _fill(draw, made, (start, start + LENGTH), MAIN, 0)
+        stream.call(start, start + LENGTH)
+        _fill(draw, stream, (start, start + LENGTH), MAIN, 0)
         if draw(st.booleans()):
-            _fill(draw, made, (start + 20, start + LENGTH - 20), ENGINE, 0)
+            _fill(draw, stream, (start + 20, start + LENGTH - 20), ENGINE, 0)
         for _ in range(draw(st.integers(0, 2))):
-            made.device(*_work(draw, start))
-    return made
+            stream.device(*_work(draw, start))
+    return stream
 
 
-def _fill(draw: st.DrawFn, made: Stream, span: tuple[int, int], thread: int, depth: int) -> None:
+def _fill(draw: st.DrawFn, stream: Stream, span: tuple[int, int], thread: int, depth: int) -> None:
     cuts = sorted(draw(st.lists(st.integers(*span), max_size=6, unique=True)))
     for start, end in zip(cuts[::2], cuts[1::2], strict=False):
         if draw(st.booleans()):
             name = draw(st.sampled_from(RUNTIME))
             begun = start // 1000 * 1000
-            made.launch(start, *_work(draw, begun), name=name, thread=thread, took=end - start)
+            stream.launch(start, *_work(draw, begun), name=name, thread=thread, took=end - start)
         else:
             kind = draw(st.sampled_from((EventKind.OPERATOR, EventKind.ANNOTATION)))
             sequence = draw(st.none() | st.integers(1, 4))
-            made.host(draw(st.sampled_from(RECORDS)), start, end, kind=kind, thread=thread, sequence=sequence)
+            stream.host(
+                draw(st.sampled_from(RECORDS)), start, end, kind=kind, thread=thread, sequence=sequence
+            )
             if depth < 3:
-                _fill(draw, made, (start, end), thread, depth + 1)
+                _fill(draw, stream, (start, end), thread, depth + 1)
 
 
 def _work(draw: st.DrawFn, begun: int) -> list[tuple[str, int, int]]:
@@ -72,8 +74,8 @@ def _work(draw: st.DrawFn, begun: int) -> list[tuple[str, int, int]]:
 
 @settings(max_examples=80, deadline=None)
 @given(_streams(), st.booleans())
-def test_kernels_and_gaps_are_the_window_each_moment_once(made: Stream, on_device: bool) -> None:  # noqa: FBT001
-    recording = made.recording(on_device=on_device)
+def test_kernels_and_gaps_are_the_window_each_moment_once(stream: Stream, on_device: bool) -> None:  # noqa: FBT001
+    recording = stream.recording(on_device=on_device)
     for call in read_calls(recording, {}):
         parts = split(call, {}, {"0/0": line(3)}, on_device=on_device)
         window = call.window.end_ns - call.window.start_ns
@@ -86,8 +88,8 @@ def test_kernels_and_gaps_are_the_window_each_moment_once(made: Stream, on_devic
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(_streams(), st.booleans(), st.booleans())
-def test_a_profile_adds_up_and_drops_nothing(made: Stream, on_device: bool, known: bool) -> None:  # noqa: FBT001
-    recording = made.recording(on_device=on_device)
+def test_a_profile_adds_up_and_drops_nothing(stream: Stream, on_device: bool, known: bool) -> None:  # noqa: FBT001
+    recording = stream.recording(on_device=on_device)
     profile = read_profile(recording, GRAPHS if known else [], breaks=[broken("0/0", 3), broken("1/0", 4)])
     assert profile.kernel_us + sum(gap.us for gap in profile.gaps) == pytest.approx(profile.wall_us)
     assert profile.joined_us <= profile.device_us + 1e-6
@@ -96,7 +98,7 @@ def test_a_profile_adds_up_and_drops_nothing(made: Stream, on_device: bool, know
         assert sum(row.count for row in profile.launches) * profile.calls == pytest.approx(len(work))
         if profile.calls == 1:
             assert sum(row.us for row in profile.launches) == pytest.approx(
-                sum(one.ns for one in work) / 1000
+                sum(event.ns for event in work) / 1000
             )
             assert profile.kernel_us <= profile.device_us + 1e-6
     keys = [
@@ -114,21 +116,21 @@ def test_a_profile_adds_up_and_drops_nothing(made: Stream, on_device: bool, know
 
 @settings(max_examples=30, deadline=None)
 @given(_streams())
-def test_a_recording_round_trips(made: Stream) -> None:
-    recording = made.recording()
+def test_a_recording_round_trips(stream: Stream) -> None:
+    recording = stream.recording()
     assert decode(Recording, json.loads(json.dumps(encode(recording)))) == recording
 
 
 @settings(max_examples=30, deadline=None)
 @given(_streams())
-def test_host_time_covers_the_entire_window(made: Stream) -> None:
-    events = [event for event in made.recording().events if event.thread == MAIN and not event.on_device]
+def test_host_time_covers_the_entire_window(stream: Stream) -> None:
+    events = [event for event in stream.recording().events if event.thread == MAIN and not event.on_device]
     span = (0, LENGTH * 1000)
     flat = flatten(trees(events), lambda node, _: node.event.name, "", span)
-    assert [one.start for one in flat] == [0, *(one.end for one in flat[:-1])]
+    assert [stretch.start for stretch in flat] == [0, *(stretch.end for stretch in flat[:-1])]
     assert flat[-1].end == span[1]
     joined = merged(flat)
-    assert sum(one.end - one.start for one in joined) == span[1]
+    assert sum(stretch.end - stretch.start for stretch in joined) == span[1]
     assert all(a.what != b.what for a, b in itertools.pairwise(joined))
 
 
@@ -137,9 +139,9 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pa
 
 @given(SPANS, st.integers(0, 60), st.integers(0, 60))
 def test_a_union_and_its_complement_are_disjoint_and_complete(
-    spans: list[tuple[int, int]], one: int, other: int
+    spans: list[tuple[int, int]], number: int, other: int
 ) -> None:
-    within = (min(one, other), max(one, other))
+    within = (min(number, other), max(number, other))
     covered = union(spans)
     left = without(within, covered)
     moments = {at for start, end in spans for at in range(start, end)}

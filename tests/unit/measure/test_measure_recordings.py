@@ -36,10 +36,10 @@ def test_there_are_recordings() -> None:
 
 @pytest.mark.parametrize("path", KEPT, ids=CASES)
 def test_a_recording_describes_its_subject(path: Path) -> None:
-    made = _kept(path).recording.made
-    assert all(made[what] for what in ("case", "device", "python", "torch", "command"))
-    assert made["case"].replace("/", "-") in path.name
-    assert made["case"] in made["command"]
+    entries = _kept(path).recording.made
+    assert all(entries[what] for what in ("case", "device", "python", "torch", "command"))
+    assert entries["case"].replace("/", "-") in path.name
+    assert entries["case"] in entries["command"]
 
 
 @pytest.mark.parametrize("path", KEPT, ids=CASES)

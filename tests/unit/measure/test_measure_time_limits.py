@@ -54,9 +54,9 @@ def test_the_first_line_that_differs_is_searched_for_last() -> None:
     assert log[log.index("eager finish") :] == [
         "eager finish", "default finish", "max-autotune finish", "default search"
     ]  # fmt: skip
-    found = measured.configurations[1].accuracy
-    assert found is not None
-    assert found.first_operator == "torch.relu"
+    accuracy = measured.configurations[1].accuracy
+    assert accuracy is not None
+    assert accuracy.first_operator == "torch.relu"
 
 
 def test_configurations_without_a_search_release_their_memory() -> None:
@@ -77,15 +77,15 @@ def test_configurations_without_a_search_release_their_memory() -> None:
 
 def test_a_search_result_is_saved_before_the_next_search() -> None:
     processes = FakeProcesses(wrong=("default", "max-autotune"))
-    found: list[list[str]] = []
+    texts: list[list[str]] = []
 
     def keep(measured: Measured) -> None:
-        rows = (one.accuracy for one in measured.configurations)
-        found.append([one.first_operator for one in rows if one is not None])
+        rows = (configuration.accuracy for configuration in measured.configurations)
+        texts.append([row.first_operator for row in rows if row is not None])
 
     names = ("eager", "default", "max-autotune")
-    Measuring(MeasurePlan(), names, processes.start, processes.said.append, keep).run()
-    assert found[-3:] == [["", ""], ["torch.relu", ""], ["torch.relu", "torch.relu"]]
+    Measuring(MeasurePlan(), names, processes.start, processes.messages.append, keep).run()
+    assert texts[-3:] == [["", ""], ["torch.relu", ""], ["torch.relu", "torch.relu"]]
 
 
 def test_a_search_ends_by_its_own_limit(timed: FakeProcesses) -> None:

@@ -11,7 +11,7 @@ from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.recording import Event, EventKind, Window, read_trace, read_windows
 
 
-def _one(cat: str, name: str, ts: Any, dur: Any, **args: Any) -> dict[str, Any]:
+def _event(cat: str, name: str, ts: Any, dur: Any, **args: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 11, "ts": ts, "dur": dur, "args": args}
 
 
@@ -21,14 +21,14 @@ def _trace(*events: dict[str, Any]) -> str:
 
 def test_each_kind_of_event_is_read_with_what_joins_it() -> None:
     text = _trace(
-        _one("kernel", "sgemm", 12.5, 3.25, stream=7, correlation=5, device=0),
-        _one("cuda_runtime", "cudaLaunchKernel", 10, 1.001, correlation=5),
-        _one("cuda_driver", "cuLaunchKernel", 11, 1, correlation=6),
-        _one("gpu_memset", "Memset (Device)", 13, 1, stream=8, correlation=7),
-        _one("cpu_op", "aten::mm", 9.999, 4, **{"Sequence number": 3, "External id": 1}),
-        _one("user_annotation", torch_records.CALL, 9, 9),
-        _one("python_function", "m.py(3): forward", 9, 9),
-        _one("gpu_user_annotation", torch_records.CALL, 12, 4),
+        _event("kernel", "sgemm", 12.5, 3.25, stream=7, correlation=5, device=0),
+        _event("cuda_runtime", "cudaLaunchKernel", 10, 1.001, correlation=5),
+        _event("cuda_driver", "cuLaunchKernel", 11, 1, correlation=6),
+        _event("gpu_memset", "Memset (Device)", 13, 1, stream=8, correlation=7),
+        _event("cpu_op", "aten::mm", 9.999, 4, **{"Sequence number": 3, "External id": 1}),
+        _event("user_annotation", torch_records.CALL, 9, 9),
+        _event("python_function", "m.py(3): forward", 9, 9),
+        _event("gpu_user_annotation", torch_records.CALL, 12, 4),
         {"ph": "s", "cat": "ac2g", "name": "ac2g", "ts": 10},
         {"ph": "M", "name": "process_name"},
     )
@@ -43,8 +43,8 @@ def test_each_kind_of_event_is_read_with_what_joins_it() -> None:
 
 
 def test_times_keep_their_nanoseconds_however_late_they_are() -> None:
-    one = '{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1, "ts": 1795317379656091.555, "dur": 0.07}'
-    text = f'{{"traceEvents": [{one}]}}'
+    name = '{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1, "ts": 1795317379656091.555, "dur": 0.07}'
+    text = f'{{"traceEvents": [{name}]}}'
     (event,) = read_trace(text)
     assert (event.start_ns, event.ns) == (1795317379656091555, 70)
     (whole,) = read_trace(text.replace(".555", "").replace("0.07", "7e-2"))
@@ -68,10 +68,10 @@ def test_a_file_that_is_not_a_trace_is_rejected(text: str, why: str) -> None:
 def test_a_call_lasts_until_its_last_work_on_the_device_has_ended() -> None:
     events = read_trace(
         _trace(
-            _one("user_annotation", torch_records.CALL, 0, 10),
-            _one("kernel", "a", 5, 20, stream=7),
-            _one("user_annotation", torch_records.CALL, 40, 30),
-            _one("kernel", "b", 45, 5, stream=7),
+            _event("user_annotation", torch_records.CALL, 0, 10),
+            _event("kernel", "a", 5, 20, stream=7),
+            _event("user_annotation", torch_records.CALL, 40, 30),
+            _event("kernel", "b", 45, 5, stream=7),
         )
     )
     assert read_windows(events) == (Window(0, 25000, 11), Window(40000, 70000, 11))
@@ -80,9 +80,9 @@ def test_a_call_lasts_until_its_last_work_on_the_device_has_ended() -> None:
 def test_windows_do_not_overlap_whatever_the_clocks_say() -> None:
     events = read_trace(
         _trace(
-            _one("user_annotation", torch_records.CALL, 0, 10),
-            _one("kernel", "a", 5, 50, stream=7),
-            _one("user_annotation", torch_records.CALL, 40, 30),
+            _event("user_annotation", torch_records.CALL, 0, 10),
+            _event("kernel", "a", 5, 50, stream=7),
+            _event("user_annotation", torch_records.CALL, 40, 30),
         )
     )
     assert read_windows(events) == (Window(0, 40000, 11), Window(40000, 70000, 11))

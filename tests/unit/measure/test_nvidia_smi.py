@@ -80,11 +80,11 @@ def test_a_slice_is_of_its_gpu() -> None:
 
 def test_without_a_uuid_only_a_single_gpu_is_identified() -> None:
     assert state_of("", _smi()) is None
-    one = Smi(
+    smi = Smi(
         uuid=[FIRST], driver_version=["535.1"], clocks__sm=["[N/A]"], clocks__mem=["[Not Supported]"],
         clocks__max__sm=["N/A"],
     )  # fmt: skip
-    assert state_of("", one) == GpuState("535.1", processes=())
+    assert state_of("", smi) == GpuState("535.1", processes=())
 
 
 def test_an_unknown_gpu_gives_nothing() -> None:

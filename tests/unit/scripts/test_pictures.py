@@ -1,4 +1,4 @@
-"""Each picture of a page is taken by a visual test, so that `make pictures` can take it anew."""
+"""Each picture of a page is taken by a visual test, so that `make pictures` can take it again."""
 
 from __future__ import annotations
 

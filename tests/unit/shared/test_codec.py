@@ -52,7 +52,7 @@ st.register_type_strategy(
     st.builds(
         TunedResult,
         **{  # type: ignore[arg-type] # `...` asks for a value of the field's type, which Any has none of
-            **{one.name: ... for one in dataclasses.fields(TunedResult)},
+            **{field.name: ... for field in dataclasses.fields(TunedResult)},
             "options": st.dictionaries(st.text(), JSON, max_size=3),
             "kernels": st.dictionaries(st.text(), st.dictionaries(st.text(), JSON, max_size=3), max_size=3),
         },

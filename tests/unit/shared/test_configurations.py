@@ -34,49 +34,53 @@ compiled = st.builds(
 )
 
 
-def _written(one: Configuration) -> str:
+def _written(configuration: Configuration) -> str:
     """A configuration as a user writes it."""
-    dynamic = {None: [], True: ["dynamic"], False: ["static"]}[one.dynamic]
-    options = [f"{key}={value}" for key, value in one.options.items()]
-    head = one.mode if one.backend is None else f"backend:{one.backend}"
-    return "+".join([str(head), *dynamic, *(["fullgraph"] if one.fullgraph else []), *options])
+    dynamic = {None: [], True: ["dynamic"], False: ["static"]}[configuration.dynamic]
+    options = [f"{key}={value}" for key, value in configuration.options.items()]
+    head = configuration.mode if configuration.backend is None else f"backend:{configuration.backend}"
+    return "+".join([str(head), *dynamic, *(["fullgraph"] if configuration.fullgraph else []), *options])
 
 
-def _same(found: Configuration, wanted: Configuration) -> bool:
+def _same(configuration: Configuration, wanted: Configuration) -> bool:
     fields = ("eager", "written", "mode", "backend", "dynamic", "fullgraph", "options")
-    return all(getattr(found, name) == getattr(wanted, name) for name in fields)
+    return all(getattr(configuration, name) == getattr(wanted, name) for name in fields)
 
 
 @given(compiled)
-def test_written_configurations_round_trip(one: Configuration) -> None:
-    found = parse_configuration(_written(one))
-    assert _same(found, one)
-    assert found.name == _written(one)
-    assert parse_configuration(found.name) == found
+def test_written_configurations_round_trip(other_configuration: Configuration) -> None:
+    configuration = parse_configuration(_written(other_configuration))
+    assert _same(configuration, other_configuration)
+    assert configuration.name == _written(other_configuration)
+    assert parse_configuration(configuration.name) == configuration
 
 
 @given(compiled, st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
-def test_any_backend_is_read(one: Configuration, backend: str) -> None:
+def test_any_backend_is_read(configuration: Configuration, backend: str) -> None:
     wanted = Configuration(
-        "", backend=backend, dynamic=one.dynamic, fullgraph=one.fullgraph, options=one.options
+        "",
+        backend=backend,
+        dynamic=configuration.dynamic,
+        fullgraph=configuration.fullgraph,
+        options=configuration.options,
     )
     assert _same(parse_configuration(_written(wanted)), wanted)
 
 
 @given(compiled, st.text(" \t", max_size=3))
-def test_blanks_do_not_count(one: Configuration, blank: str) -> None:
-    text = _written(one)
+def test_blanks_do_not_count(configuration: Configuration, blank: str) -> None:
+    text = _written(configuration)
     spaced = blank + text.replace("+", f"{blank}+{blank}") + blank
-    assert _same(parse_configuration(spaced), one)
+    assert _same(parse_configuration(spaced), configuration)
 
 
 @given(st.text("defaultmxuyngrhc+=-:,. 01[]{}()'\"", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        found = [parse_configuration(name) for name in names_in(text)]
+        configurations = [parse_configuration(name) for name in names_in(text)]
     except ConfigurationError:
         return
-    assert [parse_configuration(one.name) for one in found] == found
+    assert [parse_configuration(configuration.name) for configuration in configurations] == configurations
 
 
 def test_plain_names_parse_to_configurations() -> None:
@@ -97,10 +101,10 @@ def test_options_are_pythons_literals_else_text() -> None:
     wanted = {
         "a": 1, "b": True, "c": None, "d": 0.5, "e": "aten,triton", "f": [1, 2], "g": "x", "h": "",
     }  # fmt: skip
-    found = parse_configuration(text).options
-    assert found == wanted
-    assert [type(value) for value in found.values()] == [type(value) for value in wanted.values()]
-    assert ast.literal_eval(repr(found)) == found
+    options = parse_configuration(text).options
+    assert options == wanted
+    assert [type(value) for value in options.values()] == [type(value) for value in wanted.values()]
+    assert ast.literal_eval(repr(options)) == options
 
 
 @pytest.mark.parametrize("text", ["{[]: 1}", "[1", "(" * 300, "1 2"])
@@ -135,7 +139,7 @@ def test_errors_are_named(text: str, words: list[str]) -> None:
 @pytest.mark.slow
 @given(st.lists(compiled, max_size=5))
 def test_a_list_is_split_at_its_commas(asked: list[Configuration]) -> None:
-    written = [_written(one) for one in asked]
+    written = [_written(configuration) for configuration in asked]
     assert names_in(", ".join(written)) == tuple(written)
 
 
@@ -152,11 +156,11 @@ def test_a_list_is_split_at_its_commas(asked: list[Configuration]) -> None:
     ],
 )
 def test_a_value_in_quotes_or_brackets_is_not_split(value: str, read: Any) -> None:
-    found = names_in(f"eager,max-autotune+backends={value},default")
-    assert (found[0], found[-1], len(found)) == ("eager", "default", 3)
-    one = parse_configuration(found[1])
-    assert one.options == {"backends": read}
-    assert parse_configuration(one.name) == one
+    names = names_in(f"eager,max-autotune+backends={value},default")
+    assert (names[0], names[-1], len(names)) == ("eager", "default", 3)
+    configuration = parse_configuration(names[1])
+    assert configuration.options == {"backends": read}
+    assert parse_configuration(configuration.name) == configuration
 
 
 def test_blank_parts_of_a_list_are_none() -> None:
@@ -171,13 +175,18 @@ def test_an_incomplete_list_says_what_is_missing(text: str, opening: str) -> Non
 
 
 def test_changes_without_an_argument_of_torch_compile() -> None:
-    made = parse_configuration(
+    configuration = parse_configuration(
         "default+channels_last+tf32+attention=flash+blocks+optimizer+fixes+fixed_modules+longest=8+max_autotune=True"
     )
-    assert made.preparation == Preparation(channels_last=True, attention="flash", precision="tf32")
-    assert (made.blocks, made.optimizer, made.fixes, made.fixed_modules) == (True, True, True, True)
-    assert made.longest == 8
-    assert made.options == {"max_autotune": True}
+    assert configuration.preparation == Preparation(channels_last=True, attention="flash", precision="tf32")
+    assert (
+        configuration.blocks,
+        configuration.optimizer,
+        configuration.fixes,
+        configuration.fixed_modules,
+    ) == (True, True, True, True)
+    assert configuration.longest == 8
+    assert configuration.options == {"max_autotune": True}
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "all", "1.5", ""])

@@ -45,7 +45,7 @@ def test_figures_agree_with_each_other(device: Device) -> None:
     assert re.search(r"\(20\d\d\)", device.source), "no year"
 
 
-@pytest.mark.parametrize("device", [one for one in GPUS if one.clock_mhz and one.backend == "cuda"])
+@pytest.mark.parametrize("device", [gpu for gpu in GPUS if gpu.clock_mhz and gpu.backend == "cuda"])
 def test_fp32_is_what_the_cores_do_at_the_boost_clock(device: Device) -> None:
     cores = 64 if device.arch in {"7.5", "8.0"} else 128
     assert device.clock_mhz is not None
@@ -197,12 +197,12 @@ def test_an_error_in_a_device_of_the_settings_is_named(key: str, data: Any, says
     ),
 )
 def test_settings_give_a_device_or_an_error_that_names_the_key(key: str, data: dict[str, Any]) -> None:
-    said = ""
+    text = ""
     try:
         device = from_settings(key, data)
     except UnfitDevice as unfit:
-        said = str(unfit)
+        text = str(unfit)
     else:
         assert decode(Device, encode(device)) == device
         assert device.multiprocessors > 0
-    assert not said or said.startswith((key, repr(key)))
+    assert not text or text.startswith((key, repr(key)))

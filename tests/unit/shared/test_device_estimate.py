@@ -54,10 +54,10 @@ DTYPE_NAMES = st.sampled_from(["f32", "tf32", "bf16", "torch.float16", "float8_e
 def test_the_roofline(
     bytes_: int | None, flops: int | None, dtype: str | None, microseconds: float, bound: str
 ) -> None:
-    found = estimate(H100, bytes_, flops, dtype)
-    assert found is not None
-    assert found[0] == pytest.approx(microseconds)
-    assert found[1] == bound
+    pair = estimate(H100, bytes_, flops, dtype)
+    assert pair is not None
+    assert pair[0] == pytest.approx(microseconds)
+    assert pair[1] == bound
 
 
 def test_kernels_reach_a_part_of_the_published_rates() -> None:
@@ -97,21 +97,21 @@ def test_it_grows_with_bytes_and_flops_and_is_never_zero(
 def test_unknown_values_do_not_increase_the_estimate(
     device: Device, bytes_: int | None, flops: int | None, dtype: str | None
 ) -> None:
-    found = estimate(device, bytes_, flops, dtype)
-    if found is None:
+    pair = estimate(device, bytes_, flops, dtype)
+    if pair is None:
         assert bytes_ is None
         assert flops is None or rate(device, dtype) is None
     else:
         whole = estimate(device, bytes_ or 0, flops or 0, dtype)
         assert whole is not None
-        assert found[0] == whole[0]
+        assert pair[0] == whole[0]
 
 
 @given(GPUS, COUNTS, DTYPE_NAMES)
 def test_the_bound_is_the_dominant_cost(device: Device, bytes_: int, dtype: str | None) -> None:
-    found = estimate(device, bytes_, None, dtype)
-    assert found is not None
-    assert found[1] == (
+    pair = estimate(device, bytes_, None, dtype)
+    assert pair is not None
+    assert pair[1] == (
         "memory" if bytes_ / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED) > LAUNCH_US else "launch"
     )
 

@@ -38,11 +38,11 @@ def disown(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
         for name in ("stat", "lstat", "fstat"):
             real = getattr(os, name)
 
-            def found(*args: object, real: Callable[..., os.stat_result] = real) -> os.stat_result:
+            def stat_disowned(*args: object, real: Callable[..., os.stat_result] = real) -> os.stat_result:
                 state = real(*args)
                 return os.stat_result((*state[:4], NOBODY, *state[5:])) if state.st_ino == inode else state
 
-            monkeypatch.setattr(os, name, found)
+            monkeypatch.setattr(os, name, stat_disowned)
 
     return disowned
 
@@ -168,14 +168,14 @@ def test_the_way_up_ends_at_the_project_or_the_home(tmp_path: Path, monkeypatch:
 def test_only_the_user_can_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert signature(b"data") is None
-    made = signature(b"data", create=True)
-    assert made is not None
-    assert signature(b"data") == made == signature(b"data", create=True)
-    assert signature(b"date") != made
+    text = signature(b"data", create=True)
+    assert text is not None
+    assert signature(b"data") == text == signature(b"data", create=True)
+    assert signature(b"date") != text
     folder = tmp_path / "state" / "fuselight"
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (folder, folder / "key")] == [0o700, 0o600]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "key")] == [0o700, 0o600]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
-    assert signature(b"data", create=True) != made
+    assert signature(b"data", create=True) != text
     (tmp_path / "another" / "fuselight").chmod(0o777)  # somebody else may have put the key there
     with pytest.raises(OSError, match="other users"):
         signature(b"data")

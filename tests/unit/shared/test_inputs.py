@@ -32,8 +32,8 @@ def error(text: str, **names: Any) -> tuple[str, str]:
     """The message, and the part of the text that the range covers."""
     with pytest.raises(DirectiveError) as raised:
         arguments(text, **names)
-    found = raised.value
-    return found.message, text.encode()[found.start : found.end].decode()
+    directive_error = raised.value
+    return directive_error.message, text.encode()[directive_error.start : directive_error.end].decode()
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_callees_with_equal_text_share_a_key() -> None:
 def test_any_text_parses_or_is_an_error_inside_it(text: str) -> None:
     try:
         parse_directive(text)
-    except DirectiveError as found:
-        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
-        assert found.message
+    except DirectiveError as result:
+        assert 0 <= result.start <= result.end <= len(text.encode("utf-8", "surrogatepass"))
+        assert result.message
 
 
 @given(st.text(alphabet="fi(32)[6,4] %*=:'\"{}.é𝄞_x\\#-", max_size=60))
 def test_texts_close_to_directives_parse_or_are_errors_inside_them(text: str) -> None:
     try:
         arguments(text)
-    except DirectiveError as found:
-        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
-    except UserCallError as found:
-        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
+    except DirectiveError as result:
+        assert 0 <= result.start <= result.end <= len(text.encode("utf-8", "surrogatepass"))
+    except UserCallError as result:
+        assert 0 <= result.start <= result.end <= len(text.encode("utf-8", "surrogatepass"))
 
 
 LITERALS = st.recursive(

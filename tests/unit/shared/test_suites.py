@@ -76,7 +76,7 @@ def test_the_models_are_those_of_pytorch_s_lists() -> None:
     assert Counter(row.group for row in rows) == {"huggingface": 46, "timm": 61, "torchbench": 56}
     assert names("huggingface") == set(HUGGING_FACE.split()) - set(NOT_RUN.split())
     assert names("timm") == set(TIMM.split())
-    trained = {one for one in TORCHBENCH.split() if not any(part in one for part in NOT_TRAINED)}
+    trained = {word for word in TORCHBENCH.split() if not any(part in word for part in NOT_TRAINED)}
     assert names("torchbench") == trained
 
 
@@ -96,7 +96,7 @@ def test_each_row_is_a_file_with_one_target_and_inputs(size: str, *, training: b
         reading = read_source(f"/suite/{row.file}", row.text)
         assert reading.syntax_error is None, row.name
         assert not reading.directive_problems, row.name
-        (target,) = [one for one in reading.targets if one.directives]
+        (target,) = [static_target for static_target in reading.targets if static_target.directives]
         (directive,) = target.directives
         parse_directive(directive.text)
         assert (target.name, row.target) == ("model", "model"), row.name
@@ -125,8 +125,8 @@ def test_rows_import_what_they_use_and_load_no_weights(size: str) -> None:
 
 def test_real_batches_are_in_the_inputs() -> None:
     for row in present("real"):
-        line = next(one for one in row.text.splitlines() if one.startswith("# fuselight:"))
-        shapes = [one.partition("]")[0] for one in line.split("[")[1:]]
+        line = next(line for line in row.text.splitlines() if line.startswith("# fuselight:"))
+        shapes = [part.partition("]")[0] for part in line.split("[")[1:]]
         assert f"batch {row.batch}" in row.text, row.name
         if row.name != "vision_maskrcnn":  # a list of images
             assert shapes[0].partition(",")[0] == str(row.batch), row.name

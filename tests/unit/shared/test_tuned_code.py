@@ -44,17 +44,17 @@ def run(code: str, **names: Any) -> _Call:
     """Run code with a torch that notes the calls of compile."""
     called = _Call()
     tree = ast.parse(code)
-    tree.body = [one for one in tree.body if not isinstance(one, ast.Import)]
+    tree.body = [statement for statement in tree.body if not isinstance(statement, ast.Import)]
     exec(compile(tree, "copied", "exec"), {"torch": SimpleNamespace(compile=called), **names})  # noqa: S102 - our own text
     return called
 
 
 def test_the_code_calls_compile_with_the_arguments_of_the_result() -> None:
-    made = result(dynamic=True)
-    called = run(compile_code(made), model="the model")
+    tuned_result = result(dynamic=True)
+    called = run(compile_code(tuned_result), model="the model")
     assert called.calls == [(("the model",), {"options": {"triton.cudagraphs": True}, "dynamic": True})]
-    assert compile_arguments(made) == {"options": {"triton.cudagraphs": True}, "dynamic": True}
-    assert compile_code(made).startswith(
+    assert compile_arguments(tuned_result) == {"options": {"triton.cudagraphs": True}, "dynamic": True}
+    assert compile_code(tuned_result).startswith(
         "# Fuselight: default+triton.cudagraphs=True, 1.34x over torch.compile's default on NVIDIA H100 with torch"
     )
 
@@ -87,7 +87,7 @@ def test_blocks_are_compiled_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preparation", "said"),
+    ("preparation", "message"),
     [
         (Preparation(channels_last=True), "model = model.to(memory_format=torch.channels_last)"),
         (Preparation(attention="flash"), "SDPBackend.FLASH_ATTENTION):\n    ...  # each call of model"),
@@ -95,10 +95,10 @@ def test_blocks_are_compiled_one_by_one() -> None:
         (Preparation(precision="bf16"), 'with torch.autocast("cpu", dtype=torch.bfloat16):'),
     ],
 )
-def test_what_torch_compile_has_no_argument_for_is_said(preparation: Preparation, said: str) -> None:
+def test_what_torch_compile_has_no_argument_for_is_said(preparation: Preparation, message: str) -> None:
     code = compile_code(result(preparation=preparation), device="cpu")
     ast.parse(code)
-    assert said in code
+    assert message in code
 
 
 def test_two_changes_around_a_call_are_nested() -> None:
@@ -120,7 +120,7 @@ def test_guards_on_modules_are_skipped_by_torchs_own_function() -> None:
     code = compile_code(result(fixed_modules=True, options={"max_autotune": True}))
     assert "torch._dynamo.reset()" in code
     call = ast.parse(code).body[-1].value  # type: ignore[attr-defined]
-    (options,) = (one.value for one in call.keywords if one.arg == "options")
+    (options,) = (keyword.value for keyword in call.keywords if keyword.arg == "options")
     assert ast.unparse(options) == (
         "{'max_autotune': True, 'guard_filter_fn': torch.compiler.skip_guard_on_all_nn_modules_unsafe}"
     )
@@ -170,6 +170,6 @@ def test_other_options_are_left_alone(options: dict[str, object]) -> None:
     [("2.14.1", True), ("2.11.0+cu130", True), ("2.8.0", False), ("", False), ("git", False)],
 )
 def test_code_of_an_older_search_can_be_started_twice(version: str, is_changed: bool) -> None:  # noqa: FBT001
-    made = result(options={"triton.multi_kernel": 1}, torch=version)
-    assert (STATIC_LAUNCHER in compile_arguments(made)["options"]) is is_changed
-    assert (f"'{STATIC_LAUNCHER}': False" in compile_code(made)) is is_changed
+    tuned_result = result(options={"triton.multi_kernel": 1}, torch=version)
+    assert (STATIC_LAUNCHER in compile_arguments(tuned_result)["options"]) is is_changed
+    assert (f"'{STATIC_LAUNCHER}': False" in compile_code(tuned_result)) is is_changed

@@ -82,11 +82,11 @@ def test_processes_that_keep_results_at_once_lose_none(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", program, name], cwd=tmp_path, env=ENVIRONMENT)
         for name in "ab"
     ]
-    assert [one.wait(60) for one in started] == [0, 0]
-    found = read(tmp_path / "fuselight-tuned.json")
-    assert found is not None
-    assert len({one.target for one in found.results}) == 80
-    assert {one.name for one in tmp_path.iterdir()} == {"fuselight-tuned.json", "result.json"}
+    assert [process.wait(60) for process in started] == [0, 0]
+    file = read(tmp_path / "fuselight-tuned.json")
+    assert file is not None
+    assert len({tuned_result.target for tuned_result in file.results}) == 80
+    assert {path.name for path in tmp_path.iterdir()} == {"fuselight-tuned.json", "result.json"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks a folder")
@@ -113,9 +113,9 @@ def test_a_file_that_changes_between_reading_and_replacing_is_read_again(
     monkeypatch.setattr(tuned_file, "_LOCK_SECONDS", 0.0)
     monkeypatch.setattr(tuned_file, "_bytes", interrupted)
     keep(path, [replace(RESULT, target="New")])
-    found = read(path)
-    assert found is not None
-    assert [one.target for one in found.results] == ["Net", "Other", "New"]
+    file = read(path)
+    assert file is not None
+    assert [tuned_result.target for tuned_result in file.results] == ["Net", "Other", "New"]
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -62,5 +62,5 @@ def test_the_innermost_user_frame_skips_libraries() -> None:
 def test_no_other_module_has_its_own_rule() -> None:
     prefix = re.compile(r"(?:startswith|is_relative_to)\([^)]*\broots?\b")
     sources = [*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")]
-    found = [path.name for path in sources if prefix.search(path.read_text(encoding="utf-8"))]
-    assert found == ["place.py"]
+    names = [path.name for path in sources if prefix.search(path.read_text(encoding="utf-8"))]
+    assert names == ["place.py"]

@@ -39,7 +39,7 @@ SENT = (Started(1, 8, 60.0), Partial(1, report()), Answer(1, report()), Refused(
 
 @given(st.lists(st.integers(min_value=1, max_value=200), max_size=20))
 def test_messages_come_out_however_the_stream_is_cut(sizes: list[int]) -> None:
-    stream = b"".join(message_bytes(one) for one in SENT)
+    stream = b"".join(message_bytes(entry) for entry in SENT)
     conversation, messages = Conversation("/py"), []
     for size in [*sizes, len(stream)]:
         messages += [incoming.message() for incoming in conversation.receive(stream[:size])]
@@ -51,10 +51,24 @@ def test_messages_come_out_however_the_stream_is_cut(sizes: list[int]) -> None:
 def test_a_driver_can_skip_or_defer_what_it_need_not_decode() -> None:
     conversation = Conversation("/py")
     long = Refused(3, "x" * 300_000)
-    sent = b"".join(message_bytes(one) for one in (*SENT, long, {"type": "Unheard", "id": 1}))
+    sent = b"".join(message_bytes(entry) for entry in (*SENT, long, {"type": "Unheard", "id": 1}))
     incoming = list(conversation.receive(sent))
-    assert [one.is_partial for one in incoming] == [False, True, False, False, False, False]
-    assert [one.is_large for one in incoming] == [False, False, False, False, True, False]
+    assert [incoming_message.is_partial for incoming_message in incoming] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert [incoming_message.is_large for incoming_message in incoming] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert incoming[-1].message() is None
     assert incoming[-1].data() == {"type": "Unheard", "id": 1}
 

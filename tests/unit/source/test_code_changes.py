@@ -67,17 +67,17 @@ def changed(
     for old, new in edits:
         assert now.count(old) == 1, old
         now = now.replace(old, new)
-    found = code_changes(text.encode(), now.encode(), traced)
-    return [one.name for one in found.functions], [str(one) for one in found.deferred]
+    changes = code_changes(text.encode(), now.encode(), traced)
+    return [function.name for function in changes.functions], [str(change) for change in changes.deferred]
 
 
 def test_the_changed_function_can_be_traced_again() -> None:
     assert changed(("x = self.first(x)", "x = self.first(x)\n        print(x)")) == (["Net.forward"], [])
-    found = code_changes(MODEL.encode(), MODEL.replace("return helper(x)", "return x").encode(), TRACED)
-    (one,) = found.functions
+    changes = code_changes(MODEL.encode(), MODEL.replace("return helper(x)", "return x").encode(), TRACED)
+    (function,) = changes.functions
     lines = MODEL.split("\n")
-    assert lines[one.first - 1] == "    def forward(self, x):"
-    assert lines[one.last - 1] == "        return helper(x)"
+    assert lines[function.first - 1] == "    def forward(self, x):"
+    assert lines[function.last - 1] == "        return helper(x)"
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_a_new_function_matters_where_it_is_used() -> None:
     added = MODEL.replace("def make():", "def more(x):\n    return x\n\n\ndef make():").encode()
     assert not code_changes(MODEL.encode(), added, TRACED)
     used = added.replace(b"return helper(x)", b"return more(x)")
-    found = code_changes(MODEL.encode(), used, TRACED)
-    assert [str(one) for one in found.deferred] == ["Net.forward: it uses `more`, which needs a run"]
+    changes = code_changes(MODEL.encode(), used, TRACED)
+    assert [str(change) for change in changes.deferred] == ["Net.forward: it uses `more`, which needs a run"]
 
 
 def test_a_name_that_is_defined_twice_needs_a_run() -> None:
@@ -220,9 +220,9 @@ def test_a_text_that_does_not_parse_is_unreadable(now: str) -> None:
 def test_an_operator_at_the_start_of_a_line_continues_its_statement() -> None:
     ran = MODEL + "weights = (helper\n@B\n@C)\n\n\n@B\ndef last(x):\n    return x\n"
     now = ran.replace("@C)", "@D)").replace("return x\n", "return -x\n")
-    found = code_changes(ran.encode(), now.encode(), {*TRACED, "last"})
-    assert [one.name for one in found.functions] == ["last"]
-    assert [str(one) for one in found.deferred] == ["code of the module has changed"]
+    changes = code_changes(ran.encode(), now.encode(), {*TRACED, "last"})
+    assert [function.name for function in changes.functions] == ["last"]
+    assert [str(change) for change in changes.deferred] == ["code of the module has changed"]
 
 
 def test_half_typed_code_costs_its_own_statement_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,8 +243,8 @@ def test_half_typed_code_costs_its_own_statement_only(monkeypatch: pytest.Monkey
 def test_a_declared_encoding_is_that_of_the_file(cookie: str) -> None:
     ran = cookie + MODEL + "NAME = 'é'\n"
     now = ran.replace("return x * SCALE", "return x")
-    found = code_changes(ran.encode(), now.encode(), TRACED)
-    assert [one.name for one in found.functions] == ["helper"]
+    changes = code_changes(ran.encode(), now.encode(), TRACED)
+    assert [function.name for function in changes.functions] == ["helper"]
 
 
 def test_random_edits_of_one_function_list_that_function() -> None:
@@ -259,8 +259,8 @@ def test_random_edits_of_one_function_list_that_function() -> None:
     ]
     for _ in range(100):
         body = chance.choices(bodies, k=3)
-        now = MODEL.replace("        x = self.first(x)\n", "".join(f"        {one}\n" for one in body))
-        found = code_changes(MODEL.encode(), now.encode(), TRACED)
-        same = [one for one in body if one not in {"", "# nothing"}] == ["x = self.first(x)"]
-        assert [one.name for one in found.functions] == ([] if same else ["Net.forward"])
-        assert not found.deferred
+        now = MODEL.replace("        x = self.first(x)\n", "".join(f"        {text}\n" for text in body))
+        changes = code_changes(MODEL.encode(), now.encode(), TRACED)
+        same = [text for text in body if text not in {"", "# nothing"}] == ["x = self.first(x)"]
+        assert [function.name for function in changes.functions] == ([] if same else ["Net.forward"])
+        assert not changes.deferred

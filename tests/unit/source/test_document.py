@@ -280,17 +280,20 @@ def test_many_files_are_read_as_each_alone_as_far_as_a_run_needs(monkeypatch: py
     assert not {"plain", "module", "empty"} & set(whole)
     assert "main" in whole, "it may be a program of what it imports"
     for path, reading in readings.items():
-        one = alone[path]
-        assert reading.syntax_error == one.syntax_error, path
-        assert default_runs(reading, RunOptions(())) == default_runs(one, RunOptions(())), path
-        assert (reading.ignores, reading.directive_problems) == (one.ignores, one.directive_problems)
+        other_reading = alone[path]
+        assert reading.syntax_error == other_reading.syntax_error, path
+        assert default_runs(reading, RunOptions(())) == default_runs(other_reading, RunOptions(())), path
+        assert (reading.ignores, reading.directive_problems) == (
+            other_reading.ignores,
+            other_reading.directive_problems,
+        )
     assert {path for path in PLAIN if readings[path].syntax_error} == {
         *("no end", "no body", "stray", "open string")
     }
 
 
 def test_a_target_that_the_user_names_is_found_in_any_file_and_so_is_a_similar_one() -> None:
-    assert [one.name for one in read_sources(PLAIN, ["Net"])["module"].targets] == ["Net"]
+    assert [target.name for target in read_sources(PLAIN, ["Net"])["module"].targets] == ["Net"]
     assert read_sources(PLAIN, ["__main__"])["main"].main_line == 3
     assert not read_sources(PLAIN, ["__main__"])["module"].targets
     assert read_sources(PLAIN, ["Nett"]) == {path: read_source(path, text) for path, text in PLAIN.items()}

@@ -32,8 +32,8 @@ class Needy:
 
 def directive(text: str, target: str = "Net", path: str = "/w/nets/net.py") -> str:
     reading = read_source(path, text)
-    (found,) = [one for one in reading.targets if one.name == target]
-    return insert_inputs_stub(text, found)[0].new_text.strip().removeprefix("# fuselight: ")
+    (static_target,) = [static_target for static_target in reading.targets if static_target.name == target]
+    return insert_inputs_stub(text, static_target)[0].new_text.strip().removeprefix("# fuselight: ")
 
 
 def net(init: str, forward: str, parameters: str = "", inputs: str = "x") -> str:
@@ -116,7 +116,7 @@ def test_sizes_are_those_of_the_constructor_that_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "made"),
+    ("parameters", "text"),
     [
         (", sizes: Sizes", "Net(Sizes())"),
         (', sizes: "Sizes"', "Net(Sizes())"),
@@ -124,10 +124,10 @@ def test_sizes_are_those_of_the_constructor_that_is_written() -> None:
         (", sizes: Sizes = Sizes()", "Net()"),
     ],
 )
-def test_a_configuration_gives_the_sizes(parameters: str, made: str) -> None:
+def test_a_configuration_gives_the_sizes(parameters: str, text: str) -> None:
     name = "config" if "config" in parameters else "sizes"
     init = f"self.a = nn.Embedding({name}.kinds, {name}.width)\nself.block_size = {name}.block_size"
-    assert directive(CONFIG + net(init, "return self.a(x)", parameters)) == f"{made}(i64[2, 8] % 50)"
+    assert directive(CONFIG + net(init, "return self.a(x)", parameters)) == f"{text}(i64[2, 8] % 50)"
 
 
 def test_fields_without_a_default_are_given() -> None:

@@ -22,10 +22,11 @@ def workspace(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def found(folder: Path, name: str = "Net", **options: bool) -> list[tuple[str, int, bool, str]]:
+def programs_of(folder: Path, name: str = "Net", **options: bool) -> list[tuple[str, int, bool, str]]:
     programs = find_programs(str(folder / "nets" / "cnn.py"), name, [str(folder)], **options)
     return [
-        (Path(one.path).relative_to(folder).as_posix(), one.line, one.calls, one.kind) for one in programs
+        (Path(program.path).relative_to(folder).as_posix(), program.line, program.calls, program.kind)
+        for program in programs
     ]
 
 
@@ -54,7 +55,7 @@ net(1)
 )
 def test_a_script_that_calls_the_target(tmp_path: Path, text: str, line: int) -> None:
     folder = workspace(tmp_path, {**NETS, "run.py": text + '\nif __name__ == "__main__": ...\n'})
-    assert found(folder) == [("run.py", line, True, "script")]
+    assert programs_of(folder) == [("run.py", line, True, "script")]
 
 
 @pytest.mark.parametrize(
@@ -72,12 +73,12 @@ def test_a_script_that_calls_the_target(tmp_path: Path, text: str, line: int) ->
 )
 def test_a_file_that_gives_no_inputs(tmp_path: Path, text: str) -> None:
     files = {**NETS, "run.py": text, "cnn.py": "class Net: ...\n"}
-    assert found(workspace(tmp_path, files)) == []
+    assert programs_of(workspace(tmp_path, files)) == []
 
 
 def test_a_module_is_no_program(tmp_path: Path) -> None:
     text = "from nets.cnn import Net\ndef build():\n    return Net()\n"
-    assert found(workspace(tmp_path, {**NETS, "factory.py": text})) == []
+    assert programs_of(workspace(tmp_path, {**NETS, "factory.py": text})) == []
 
 
 def test_scripts_come_first_then_tests_then_what_only_builds(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_scripts_come_first_then_tests_then_what_only_builds(tmp_path: Path) -> 
             "broken.ipynb": "{",
         },
     )
-    assert found(folder) == [
+    assert programs_of(folder) == [
         ("train.py", 5, True, "script"),
         ("far/away/train.py", 5, True, "script"),
         ("tests/test_cnn.py", 5, True, "test"),
@@ -113,19 +114,19 @@ def test_a_program_that_calls_what_builds_the_target(tmp_path: Path) -> None:
             "main.py": "from nets.loop import loop\nif __name__ == '__main__':\n    loop()\n",
         },
     )
-    assert found(folder) == [("main.py", 3, False, "script")]
+    assert programs_of(folder) == [("main.py", 3, False, "script")]
 
 
 def test_a_function_is_called_where_it_is_named(tmp_path: Path) -> None:
     folder = workspace(tmp_path, {**NETS, "main.py": "from nets.cnn import step\n\nstep(1)\n"})
-    assert found(folder, "step", is_function=True) == [("main.py", 3, True, "script")]
+    assert programs_of(folder, "step", is_function=True) == [("main.py", 3, True, "script")]
 
 
 def test_nothing_that_is_no_regular_file_is_read(tmp_path: Path) -> None:
     folder = workspace(tmp_path, {**NETS, "real/train.txt": CALLS, "large.py": CALLS + "#" * 600_000})
     os.mkfifo(folder / "pipe.py")
     (folder / "link.py").symlink_to(folder / "real" / "train.txt")
-    assert found(folder) == []
+    assert programs_of(folder) == []
 
 
 def test_the_name_is_that_of_the_file() -> None:

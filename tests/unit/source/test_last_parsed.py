@@ -63,8 +63,8 @@ def changed(document: SourceDocument, old: str, new: str) -> None:
 def targets(document: SourceDocument) -> list[tuple[str, int, int | None]]:
     """Name, line and line of the first directive of each target."""
     return [
-        (one.name, one.def_line, one.directives[0].line if one.directives else None)
-        for one in document.reading().targets
+        (target.name, target.def_line, target.directives[0].line if target.directives else None)
+        for target in document.reading().targets
     ]
 
 
@@ -72,11 +72,11 @@ def targets(document: SourceDocument) -> list[tuple[str, int, int | None]]:
 def test_targets_stay_while_a_statement_is_half_typed(old: str, new: str) -> None:
     document = SourceDocument("m.py", SOURCE)
     assert targets(document) == THERE
-    before = {one.name: one.compiled for one in document.reading().targets}
+    before = {target.name: target.compiled for target in document.reading().targets}
     changed(document, old, new)
     assert document.reading().syntax_error is not None, "the test needs code that does not parse"
     assert targets(document) == THERE
-    assert {one.name: one.compiled for one in document.reading().targets} == before
+    assert {target.name: target.compiled for target in document.reading().targets} == before
     changed(document, new, old)
     assert document.reading().syntax_error is None
     assert targets(document) == THERE

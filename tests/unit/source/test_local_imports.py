@@ -65,8 +65,8 @@ CASES: dict[str, tuple[str, dict[str, str], set[str]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_modules_of_the_project(case: str, tmp_path: Path) -> None:
-    file, files, found = CASES[case]
-    assert modules(tmp_path, file, files) == found
+    file, files, texts = CASES[case]
+    assert modules(tmp_path, file, files) == texts
 
 
 def test_folders_of_pythonpath_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -292,14 +292,14 @@ def test_targets(case: str) -> None:
         for number, line in enumerate(source.splitlines(), start=1)
         for described in line.split("#!")[1:]
     }
-    found = set()
+    texts = set()
     for target in read_source("m.py", source).targets:
         words = [target.name, target.kind]
         words += ["compiled"] if target.compiled else []
         words += [f"({','.join(target.parameters)})"] if target.parameters else []
         words += [f"wraps={target.wraps}"] if target.wraps else []
-        found.add(f"{target.name_span.line}: {' '.join(words)}")
-    assert found == wanted
+        texts.add(f"{target.name_span.line}: {' '.join(words)}")
+    assert texts == wanted
 
 
 def test_spans_cover_decorators_and_point_at_the_name() -> None:

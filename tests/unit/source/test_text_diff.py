@@ -41,7 +41,7 @@ def span_of(text: str, part: str) -> Span:
     start = text.index(part)
     head, end = text[:start], text[: start + len(part)]
     first, last = head.count("\n") + 1, end.count("\n") + 1
-    columns = [len(one.rpartition("\n")[2].encode()) for one in (head, end)]
+    columns = [len(name.rpartition("\n")[2].encode()) for name in (head, end)]
     return Span("m.py", first, columns[0], last, columns[1])
 
 
@@ -94,7 +94,10 @@ PIECES = ("x*2.0", CALL, "row.add_(1)", "os.getpid()", "torch.compile(Mixer())")
             id="formatted",
         ),
         pytest.param(
-            TEXT.replace("    ", "  "), (), tuple((one, one) for one in PIECES[:4]), id="another-indentation"
+            TEXT.replace("    ", "  "),
+            (),
+            tuple((piece, piece) for piece in PIECES[:4]),
+            id="another-indentation",
         ),
         pytest.param(
             TEXT.replace(CALL, WRAPPED),
@@ -111,7 +114,7 @@ PIECES = ("x*2.0", CALL, "row.add_(1)", "os.getpid()", "torch.compile(Mixer())")
         pytest.param(
             "# a program of its own\nN = 3\n",
             (),
-            tuple((one, "") for one in PIECES),
+            tuple((piece, "") for piece in PIECES),
             id="another-program",
         ),
     ],

@@ -57,16 +57,16 @@ def test_text_may_occur_in_the_message_in_any_case() -> None:
     ids=["line", "code", "severity", "text", "columns", "no columns", "several lines", "file"],
 )
 def test_each_difference_fails_on_both_sides(wrong: Finding) -> None:
-    said = disagreements(PATH, SOURCE, [wrong])
-    assert [line.split(":")[0] for line in said] in (
+    messages = disagreements(PATH, SOURCE, [wrong])
+    assert [line.split(":")[0] for line in messages] in (
         ["unexpected", "missing"],
         ["in another file", "missing"],
     )
 
 
 def test_a_second_finding_needs_its_own_expectation() -> None:
-    (said,) = disagreements(PATH, SOURCE, [finding(), finding()])
-    assert said.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
+    (disagreement,) = disagreements(PATH, SOURCE, [finding(), finding()])
+    assert disagreement.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
 
 
 def test_a_missing_finding_is_a_disagreement() -> None:
@@ -77,8 +77,8 @@ def test_several_expectations_on_one_line_each_have_their_carets() -> None:
     source = 'ab = 1  # hint: [A1] "x"  # info: [B2] "y"\n#^\n'
     with pytest.raises(CaseError, match="line 2: 1 runs of"):
         expectations(source)
-    one, two = expectations(source.replace("#^", "#^ ^"))
-    assert (one.code, one.columns, two.code, two.columns) == ("A1", (1, 2), "B2", (3, 4))
+    expectation, two = expectations(source.replace("#^", "#^ ^"))
+    assert (expectation.code, expectation.columns, two.code, two.columns) == ("A1", (1, 2), "B2", (3, 4))
 
 
 def test_a_malformed_expectation_is_an_error() -> None:
@@ -88,25 +88,27 @@ def test_a_malformed_expectation_is_an_error() -> None:
 
 def test_a_comment_line_refers_to_the_line_above() -> None:
     source = '# directive\n# error: [FL501] "a"\n# hint: [FL106] "b"\n#^ ^\ndef f(): pass\n'
-    assert [(one.line, one.code, one.columns) for one in expectations(source)] == [
+    assert [
+        (expectation.line, expectation.code, expectation.columns) for expectation in expectations(source)
+    ] == [
         (1, "FL501", (1, 2)),
         (1, "FL106", (3, 4)),
     ]
 
 
 def test_an_expectation_that_does_not_fit_is_on_the_next_line() -> None:
-    found = [finding(title="t" * 110, span=Span(PATH, 1))]
-    text = rewritten(PATH, "    x = 1\n", found)
+    findings = [finding(title="t" * 110, span=Span(PATH, 1))]
+    text = rewritten(PATH, "    x = 1\n", findings)
     assert text == f'    x = 1\n    # warning: [GB0124] "{"t" * 110}"\n'
-    assert disagreements(PATH, text, found) == []
-    assert rewritten(PATH, text, found) == text
+    assert disagreements(PATH, text, findings) == []
+    assert rewritten(PATH, text, findings) == text
 
 
 def test_rewriting_takes_over_what_was_found_and_keeps_words_that_fit() -> None:
-    found = [finding(), finding(line=4, title="new here", span=Span(PATH, 4))]
-    text = rewritten(PATH, SOURCE, found)
+    findings = [finding(), finding(line=4, title="new here", span=Span(PATH, 4))]
+    text = rewritten(PATH, SOURCE, findings)
     assert text == SOURCE.replace("return y", 'return y  # warning: [GB0124] "new here"')
-    assert disagreements(PATH, text, found) == []
+    assert disagreements(PATH, text, findings) == []
 
 
 def test_rewriting_drops_what_did_not_come() -> None:
@@ -117,10 +119,10 @@ def test_an_expectation_may_be_of_some_releases_only() -> None:
     source = SOURCE.replace("warning:", "warning(2.11, 2.13):")
     assert disagreements(PATH, source, [finding()], "2.13") == []
     assert disagreements(PATH, source, [], "2.14") == []
-    (said,) = disagreements(PATH, source, [], "2.11")
-    assert said == 'missing: 2: warning(2.11, 2.13): [GB0124] "python number"'
-    (said,) = disagreements(PATH, source, [finding()], "2.14")
-    assert said.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
+    (disagreement,) = disagreements(PATH, source, [], "2.11")
+    assert disagreement == 'missing: 2: warning(2.11, 2.13): [GB0124] "python number"'
+    (disagreement,) = disagreements(PATH, source, [finding()], "2.14")
+    assert disagreement.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
 
 
 def test_another_release_gets_expectations_of_its_own_and_may_join_others() -> None:
@@ -140,8 +142,8 @@ def test_another_release_gets_expectations_of_its_own_and_may_join_others() -> N
 
 def test_the_main_release_speaks_for_all_that_are_not_named() -> None:
     text = "x = 1\n"
-    found = [finding(line=1, title="t", span=Span(PATH, 1))]
-    assert rewritten(PATH, text, found, "2.13") == 'x = 1  # warning: [GB0124] "t"\n'
+    findings = [finding(line=1, title="t", span=Span(PATH, 1))]
+    assert rewritten(PATH, text, findings, "2.13") == 'x = 1  # warning: [GB0124] "t"\n'
     assert rewritten(PATH, 'x = 1  # warning: [GB0124] "t"\n', [], "2.13") == text
     marked = 'x = 1  # warning(2.13, 2.14): [GB0124] "t"\n'
     assert rewritten(PATH, marked, [], "2.13") == marked.replace("2.13, ", "")

@@ -48,7 +48,9 @@ def test_a_missing_or_extra_fact_is_a_disagreement(fact: Fact) -> None:
     for count in (-1, 1):
         changed = FACTS.copy()
         changed[fact] += count
-        assert [one.partition(":")[0] for one in disagreements(SOURCE, changed)] == [str(fact.line)]
+        assert [disagreement.partition(":")[0] for disagreement in disagreements(SOURCE, changed)] == [
+            str(fact.line)
+        ]
 
 
 def test_an_expectation_on_another_line_or_of_another_kind_is_two_disagreements() -> None:
@@ -58,10 +60,10 @@ def test_an_expectation_on_another_line_or_of_another_kind_is_two_disagreements(
 
 def test_a_case_is_rewritten_from_its_facts() -> None:
     bare = "".join(line.partition("  #")[0].rstrip() + "\n" for line in SOURCE.splitlines()[:3])
-    made = rewritten(bare, FACTS)
-    assert disagreements(made, FACTS) == []
-    assert rewritten(made, FACTS) == made
-    assert rewritten(SOURCE.replace("4, 8", "9"), FACTS) == made
+    text = rewritten(bare, FACTS)
+    assert disagreements(text, FACTS) == []
+    assert rewritten(text, FACTS) == text
+    assert rewritten(SOURCE.replace("4, 8", "9"), FACTS) == text
 
 
 def test_a_fact_without_a_line_is_on_the_target() -> None:
@@ -109,8 +111,8 @@ def test_facts_are_those_of_the_file_by_the_users_innermost_line() -> None:
 def test_distances_count_the_lines_of_the_program() -> None:
     graph = GeneratedGraph("0/0", Phase.INFERENCE, refusals=(Refusal("no shared data", (at(2),), (at(4),)),))
     for source, distance in ((PLAIN, -2), (PLAIN.replace("pass", "a\nb\n# kernel: triton\nc", 1), -1)):
-        (one,) = facts([report(generated=(graph,))], FILE, source)
-        assert (one.line, one.text.split()[0]) == (4, str(distance))
+        (fact,) = facts([report(generated=(graph,))], FILE, source)
+        assert (fact.line, fact.text.split()[0]) == (4, str(distance))
 
 
 def test_a_fact_may_be_of_some_releases_only() -> None:
@@ -125,9 +127,9 @@ def test_a_fact_may_be_of_some_releases_only() -> None:
     ]
     assert expectations(text, "2.11") == Counter({fact: 2, other: 1})
     assert expectations(text, "2.14") == Counter({fact: 1, Fact(1, "saves", "i64[2]"): 1})
-    assert [one.partition(":")[2] for one in disagreements(text, Counter({fact: 1}), "2.14")] == [
-        " expected 1, found 0: # saves: i64[2]"
-    ]
+    assert [
+        disagreement.partition(":")[2] for disagreement in disagreements(text, Counter({fact: 1}), "2.14")
+    ] == [" expected 1, found 0: # saves: i64[2]"]
 
 
 def test_a_change_for_the_main_release_applies_to_equal_releases() -> None:

@@ -33,17 +33,17 @@ def test_regressions_come_first_the_worst_before_the_others() -> None:
         bench("wrong", 100.0, is_accurate=False),
         failed("lost"),
     ]
-    found = compare_sweeps(before, after)
-    assert [(one.id, one.direction.value) for one in found.changes] == [
+    comparison = compare_sweeps(before, after)
+    assert [(change.id, change.direction.value) for change in comparison.changes] == [
         ("lost check", "regression"),
         ("wrong bench", "regression"),
         ("more check", "regression"),
         ("slow bench", "regression"),
         ("fast bench", "improvement"),
     ]
-    assert found.compared == 5
-    assert len(found.regressions) == 4
-    slow = found.changes[3]
+    assert comparison.compared == 5
+    assert len(comparison.regressions) == 4
+    slow = comparison.changes[3]
     assert (slow.before, slow.after, slow.detail) == ("100 µs", "150 µs", "+50%")
 
 
@@ -62,14 +62,19 @@ def test_times_of_another_machine_are_not_compared() -> None:
 
 
 def test_rows_of_one_sweep_alone_are_no_changes() -> None:
-    found = compare_sweeps([row("a"), row("b")], [row("b"), row("c")])
-    assert (found.changes, found.added, found.missing, found.compared) == ((), ("c check",), ("a check",), 1)
+    comparison = compare_sweeps([row("a"), row("b")], [row("b"), row("c")])
+    assert (comparison.changes, comparison.added, comparison.missing, comparison.compared) == (
+        (),
+        ("c check",),
+        ("a check",),
+        1,
+    )
 
 
 def test_a_configuration_that_failed_is_a_regression() -> None:
     failure = RowFailure("compiler", "backend", "no kernel")
-    (found,) = compare_sweeps([bench("a", 100.0)], [bench("a", 100.0, failure=failure)]).changes
-    assert (found.direction, found.detail) == (Direction.REGRESSION, "no kernel")
+    (change,) = compare_sweeps([bench("a", 100.0)], [bench("a", 100.0, failure=failure)]).changes
+    assert (change.direction, change.detail) == (Direction.REGRESSION, "no kernel")
 
 
 def test_a_summary_counts_rows_speedups_and_causes() -> None:
@@ -82,18 +87,18 @@ def test_a_summary_counts_rows_speedups_and_causes() -> None:
         bench("f", 100.0, 9.0, is_accurate=False),
         row("g", SweepJob.TUNE, winner="max", gain=1.3, configurations=(timed("max", 10.0, 1.5),)),
     ]
-    found = summarize(rows)
-    assert found.statuses == {"done": 6, "failed": 1}
-    assert [(one.cause, one.count, one.rows) for one in found.breaks] == [
+    summary = summarize(rows)
+    assert summary.statuses == {"done": 6, "failed": 1}
+    assert [(graph_break.cause, graph_break.count, graph_break.rows) for graph_break in summary.breaks] == [
         ("print", 3, ("a", "b")),
         ("item", 3, ("b",)),
     ]
-    assert [one.cause for one in found.failures] == ["exception: ValueError"]
-    default, winner = found.speedups
+    assert [failure.cause for failure in summary.failures] == ["exception: ValueError"]
+    default, winner = summary.speedups
     assert (default.name, default.rows) == ("default", 2)
     assert default.mean == pytest.approx(2.0)
     assert winner.name == "winner"
     assert winner.mean == pytest.approx(1.5)
     assert len(default.counts) == len(EDGES) + 1
-    assert found.gain is not None
-    assert found.gain.mean == pytest.approx(1.3)
+    assert summary.gain is not None
+    assert summary.gain.mean == pytest.approx(1.3)

@@ -77,7 +77,7 @@ def test_what_a_sweep_has_written_is_its_own(tmp_path: Path) -> None:
     used(tmp_path)
     (tmp_path / ROWS).write_bytes((tmp_path / ROWS).read_bytes() + b'{"id":"half')
     used(tmp_path)
-    assert [one.name for one in read_results(str(tmp_path)).rows] == ["a"]
+    assert [sweep_row.name for sweep_row in read_results(str(tmp_path)).rows] == ["a"]
     (tmp_path / ROWS).write_bytes(b'{"i')  # the first write was interrupted
     used(tmp_path)
     assert (tmp_path / LOCK).read_bytes().startswith(f"{os.getpid()} on ".encode())
@@ -99,7 +99,7 @@ def test_the_sweeps_of_a_store_lie_in_it(tmp_path: Path) -> None:
 
 
 def test_the_models_of_a_suite_replace_no_file_of_the_users(tmp_path: Path) -> None:
-    rows = [one for one in suite_rows("pytorch-163") if not one.absent][:1]
+    rows = [suite_row for suite_row in suite_rows("pytorch-163") if not suite_row.absent][:1]
     path = Path(write_rows(rows, str(tmp_path / "models"))[rows[0].file])
     write_rows(rows, str(tmp_path / "models"))
     path.write_text("x = 1\n", encoding="utf-8")

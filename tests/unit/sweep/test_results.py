@@ -42,8 +42,8 @@ def test_rows_come_back_as_they_were(folder: ResultsFolder) -> None:
     assert folder.open_rows() == ()
     assert not folder.has_rows()
     rows = (row("a", breaks=1, break_causes={"x": 1}, notes=("n",)), failed("b"))
-    for one in rows:
-        folder.append(one)
+    for sweep_row in rows:
+        folder.append(sweep_row)
     assert again(folder) == rows
     assert read_results(str(folder.path)).rows == rows
 
@@ -53,7 +53,7 @@ def test_the_newest_row_of_a_task_counts(folder: ResultsFolder) -> None:
     folder.append(row("a", breaks=1))
     folder.append(row("b"))
     folder.append(row("a", breaks=2))
-    assert [(one.name, one.breaks) for one in again(folder)] == [("a", 2), ("b", None)]
+    assert [(sweep_row.name, sweep_row.breaks) for sweep_row in again(folder)] == [("a", 2), ("b", None)]
 
 
 @pytest.mark.parametrize("left", [b'{"id":"b', b"\x00\xff", b'{"id":"b"}'])
@@ -62,9 +62,9 @@ def test_what_an_interrupted_write_left_is_cut_off(folder: ResultsFolder, left: 
     folder.append(row("a"))
     with (folder.path / ROWS).open("ab") as file:
         file.write(left)
-    assert [one.name for one in again(folder)] == ["a"]
+    assert [sweep_row.name for sweep_row in again(folder)] == ["a"]
     folder.append(row("b"))
-    assert [one.name for one in again(folder)] == ["a", "b"]
+    assert [sweep_row.name for sweep_row in again(folder)] == ["a", "b"]
     assert folder.damaged == 0
 
 
@@ -77,7 +77,7 @@ def test_a_damaged_line_hides_no_other(folder: ResultsFolder) -> None:
     folder.take()
     folder.open_rows()
     folder.append(row("b"))
-    assert [one.name for one in again(folder)] == ["a", "b"]
+    assert [sweep_row.name for sweep_row in again(folder)] == ["a", "b"]
     assert folder.damaged == 3
 
 
@@ -87,15 +87,15 @@ def test_two_sweeps_in_one_folder_are_refused(folder: ResultsFolder) -> None:
         "try: ResultsFolder(Path(sys.argv[1])).take()\n"
         "except ResultsError as error: print(error)"
     )
-    said = subprocess.run(
+    stdout = subprocess.run(
         [sys.executable, "-c", script, str(folder.path)],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     ).stdout
-    assert f"another sweep (process {os.getpid()} on " in said
-    assert "--out" in said
+    assert f"another sweep (process {os.getpid()} on " in stdout
+    assert "--out" in stdout
     folder.close()
     folder.take()
 
@@ -121,16 +121,16 @@ def test_a_full_disk_keeps_the_rows_before(folder: ResultsFolder, monkeypatch: p
         folder.append(row("b"))
     monkeypatch.undo()
     folder.append(row("c"))
-    assert [one.name for one in again(folder)] == ["a", "c"]
+    assert [sweep_row.name for sweep_row in again(folder)] == ["a", "c"]
     assert folder.damaged == 0
 
 
 def test_an_export_can_be_read_back(tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
     path.write_text(rows_as_json([row("a")], SweepAbout(suite="s")), encoding="utf-8")
-    found = read_results(str(path))
-    assert [one.name for one in found.rows] == ["a"]
-    assert found.about == SweepAbout(suite="s")
+    results = read_results(str(path))
+    assert [sweep_row.name for sweep_row in results.rows] == ["a"]
+    assert results.about == SweepAbout(suite="s")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"rows": 3}', "\x00"])
@@ -154,11 +154,11 @@ def test_the_sweep_to_resume_is_the_newest_of_its_suite(tmp_path: Path) -> None:
         (tmp_path / "sweeps" / name / ABOUT).write_text(about, encoding="utf-8")
         return tmp_path / "sweeps" / name
 
-    def found(suite: str, path: str) -> Path | None:
+    def resumed_sweep(suite: str, path: str) -> Path | None:
         return earlier_sweep(tmp_path / "sweeps", suite, path)
 
     here = str(tmp_path / "a")
-    assert found("a", here) is None
+    assert resumed_sweep("a", here) is None
     swept("a-20260101-000000", json.dumps({"path": here}))
     latest = swept("a-20260102-000000", json.dumps({"path": f"{here}/../a"}))
     for number, about in enumerate(
@@ -166,9 +166,9 @@ def test_the_sweep_to_resume_is_the_newest_of_its_suite(tmp_path: Path) -> None:
     ):
         swept(f"a-20260103-00000{number}", about)
     swept("a-3-20260104-000000", json.dumps({"path": here}))
-    assert found("a", here) == latest
+    assert resumed_sweep("a", here) == latest
     old = swept("pytorch-163-20260101-000000", json.dumps({"path": str(tmp_path / "pytorch-163")}))
-    assert found("pytorch-163", "pytorch-163") == old, "as older versions wrote it"
+    assert resumed_sweep("pytorch-163", "pytorch-163") == old, "as older versions wrote it"
     new = swept("pytorch-163-20260102-000000", json.dumps({"path": "pytorch-163"}))
-    assert found("pytorch-163", "pytorch-163") == new
-    assert found("pytorch-163", str(tmp_path / "elsewhere" / "pytorch-163")) is None
+    assert resumed_sweep("pytorch-163", "pytorch-163") == new
+    assert resumed_sweep("pytorch-163", str(tmp_path / "elsewhere" / "pytorch-163")) is None

@@ -169,8 +169,8 @@ def test_a_process_keeps_one_worker_for_runs_that_can_share_it(worker: Any) -> N
     job = worker(ANSWERS)
     try:
         pids = [
-            (run_client.run_remotely(one).report or {}).get("pid")
-            for one in (job, job, worker(ANSWERS, environment={"COLOR": "red"}))
+            (run_client.run_remotely(value).report or {}).get("pid")
+            for value in (job, job, worker(ANSWERS, environment={"COLOR": "red"}))
         ]
         assert pids[0] == pids[1] != pids[2]
         dead = worker("sys.exit(1)", environment={"COLOR": "red"})

@@ -45,10 +45,10 @@ def tasks(tmp_path: Path) -> tuple[SweepTask, ...]:
 def test_each_task_ends_as_one_row(tasks: tuple[SweepTask, ...]) -> None:
     engine = ScriptedEngine()
     rows = list(run_tasks(tasks, engine))
-    assert sorted(one.id for one in rows) == sorted(one.id for one in tasks)
+    assert sorted(sweep_row.id for sweep_row in rows) == sorted(task.id for task in tasks)
     assert engine.prepared == len(tasks)
-    assert [one.job for one in rows] == [SweepJob.CHECK] * 3 + [SweepJob.BENCH] * 3
-    assert {one.torch for one in rows} == {"2.13.0"}
+    assert [sweep_row.job for sweep_row in rows] == [SweepJob.CHECK] * 3 + [SweepJob.BENCH] * 3
+    assert {sweep_row.torch for sweep_row in rows} == {"2.13.0"}
 
 
 @pytest.mark.parametrize("first", [LOST, KILLED])
@@ -61,7 +61,7 @@ def test_a_task_whose_worker_died_is_tried_once_more(
         return first if isinstance(first, RemoteAnswer) else answer_of(task, **first)
 
     engine = ScriptedEngine(answer)
-    rows = {one.id: one for one in run_tasks(tasks[:3], engine)}
+    rows = {task.id: task for task in run_tasks(tasks[:3], engine)}
     assert engine.ran.count("b.py:Net check") == 2
     assert len(engine.ran) == 4
     again = rows["b.py:Net check"]
@@ -121,14 +121,16 @@ def test_the_rest_is_estimated_from_tasks_of_the_same_job(tasks: tuple[SweepTask
 def test_a_missing_package_names_what_the_suite_says_it_needs(tmp_path: Path) -> None:
     suite = built_in_suite("pytorch-163", tmp_path, size="tiny", training=False)
     plan = plan_sweep(suite, SweepOptions(), has_gpu=False)
-    task = next(one for one in plan.tasks if one.row.group == "timm")
+    task = next(sweep_task for sweep_task in plan.tasks if sweep_task.row.group == "timm")
     missing = {
         "culprit": "user",
         "kind": "import",
         "message": "ModuleNotFoundError: No module named 'timm'",
         "exception": "ModuleNotFoundError",
     }
-    (only,) = run_tasks([task], ScriptedEngine(lambda one, _: answer_of(one, failures=[missing])))
+    (only,) = run_tasks(
+        [task], ScriptedEngine(lambda sweep_task, _: answer_of(sweep_task, failures=[missing]))
+    )
     assert only.failure is not None
     assert only.failure.next_step.startswith("pip install timm")
 
@@ -165,7 +167,9 @@ def test_a_search_gives_its_winner_and_what_a_program_replays(tmp_path: Path) ->
         2.0,
         1.9,
     )
-    assert [(one.name, one.speedup) for one in only.configurations] == [
+    assert [
+        (timed_configuration.name, timed_configuration.speedup) for timed_configuration in only.configurations
+    ] == [
         ("eager", 1.0),
         ("default", 2.0),
         ("default+freezing=True", 4.0),

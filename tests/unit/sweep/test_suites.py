@@ -26,7 +26,7 @@ def test_a_folder_gives_its_python_files(tmp_path: Path) -> None:
     wrote(tmp_path / ".venv", "hidden.py", "")
     suite = read_suite(str(tmp_path))
     assert suite.name == tmp_path.name
-    assert [Path(one.path).name for one in suite.targets] == ["b.py", "a.py"]
+    assert [Path(target.path).name for target in suite.targets] == ["b.py", "a.py"]
 
 
 LISTS = {
@@ -111,15 +111,15 @@ def test_a_built_in_suite_is_written_and_has_a_row_for_each_model(tmp_path: Path
     assert not is_built_in("model.py")
     suite = built_in_suite("pytorch-163", tmp_path / "models", size="tiny", training=True)
     assert len(suite.targets) == 163
-    there = [one for one in suite.targets if not one.absent]
-    assert all(Path(one.path).is_file() and one.root == str(tmp_path / "models") for one in there)
-    assert all(not one.path for one in suite.targets if one.absent)
-    assert {one.variant for one in suite.targets} == {"tiny train"}
+    there = [target for target in suite.targets if not target.absent]
+    assert all(Path(target.path).is_file() and target.root == str(tmp_path / "models") for target in there)
+    assert all(not target.path for target in suite.targets if target.absent)
+    assert {target.variant for target in suite.targets} == {"tiny train"}
     plan = plan_sweep(suite, SweepOptions(), has_gpu=False)
     assert len(plan.tasks) == len(there)
     assert len(plan.tasks) + len(plan.rows) == 163
-    assert {one.request.roots for one in plan.tasks} == {(str(tmp_path / "models"),)}
-    bert = next(one for one in plan.tasks if one.row.name == "BertForMaskedLM")
+    assert {task.request.roots for task in plan.tasks} == {(str(tmp_path / "models"),)}
+    bert = next(task for task in plan.tasks if task.row.name == "BertForMaskedLM")
     assert bert.id == "huggingface/BertForMaskedLM tiny train check"
 
 

@@ -54,7 +54,7 @@ def test_each_row_is_printed_and_kept(models: Path, engine: ScriptedEngine) -> N
     assert result.exit_code == 0
     assert result.stdout.count("done   ") == len(list(models.iterdir()))
     assert "3 rows: 3 done" in result.stdout
-    assert [one.name for one in read_results("out").rows] == ["a.py:Net", "b.py:Net", "c.py:Net"]
+    assert [sweep_row.name for sweep_row in read_results("out").rows] == ["a.py:Net", "b.py:Net", "c.py:Net"]
     assert (Path("out") / PAGE).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert engine.is_closed
 
@@ -71,11 +71,11 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(engine: ScriptedEngine) -
     assert result.exit_code == 130
     assert "2 of 3 tasks left; go on with `fuselight sweep models --out out --resume`" in result.stderr
     assert engine.is_closed
-    assert [one.name for one in read_results("out").rows] == ["a.py:Net"]
+    assert [sweep_row.name for sweep_row in read_results("out").rows] == ["a.py:Net"]
     refused = swept()
     assert (refused.exit_code, "--resume" in refused.stderr) == (2, True)
     assert swept("--resume").exit_code == 0
-    assert [one.split(".")[0] for one in engine.ran] == ["a", "b", "b", "c"]
+    assert [text.split(".")[0] for text in engine.ran] == ["a", "b", "b", "c"]
     assert swept("--resume").exit_code == 0
     assert len(engine.ran) == 4
     assert len((Path("out") / ROWS).read_text(encoding="utf-8").splitlines()) == 3
@@ -95,7 +95,7 @@ def test_an_interrupt_while_a_row_is_written_counts_it(monkeypatch: pytest.Monke
     assert result.exit_code == 130
     assert "1 of 3 tasks left" in result.stderr
     assert "b.py" in (Path("out") / PAGE).read_text(encoding="utf-8")
-    assert [one.name for one in read_results("out").rows] == ["a.py:Net", "b.py:Net"]
+    assert [sweep_row.name for sweep_row in read_results("out").rows] == ["a.py:Net", "b.py:Net"]
 
 
 def test_an_edited_model_runs_again(models: Path, engine: ScriptedEngine) -> None:
@@ -146,7 +146,7 @@ def test_what_failed_is_tried_again_only_on_request(engine: ScriptedEngine) -> N
     engine.answer = lambda task, _attempt: answer_of(task)
     assert swept("--resume", "--retry-failed").exit_code == 0
     assert engine.ran[3:] == ["b.py:Net check"]
-    assert {one.status for one in read_results("out").rows} == {RowStatus.DONE}
+    assert {sweep_row.status for sweep_row in read_results("out").rows} == {RowStatus.DONE}
 
 
 @pytest.mark.usefixtures("models", "engine")
@@ -189,12 +189,12 @@ def test_regressions_come_first_and_are_the_exit_code() -> None:
     worse = ResultsFolder(Path("worse"))
     worse.take()
     worse.open_rows()
-    for one in read_results("out").rows:
-        worse.append(replace(one, graphs=2))
+    for sweep_row in read_results("out").rows:
+        worse.append(replace(sweep_row, graphs=2))
     worse.close()
-    found = run_cli("sweep", "models", "--out", "worse", "--resume", "--against", "out")
-    assert found.exit_code == 1
-    assert "regression  a.py:Net check: graphs: 0 graphs -> 2 graphs" in found.stdout
+    result = run_cli("sweep", "models", "--out", "worse", "--resume", "--against", "out")
+    assert result.exit_code == 1
+    assert "regression  a.py:Net check: graphs: 0 graphs -> 2 graphs" in result.stdout
 
 
 @pytest.mark.usefixtures("models", "engine")
@@ -300,9 +300,9 @@ CLUSTERS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("case", CLUSTERS)
 def test_a_cluster_that_does_not_fit(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    message, found = CLUSTERS[case]
+    message, entries = CLUSTERS[case]
     monkeypatch.setattr(ray_engine, "_import_ray", lambda: None)
-    monkeypatch.setattr(ray_engine, "_ASK", f"print({json.dumps(found)!r})")
+    monkeypatch.setattr(ray_engine, "_ASK", f"print({json.dumps(entries)!r})")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         gpus = ["--gpus", "2"] if case == "no GPU" else []

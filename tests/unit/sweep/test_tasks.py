@@ -29,12 +29,12 @@ def models(tmp_path: Path) -> Path:
 
 def test_a_task_for_each_job_those_that_are_timed_last(models: Path) -> None:
     tasks = planned(models, jobs=(SweepJob.BENCH, SweepJob.CHECK)).tasks
-    assert [one.id for one in tasks] == ["net.py:Net check", "net.py:Net bench cpu"]
-    assert [one.job.is_timed for one in tasks] == [False, True]
+    assert [task.id for task in tasks] == ["net.py:Net check", "net.py:Net bench cpu"]
+    assert [task.job.is_timed for task in tasks] == [False, True]
 
 
 def test_requests_of_each_job(models: Path) -> None:
-    tasks = {one.job: one for one in planned(models, jobs=ALL, has_gpu=True, time_limit=30.0).tasks}
+    tasks = {task.job: task for task in planned(models, jobs=ALL, has_gpu=True, time_limit=30.0).tasks}
     kernels, bench, tune = (tasks[job].request for job in (SweepJob.KERNELS, SweepJob.BENCH, SweepJob.TUNE))
     assert isinstance(kernels, GenerateRequest)
     assert kernels.device is None
@@ -49,7 +49,7 @@ def test_requests_of_each_job(models: Path) -> None:
 
 def test_devices_go_to_the_jobs_that_can_use_them(models: Path) -> None:
     plan = planned(models, jobs=ALL, devices=("h100", "cpu", "cuda"))
-    assert [one.id.removeprefix("net.py:Net ") for one in plan.tasks] == [
+    assert [task.id.removeprefix("net.py:Net ") for task in plan.tasks] == [
         "check", "kernels h100-sxm", "kernels cpu", "bench cpu", "bench cuda", "tune cpu", "tune cuda",
     ]  # fmt: skip
 
@@ -90,7 +90,7 @@ def test_keys_change_with_source_and_options_alone(models: Path) -> None:
 def test_equal_files_have_keys_of_their_own(models: Path) -> None:
     (models / "again.py").write_text(NET, encoding="utf-8")
     tasks = planned(models).tasks
-    assert len({one.key for one in tasks}) == len({one.id for one in tasks}) == 2
+    assert len({task.key for task in tasks}) == len({task.id for task in tasks}) == 2
 
 
 def test_what_cannot_run_is_a_row_that_says_why(tmp_path: Path) -> None:
@@ -104,14 +104,14 @@ def test_what_cannot_run_is_a_row_that_says_why(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     plan = planned(tmp_path / "list.jsonl")
-    assert [one.id for one in plan.tasks] == ["new/the net check"]
-    said = {one.id: (one.status, one.failure.message if one.failure else "") for one in plan.rows}
-    assert said == {
+    assert [task.id for task in plan.tasks] == ["new/the net check"]
+    answer = {row.id: (row.status, row.failure.message if row.failure else "") for row in plan.rows}
+    assert answer == {
         "net.py check": (RowStatus.FAILED, "net.py has no class or function `Nett`"),
         "broken.py check": (RowStatus.FAILED, "the file does not parse"),
         "empty.py check": (RowStatus.FAILED, "empty.py has no target with inputs"),
         "none.py check": (RowStatus.FAILED, "none.py cannot be read: No such file or directory"),
         "old/gone check": (RowStatus.ABSENT, "no package ships it"),
     }
-    assert len({one.key for one in plan.rows}) == len(plan.rows)
-    assert all(one.failure and (one.failure.next_step or one.failure.kind == "absent") for one in plan.rows)
+    assert len({row.key for row in plan.rows}) == len(plan.rows)
+    assert all(row.failure and (row.failure.next_step or row.failure.kind == "absent") for row in plan.rows)

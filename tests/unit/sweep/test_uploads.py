@@ -88,10 +88,10 @@ def test_no_link_leads_out_of_what_is_sent(project: Path, tmp_path: Path) -> Non
     copied = [path for path in (tmp_path / "stage").rglob("*") if not path.is_dir()]
     assert not any(path.is_symlink() for path in copied)
     assert not any("secret" in path.read_text(encoding="utf-8") for path in copied)
-    said = upload.sentence("the cluster")
-    assert said.startswith("sending 4 files (")
-    assert "helper.py" in said
-    assert "out.py" in said.partition("stay here")[2]
+    sentence = upload.sentence("the cluster")
+    assert sentence.startswith("sending 4 files (")
+    assert "helper.py" in sentence
+    assert "out.py" in sentence.partition("stay here")[2]
 
 
 def test_a_repository_runs_nothing_when_it_is_asked(project: Path, tmp_path: Path) -> None:
@@ -114,6 +114,6 @@ def test_a_long_list_of_files_is_cut(project: Path) -> None:
         (project / f"m{number:02}.py").touch()
     git(project, "init", "-q")
     git(project, "add", *(f"m{number:02}.py" for number in range(20)))
-    said = upload_of(str(project), []).sentence("the cluster")
-    assert said.startswith("sending 20 files (0.0 kB) of ")
-    assert said.endswith("m11.py and 8 more")
+    sentence = upload_of(str(project), []).sentence("the cluster")
+    assert sentence.startswith("sending 20 files (0.0 kB) of ")
+    assert sentence.endswith("m11.py and 8 more")

@@ -60,7 +60,7 @@ def _by_name(knobs: tuple[Knob, ...]) -> dict[str, Knob]:
     return {knob.name: knob for knob in knobs}
 
 
-def _made(**parts: float) -> MeasuredConfiguration:
+def _measured(**parts: float) -> MeasuredConfiguration:
     """A configuration with kernels of these kinds, microseconds each, and `idle`."""
     idle = parts.pop("idle", 0.0)
     kinds = {
@@ -127,7 +127,7 @@ def test_breaks_bound_fixes(name: str) -> None:
 
 
 def test_parts_of_a_made_call_have_their_bounds() -> None:
-    made = _made(
+    configuration = _measured(
         matmul=30.0,
         convolution=20.0,
         generated=10.0,
@@ -137,7 +137,7 @@ def test_parts_of_a_made_call_have_their_bounds() -> None:
         sort=6.0,
         idle=10.0,
     )
-    divided = call_parts(made)
+    divided = call_parts(configuration)
     assert divided is not None
     assert divided.us == 100
     assert {bound.value: us for bound, us in divided.parts.items()} == pytest.approx(
@@ -158,18 +158,18 @@ def test_parts_of_a_made_call_have_their_bounds() -> None:
 def test_attention_that_torch_composed_of_other_operators_is_attention() -> None:
     """Its kernels come from one line: two multiplications, and a softmax that other code is fused into."""
     line = (Location("attention.py", 158),)
-    made = _made(matmul=30.0, generated=20.0, convolution=40.0, idle=10.0)
+    configuration = _measured(matmul=30.0, generated=20.0, convolution=40.0, idle=10.0)
     softmax = FusedOperator("prims.exp.default", "aten._safe_softmax.default", line)
     other = FusedOperator("aten.add.Tensor", "", (Location("model.py", 3),))
     operators = {"matmul": (FusedOperator("aten.bmm.default", "", line),), "generated": (other, softmax)}
     kinds = list(operators)
-    (graph,) = made.generated
+    (graph,) = configuration.generated
     kernels = [
         replace(kernel, operators=operators.get(kinds[place], ()) if place < len(kinds) else (other,))
         for place, kernel in enumerate(graph.kernels)
     ]
     knobs = _by_name(
-        ceilings(replace(made, generated=(replace(graph, kernels=tuple(kernels)),)), noise=NOISE)
+        ceilings(replace(configuration, generated=(replace(graph, kernels=tuple(kernels)),)), noise=NOISE)
     )
     assert knobs["attention_flash"].bound_us == 50
     assert knobs["attention_flash"].detail == "attention kernels: 2"
@@ -177,8 +177,8 @@ def test_attention_that_torch_composed_of_other_operators_is_attention() -> None
 
 
 def test_the_optimizers_kernels_bound_its_compile_and_nothing_else() -> None:
-    made = _made(matmul=50.0, idle=20.0, **{"aten::_foreach_add_": 30.0})
-    knobs = _by_name(ceilings(made, noise=NOISE))
+    configuration = _measured(matmul=50.0, idle=20.0, **{"aten::_foreach_add_": 30.0})
+    knobs = _by_name(ceilings(configuration, noise=NOISE))
     assert knobs["optimizer"].bound_us == 50
     assert knobs["optimizer"].ceiling == 2
     assert knobs["gemm_autotune"].bound_us == 50
@@ -187,11 +187,11 @@ def test_the_optimizers_kernels_bound_its_compile_and_nothing_else() -> None:
 
 def test_a_faster_base_raises_the_ceilings_of_kernels() -> None:
     """A call of 100 us that waits for 80: with CUDA graphs it takes 25, of which 10 are generated kernels."""
-    made = _made(matmul=10.0, generated=10.0, idle=80.0)
-    first = _by_name(ceilings(made, noise=0.2))
+    configuration = _measured(matmul=10.0, generated=10.0, idle=80.0)
+    first = _by_name(ceilings(configuration, noise=0.2))
     assert first["cuda_graphs"].ceiling == pytest.approx(5)
     assert first["coordinate_descent"].skipped is Skip.NOISE
-    then = _by_name(ceilings(made, noise=0.2, us=25.0))
+    then = _by_name(ceilings(configuration, noise=0.2, us=25.0))
     assert then["coordinate_descent"].ceiling == pytest.approx(25 / 15)
     assert then["coordinate_descent"].skipped is None
     assert then["dependent_launch"].bound_us == 10
@@ -207,7 +207,7 @@ def test_without_a_profile_nothing_is_skipped_for_its_ceiling() -> None:
 def test_what_cannot_apply_is_listed_with_its_reason() -> None:
     reason = Unsuitable(Skip.NUMERICS, "it changes the arithmetic")
     knobs = ceilings(
-        _made(matmul=10.0), noise=NOISE, unsuitable=lambda knob: reason if knob.name == "tf32" else None
+        _measured(matmul=10.0), noise=NOISE, unsuitable=lambda knob: reason if knob.name == "tf32" else None
     )
     last = _by_name(knobs)["tf32"]
     assert (last.skipped, last.detail) == (Skip.NUMERICS, "it changes the arithmetic")
@@ -215,16 +215,18 @@ def test_what_cannot_apply_is_listed_with_its_reason() -> None:
 
 
 def test_traits_come_from_the_kernels() -> None:
-    made = _made(matmul=10.0)
-    (graph,) = made.generated
-    assert Trait.FLOAT32 in traits(made), "unknown: it may"
-    assert traits(replace(made, generated=())) >= {Trait.CONVOLUTIONS, Trait.ATTENTION}, "unknown: it may"
-    assert Trait.CONVOLUTIONS in traits(replace(made, graph_breaks=1)), "in eager mode it may"
-    assert traits(_made(convolution=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.CONVOLUTIONS}
-    assert traits(_made(attention=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.ATTENTION}
+    configuration = _measured(matmul=10.0)
+    (graph,) = configuration.generated
+    assert Trait.FLOAT32 in traits(configuration), "unknown: it may"
+    assert traits(replace(configuration, generated=())) >= {Trait.CONVOLUTIONS, Trait.ATTENTION}, (
+        "unknown: it may"
+    )
+    assert Trait.CONVOLUTIONS in traits(replace(configuration, graph_breaks=1)), "in eager mode it may"
+    assert traits(_measured(convolution=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.CONVOLUTIONS}
+    assert traits(_measured(attention=10.0)) & {Trait.CONVOLUTIONS, Trait.ATTENTION} == {Trait.ATTENTION}
     half = replace(graph, kernels=tuple(replace(kernel, dtype="bf16") for kernel in graph.kernels))
-    assert traits(replace(made, generated=(half,))) == frozenset()
-    assert traits(replace(made, generated=(half,), recompiles=2)) == {Trait.RECOMPILATIONS}
+    assert traits(replace(configuration, generated=(half,))) == frozenset()
+    assert traits(replace(configuration, generated=(half,), recompiles=2)) == {Trait.RECOMPILATIONS}
 
 
 PARTS = st.dictionaries(
@@ -240,7 +242,7 @@ PARTS = st.dictionaries(
 def test_ceilings_are_ordered_and_never_beyond_the_call(
     parts: dict[str, Any], noise: float, us: float | None
 ) -> None:
-    knobs = ceilings(_made(**parts), noise=noise, us=us)
+    knobs = ceilings(_measured(**parts), noise=noise, us=us)
     assert sorted(knob.name for knob in knobs) == sorted(BY_NAME)
     tried = [knob for knob in knobs if knob.skipped is None]
     assert list(knobs[: len(tried)]) == tried

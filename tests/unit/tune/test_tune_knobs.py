@@ -51,13 +51,14 @@ def test_names_and_orders_are_unique_and_structure_comes_first() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_knob_changes_the_configuration(name: str) -> None:
     knob = BY_NAME[name]
-    made = parse_configuration(configuration_of([knob]))
+    configuration = parse_configuration(configuration_of([knob]))
     plain = parse_configuration("default")
     assert (
-        made.options or made.preparation != Preparation() or made.dynamic is not None
-        or made.blocks or made.optimizer or made.fixes or made.fixed_modules or made.longest
+        configuration.options or configuration.preparation != Preparation() or configuration.dynamic is not None
+        or configuration.blocks or configuration.optimizer or configuration.fixes or configuration.fixed_modules
+        or configuration.longest
     )  # fmt: skip
-    assert made.mode == plain.mode
+    assert configuration.mode == plain.mode
     assert 0 <= knob.share < 1
     assert knob.compile_factor > 0
     assert set(knob.requires) <= set(NAMES)
@@ -124,8 +125,10 @@ def test_work_and_device_count() -> None:
 def test_an_option_that_this_torch_lacks_is_named() -> None:
     options = _options()
     del options["triton.mix_order_reduction"]
-    found = _unsuitable("mixed_reductions", options=options, work=Work.TRAINING_STEP)
-    assert found == Unsuitable(Skip.ABSENT, "this torch has no option `triton.mix_order_reduction`")
+    unsuitable_reason = _unsuitable("mixed_reductions", options=options, work=Work.TRAINING_STEP)
+    assert unsuitable_reason == Unsuitable(
+        Skip.ABSENT, "this torch has no option `triton.mix_order_reduction`"
+    )
 
 
 def test_what_default_does_already_is_not_tried() -> None:
@@ -147,13 +150,13 @@ def test_a_knob_needs_what_it_changes() -> None:
 
 @pytest.mark.parametrize(("work", "device"), list(itertools.product(Work, ("cuda", "cpu"))))
 def test_every_work_and_device_has_knobs(work: Work, device: str) -> None:
-    found = [knob.name for knob in KNOBS if _skip(knob.name, work=work, device=device) is None]
-    assert len(found) > 5
+    names = [knob.name for knob in KNOBS if _skip(knob.name, work=work, device=device) is None]
+    assert len(names) > 5
 
 
 def _skip(name: str, **changed: Any) -> Skip | None:
-    found = _unsuitable(name, **changed)
-    return found.skip if found is not None else None
+    unsuitable_reason = _unsuitable(name, **changed)
+    return unsuitable_reason.skip if unsuitable_reason is not None else None
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -105,7 +105,9 @@ TIMES = st.lists(st.floats(10, 10_000), min_size=1, max_size=12)
 @given(TIMES)
 def test_the_best_wins_or_one_that_ties_with_it_and_everyone_stands_once(times: list[float]) -> None:
     raced = _race(times)
-    assert sorted(one.entrant.name for one in raced.standings) == sorted(map(str, range(len(times))))
+    assert sorted(standing.entrant.name for standing in raced.standings) == sorted(
+        map(str, range(len(times)))
+    )
     assert times[int(_best(raced).entrant.name)] <= min(times) * (1 + NOISE)
     assert raced.finished
 
@@ -116,17 +118,17 @@ def test_halving_keeps_the_best_beyond_noise(times: list[float], seed: int) -> N
     """With rounds that scatter by 1%, the winner is never slower than the best by more than the noise."""
     raced = _race(times, spread=0.01, seed=seed)
     assert times[int(_best(raced).entrant.name)] <= min(times) * (1 + NOISE) * 1.01
-    assert str(times.index(min(times))) in [one.name for one in raced.survivors]
+    assert str(times.index(min(times))) in [survivor.name for survivor in raced.survivors]
 
 
 @given(TIMES, st.lists(st.floats(0.5, 2), min_size=ROUNDS, max_size=ROUNDS))
 def test_a_load_that_changes_between_rounds_changes_nothing(times: list[float], loads: list[float]) -> None:
-    still = [one.entrant.name for one in _race(times).standings]
+    still = [standing.entrant.name for standing in _race(times).standings]
     shared = [
         RecordedEntrant(str(place), iter([us * load for load in loads])) for place, us in enumerate(times)
     ]
     raced = halve(shared, _plan(SimulatedMachine()), noise=NOISE)
-    assert [one.entrant.name for one in raced.standings] == still
+    assert [standing.entrant.name for standing in raced.standings] == still
 
 
 @given(st.integers(0, 10_000))
@@ -166,8 +168,8 @@ def test_a_configuration_that_fails_never_wins(times: list[float], data: st.Data
     raced = halve(runners, _plan(machine), noise=NOISE)
     assert not _best(raced).failed
     assert raced.survivors
-    assert not {one.name for one in raced.survivors} & {
-        one.entrant.name for one in raced.standings if one.failed
+    assert not {survivor.name for survivor in raced.survivors} & {
+        standing.entrant.name for standing in raced.standings if standing.failed
     }
 
 
@@ -178,8 +180,8 @@ def test_those_that_lost_against_a_configuration_that_fails_are_back() -> None:
         [SimulatedEntrant("b", 100, machine), SimulatedEntrant("c", 90, machine)],
     )
     raced = halve([leader, *others], _plan(machine), noise=NOISE)
-    assert [one.entrant.name for one in raced.standings] == ["c", "b", "a"]
-    assert [one.failed for one in raced.standings] == [False, False, True]
+    assert [standing.entrant.name for standing in raced.standings] == ["c", "b", "a"]
+    assert [standing.failed for standing in raced.standings] == [False, False, True]
 
 
 def test_all_may_fail() -> None:
@@ -221,7 +223,7 @@ def test_each_stage_keeps_half_and_ties() -> None:
     machine = SimulatedMachine()
     runners = [SimulatedEntrant(str(us), us, machine) for us in (100, 101, 104, 108, 110, 112)]
     raced = halve(runners, _plan(machine), noise=NOISE)
-    stages = {one.entrant.name: one.stage for one in raced.standings}
+    stages = {standing.entrant.name: standing.stage for standing in raced.standings}
     assert stages == {"100": 3, "101": 3, "104": 2, "108": 1, "110": 1, "112": 1}
 
 

@@ -48,32 +48,32 @@ def test_a_budget_counts_from_its_beginning() -> None:
 
 
 def test_knobs_are_added_to_the_best_set_one_by_one() -> None:
-    made = planner(GRAPHS, FREEZING, GEMM)
-    assert made.next(knobs(), {}, ()) == knobs(GRAPHS)
-    assert made.next(knobs(), {}, {knobs(GRAPHS)}) == knobs(FREEZING)
-    assert made.next(knobs(GRAPHS), {knobs(GRAPHS): 1.5}, ()) == knobs(GRAPHS, FREEZING)
+    new_planner = planner(GRAPHS, FREEZING, GEMM)
+    assert new_planner.next(knobs(), {}, ()) == knobs(GRAPHS)
+    assert new_planner.next(knobs(), {}, {knobs(GRAPHS)}) == knobs(FREEZING)
+    assert new_planner.next(knobs(GRAPHS), {knobs(GRAPHS): 1.5}, ()) == knobs(GRAPHS, FREEZING)
 
 
 def test_a_knob_that_helped_elsewhere_is_combined_with_the_best_set() -> None:
-    made = planner(GRAPHS, FREEZING, GEMM)
+    new_planner = planner(GRAPHS, FREEZING, GEMM)
     known = {knobs(GRAPHS): 1.5, knobs(FREEZING): 1.2, knobs(GEMM): 1.0}
-    assert made.next(knobs(GRAPHS), known, ()) == knobs(GRAPHS, FREEZING)
+    assert new_planner.next(knobs(GRAPHS), known, ()) == knobs(GRAPHS, FREEZING)
     known[knobs(FREEZING)] = 1 + NOISE / 2
-    assert made.next(knobs(GRAPHS), known, ()) is None
+    assert new_planner.next(knobs(GRAPHS), known, ()) is None
 
 
 def test_a_knob_is_not_blamed_for_another_one_that_failed() -> None:
-    made = planner(GRAPHS, GEMM)
+    new_planner = planner(GRAPHS, GEMM)
     known = {knobs(GRAPHS): 0.0, knobs(GRAPHS, GEMM): 0.0}
-    assert made.next(knobs(), known, ()) == knobs(GEMM)
+    assert new_planner.next(knobs(), known, ()) == knobs(GEMM)
     known = {knobs(GRAPHS): 1.2, knobs(GRAPHS, GEMM): 0.0}
-    assert made.next(knobs(GRAPHS), known, ()) is None
+    assert new_planner.next(knobs(GRAPHS), known, ()) is None
 
 
 def test_a_set_is_tried_without_a_knob_that_was_slower_by_itself() -> None:
-    made = planner(GRAPHS, FREEZING)
+    new_planner = planner(GRAPHS, FREEZING)
     known = {knobs(GRAPHS): 0.9, knobs(GRAPHS, FREEZING): 1.2}
-    assert made.next(knobs(GRAPHS, FREEZING), known, ()) == knobs(FREEZING)
+    assert new_planner.next(knobs(GRAPHS, FREEZING), known, ()) == knobs(FREEZING)
 
 
 def test_a_set_is_not_tried_without_what_one_of_its_knobs_requires() -> None:
@@ -83,12 +83,14 @@ def test_a_set_is_not_tried_without_what_one_of_its_knobs_requires() -> None:
 
 
 def test_a_knob_comes_with_what_it_requires_and_replaces_its_group() -> None:
-    made = planner("attention_flash", "attention_cudnn", "cpp_gemm", FREEZING)
-    assert made.next(knobs("attention_flash"), {knobs("attention_flash"): 1.2}, ()) == knobs(
+    new_planner = planner("attention_flash", "attention_cudnn", "cpp_gemm", FREEZING)
+    assert new_planner.next(knobs("attention_flash"), {knobs("attention_flash"): 1.2}, ()) == knobs(
         "attention_cudnn"
     )
     tried = {knobs("attention_flash"): 1.2, knobs("attention_cudnn"): 1.0}
-    assert made.next(knobs("attention_flash"), tried, ()) == knobs("attention_flash", "cpp_gemm", FREEZING)
+    assert new_planner.next(knobs("attention_flash"), tried, ()) == knobs(
+        "attention_flash", "cpp_gemm", FREEZING
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,21 +112,21 @@ def test_a_configuration_is_made_of_knobs(configuration: str, names: tuple[str, 
 
 
 @given(
-    names=st.lists(st.sampled_from([one.name for one in KNOBS]), min_size=1, max_size=6, unique=True),
+    names=st.lists(st.sampled_from([knob.name for knob in KNOBS]), min_size=1, max_size=6, unique=True),
     gains=st.lists(st.floats(0.0, 3.0), min_size=60, max_size=60),
 )
 def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains: list[float]) -> None:
-    made = planner(*names)
+    new_planner = planner(*names)
     known: dict[Knobs, float] = {}
     for gain in gains:
-        best = max(known, key=lambda one: known[one], default=knobs())
+        best = max(known, key=lambda texts: known[texts], default=knobs())
         if known.get(best, 0.0) <= 1:
             best = knobs()
-        proposed = made.next(best, known, ())
+        proposed = new_planner.next(best, known, ())
         if proposed is None:
             return
         assert proposed not in known
-        assert not any(are_exclusive(BY_NAME[one], BY_NAME[two]) for one, two in combinations(proposed, 2))
+        assert not any(are_exclusive(BY_NAME[text], BY_NAME[two]) for text, two in combinations(proposed, 2))
         assert all(proposed.issuperset(BY_NAME[name].requires) for name in proposed)
         known[proposed] = gain
     raise AssertionError(f"still proposing after {len(gains)} sets of {len(names)} knobs")
@@ -135,36 +137,36 @@ def test_no_set_is_proposed_twice_and_the_proposals_end(names: list[str], gains:
 )
 def test_a_knob_is_not_added_to_one_that_it_cannot_be_combined_with(settings: tuple[str, ...]) -> None:
     """Also where that is no setting any more: CUDA graphs leave nothing for knobs of their kind to gain."""
-    made = Planner([BY_NAME[name] for name in settings], noise=0.0)
+    planner = Planner([BY_NAME[name] for name in settings], noise=0.0)
     best = knobs(GRAPHS, FREEZING)
     tried = {knobs(GRAPHS): 1.5, knobs(FREEZING): 1.05, best: 1.6}
-    assert made.next(best, tried, ()) is None
-    assert made.next(knobs(FREEZING), {knobs(FREEZING): 1.05, knobs(GRAPHS): 0.9}, ()) == knobs(
+    assert planner.next(best, tried, ()) is None
+    assert planner.next(knobs(FREEZING), {knobs(FREEZING): 1.05, knobs(GRAPHS): 0.9}, ()) == knobs(
         FREEZING, "blocks"
     )
 
 
 def test_a_knob_replaces_a_rival_that_gained_less() -> None:
-    made = Planner([BY_NAME[name] for name in (GRAPHS, "blocks", FREEZING)], noise=0.0)
+    planner = Planner([BY_NAME[name] for name in (GRAPHS, "blocks", FREEZING)], noise=0.0)
     tried = {knobs("blocks"): 1.1, knobs(GRAPHS): 1.05, knobs("blocks", FREEZING): 1.2, knobs(FREEZING): 1.0}
-    assert made.next(knobs("blocks", FREEZING), tried, ()) is None
+    assert planner.next(knobs("blocks", FREEZING), tried, ()) is None
     better = {**tried, knobs(GRAPHS): 1.25}
-    assert made.next(knobs("blocks", FREEZING), better, ()) == knobs(GRAPHS, FREEZING)
+    assert planner.next(knobs("blocks", FREEZING), better, ()) == knobs(GRAPHS, FREEZING)
 
 
 def test_a_knob_replaces_one_of_its_group_that_is_no_setting_any_more() -> None:
-    made = planner("attention_cudnn")
+    new_planner = planner("attention_cudnn")
     best = knobs(GRAPHS, "attention_flash")
-    assert made.next(best, {best: 1.5}, ()) == knobs(GRAPHS, "attention_cudnn")
+    assert new_planner.next(best, {best: 1.5}, ()) == knobs(GRAPHS, "attention_cudnn")
 
 
 def test_a_knob_does_not_take_the_place_of_a_better_one_of_its_group() -> None:
     flash, cudnn = "attention_flash", "attention_cudnn"
-    made = Planner([BY_NAME[name] for name in (GRAPHS, flash, cudnn, "combo_kernels")], noise=0.0)
+    planner = Planner([BY_NAME[name] for name in (GRAPHS, flash, cudnn, "combo_kernels")], noise=0.0)
     best = knobs(GRAPHS, cudnn, "combo_kernels")
     tried = {
         knobs(GRAPHS): 1.5, knobs(GRAPHS, flash): 1.7, knobs(GRAPHS, cudnn): 1.8, best: 1.9,
     }  # fmt: skip
-    assert made.next(best, tried, ()) is None
+    assert planner.next(best, tried, ()) is None
     better = {**tried, knobs(GRAPHS, flash): 1.85}
-    assert made.next(best, better, ()) == knobs(GRAPHS, flash, "combo_kernels")
+    assert planner.next(best, better, ()) == knobs(GRAPHS, flash, "combo_kernels")

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the locks and f
 def searches(tmp_path: Path) -> Iterator[tuple[Turns, Turns]]:
     """Two searches of one user."""
     with ExitStack() as stack:
-        made = (Turns(str(tmp_path)), Turns(str(tmp_path)))
-        for one in made:
-            stack.callback(one.close)
-        yield made
+        pair = (Turns(str(tmp_path)), Turns(str(tmp_path)))
+        for turns in pair:
+            stack.callback(turns.close)
+        yield pair
 
 
 def _wait_until_asked(turns: Turns) -> None:
@@ -34,11 +34,11 @@ def _wait_until_asked(turns: Turns) -> None:
 
 
 def test_a_search_times_only_while_the_other_waits(searches: tuple[Turns, Turns]) -> None:
-    one, other = searches
+    turns, other = searches
     happened: list[str] = []
 
     def time_calls() -> None:
-        with one.timing():
+        with turns.timing():
             happened.append("timed")
 
     assert not other.is_asked_to_wait()
@@ -50,7 +50,7 @@ def test_a_search_times_only_while_the_other_waits(searches: tuple[Turns, Turns]
     happened.append("continued")
     thread.join(20)
     assert happened == ["paused", "timed", "continued"]
-    assert one.waited > 0
+    assert turns.waited > 0
     assert other.waited > 0
     assert not other.is_asked_to_wait()
 
@@ -67,7 +67,7 @@ def test_two_searches_never_time_at_once(searches: tuple[Turns, Turns]) -> None:
                 timing[0] -= 1
         turns.close()  # one that goes on without making way would be waited for
 
-    threads = [threading.Thread(target=time_calls, args=(one,)) for one in searches]
+    threads = [threading.Thread(target=time_calls, args=(search,)) for search in searches]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -76,15 +76,15 @@ def test_two_searches_never_time_at_once(searches: tuple[Turns, Turns]) -> None:
 
 
 def test_a_fork_that_lives_on_holds_no_lock(tmp_path: Path) -> None:
-    one = Turns(str(tmp_path))
+    turns = Turns(str(tmp_path))
     read, write = os.pipe()
-    with one.timing():
+    with turns.timing():
         child = os.fork()
         if child == 0:
             os.close(write)
             os.read(read, 1)  # until the parent closes its end
             os._exit(0)
-    one.close()
+    turns.close()
     other = Turns(str(tmp_path))
     try:
         assert not other.is_asked_to_wait()

@@ -79,9 +79,9 @@ def tensors(case: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
             "bhdl": (row, head, size, length),
             "bld": (row * head, length, size),
         }
-        made = torch.empty(shapes[case["layout"]], device="meta", dtype=dtype)
+        tensor = torch.empty(shapes[case["layout"]], device="meta", dtype=dtype)
         turned = {"blhd": (1, 2), "bhdl": (2, 3)}.get(case["layout"])
-        return (made if turned is None else made.transpose(*turned)).requires_grad_(case["train"])
+        return (tensor if turned is None else tensor.transpose(*turned)).requires_grad_(case["train"])
 
     masks: dict[str | None, Callable[[], torch.Tensor | None]] = {
         None: lambda: None,
@@ -115,9 +115,11 @@ def test_the_choice_is_that_of_the_device() -> None:
 
 
 def choice(arch: str, dtype: torch.dtype, size: int, *, training: bool = False) -> str:
-    one = torch.empty(2, 4, 64, size, device="meta", dtype=dtype)
+    tensor = torch.empty(2, 4, 64, size, device="meta", dtype=dtype)
     device = replace(H200, arch=arch)
-    return choose(device, one, one, one, None, 0.0, is_causal=False, enable_gqa=False, training=training)
+    return choose(
+        device, tensor, tensor, tensor, None, 0.0, is_causal=False, enable_gqa=False, training=training
+    )
 
 
 def test_older_and_smaller_devices_have_lower_limits() -> None:
@@ -131,9 +133,11 @@ def test_older_and_smaller_devices_have_lower_limits() -> None:
 
 
 def test_only_nvidia_devices_have_cudnn() -> None:
-    one = torch.empty(2, 4, 64, 64, device="meta", dtype=torch.bfloat16)
+    tensor = torch.empty(2, 4, 64, 64, device="meta", dtype=torch.bfloat16)
     device = find("mi300x")
-    chosen = choose(device, one, one, one, None, 0.0, is_causal=False, enable_gqa=False, training=False)
+    chosen = choose(
+        device, tensor, tensor, tensor, None, 0.0, is_causal=False, enable_gqa=False, training=False
+    )
     assert chosen == "flash"
 
 
@@ -164,8 +168,10 @@ def generated(live: LiveWorker, body: str, inputs: str = THREE) -> Report:
 def test_each_route_to_attention_uses_the_operator_of_the_device(live: LiveWorker, way: str) -> None:
     report = generated(live, WAYS[way])
     assert not report.problems
-    names = [[one.name for one in graph.kernels if "attention" in one.name] for graph in report.generated]
-    assert [len(found) for found in names] == [1, 1]
+    names = [
+        [kernel.name for kernel in graph.kernels if "attention" in kernel.name] for graph in report.generated
+    ]
+    assert [len(name) for name in names] == [1, 1]
     assert "_scaled_dot_product_cudnn_attention.default" in names[0][0]
     assert "_scaled_dot_product_cudnn_attention_backward.default" in names[1][0]
 
@@ -177,7 +183,7 @@ def test_a_second_result_of_the_cpus_operator_keeps_it(live: LiveWorker) -> None
         "    return out * sums[..., None]\n"
     )
     kernels = generated(live, body).generated[0].kernels
-    assert [one.name for one in kernels if "attention_for_cpu" in one.name]
+    assert [kernel.name for kernel in kernels if "attention_for_cpu" in kernel.name]
 
 
 def test_in_float16_a_mask_stays_finite_for_cudnn(live: LiveWorker) -> None:
@@ -187,6 +193,6 @@ def test_in_float16_a_mask_stays_finite_for_cudnn(live: LiveWorker) -> None:
         "    return F.scaled_dot_product_attention(q, k, v, attn_mask=away)\n"
     )
     report = generated(live, body)
-    sources = [report.texts[one.text_key] for one in report.generated[0].kernels if one.text_key]
+    sources = [report.texts[kernel.text_key] for kernel in report.generated[0].kernels if kernel.text_key]
     assert any("-65504.0" in source for source in sources)
     assert not any("-inf" in source for source in sources)

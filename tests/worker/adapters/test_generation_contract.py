@@ -86,7 +86,7 @@ OPERATORS = (
 )  # fmt: skip
 
 
-def found(module: str, name: str) -> Any:
+def resolve_name(module: str, name: str) -> Any:
     value: Any = importlib.import_module(module)
     for part in name.split("."):
         value = getattr(value, part)
@@ -97,7 +97,7 @@ def found(module: str, name: str) -> Any:
     ("module", "name", "parameters"), SIGNATURES, ids=[f"{m}.{n}" for m, n, _ in SIGNATURES]
 )
 def test_a_name_accepts_its_arguments(module: str, name: str, parameters: Sequence[str]) -> None:
-    value = found(module, name)
+    value = resolve_name(module, name)
     assert callable(value)
     if parameters:
         assert tuple(inspect.signature(value).parameters)[: len(parameters)] == tuple(parameters)
@@ -110,7 +110,7 @@ def test_an_operator_has_the_arguments_that_it_is_called_with(name: str, argumen
 
 
 def test_the_compiler_takes_decompositions_and_what_compiles_inside() -> None:
-    parameters = inspect.signature(found("torch._inductor.compile_fx", "compile_fx")).parameters
+    parameters = inspect.signature(resolve_name("torch._inductor.compile_fx", "compile_fx")).parameters
     assert {"inner_compile", "decompositions"} <= set(parameters)
 
 
@@ -132,18 +132,18 @@ def test_an_option_exists(module: str, option: str) -> None:
 
 def test_the_cached_size_of_a_gpu_can_be_cleared() -> None:
     for name in ("is_big_gpu", "get_max_num_sms"):
-        assert callable(found("torch._inductor.utils", name).cache_clear)
-    assert callable(found("torch._inductor.runtime.hints", "DeviceProperties.create").cache_clear)
+        assert callable(resolve_name("torch._inductor.utils", name).cache_clear)
+    assert callable(resolve_name("torch._inductor.runtime.hints", "DeviceProperties.create").cache_clear)
 
 
 def test_padding_is_decided_where_it_is_replaced() -> None:
     pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
-    (name,) = [one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)]
+    (name,) = [text for text in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, text)]
     assert f"{name}(match, mat1, mat2, op, input)" in inspect.getsource(pad_mm)
 
 
 def source_of(module: str, name: str = "") -> str:
-    value: Any = found(module, name) if name else importlib.import_module(module)
+    value: Any = resolve_name(module, name) if name else importlib.import_module(module)
     return inspect.getsource(inspect.unwrap(value))
 
 
@@ -180,7 +180,7 @@ def _has_replaced_pass(name: str) -> bool:
     if importlib.util.find_spec(name) is None:
         return False
     held = getattr(importlib.import_module(name), "tensorify_python_scalars", None)
-    real = found("torch.fx.passes._tensorify_python_scalars", "tensorify_python_scalars")
+    real = resolve_name("torch.fx.passes._tensorify_python_scalars", "tensorify_python_scalars")
     return held is not None and held is not real
 
 
@@ -225,7 +225,9 @@ def test_a_composite_operator_can_be_decomposed_differently() -> None:
 
 
 def test_dynamo_breaks_at_errors_that_depend_on_data() -> None:
-    names = {error.__name__ for error in found("torch._dynamo.exc", "exceptions_allowed_to_be_fallback")}
+    names = {
+        error.__name__ for error in resolve_name("torch._dynamo.exc", "exceptions_allowed_to_be_fallback")
+    }
     assert "DataDependentOutputException" in names
 
 
@@ -316,7 +318,7 @@ def test_device_interfaces_are_a_dictionary_by_name() -> None:
 
 def test_a_stand_in_for_triton_restores_the_modules() -> None:
     def modules() -> dict[str, Any]:
-        return {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "triton"}
+        return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "triton"}
 
     before = modules()
     with triton_standing_in(devices.find("h100")):
@@ -330,13 +332,13 @@ def test_a_stand_in_for_triton_restores_the_modules() -> None:
 
 def test_every_operator_that_is_made_of_others_on_one_device_only_is_known() -> None:
     """The composite ATen operators for which only one of CPU and CUDA has its own kernel."""
-    found = {
+    entries = {
         name: keys & {"CPU", "CUDA"}
         for name, keys in _composite_operators()
         if len(keys & {"CPU", "CUDA"}) == 1
     }
-    assert found == {"_fused_rms_norm": {"CUDA"}, "native_channel_shuffle": {"CPU"}}
-    assert set(found) == set(CUDA_WAY)
+    assert entries == {"_fused_rms_norm": {"CUDA"}, "native_channel_shuffle": {"CPU"}}
+    assert set(entries) == set(CUDA_WAY)
 
 
 def _composite_operators() -> Iterator[tuple[str, set[str]]]:

@@ -53,12 +53,12 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def run(compiling: Any) -> tuple[torch.Tensor, list[str]]:
     torch.manual_seed(0)
-    one, other = torch.randn(4, 64, 64), torch.randn(4, 64, 64)
+    other_tensor, other = torch.randn(4, 64, 64), torch.randn(4, 64, 64)
     backend = prepared_inductor(Preparation(), None, OPTIONS, compiling=compiling)
     with counting_timings() as timed, torch.no_grad():
-        found = torch.compile(torch.bmm, backend=backend)(one, other)
+        tensor = torch.compile(torch.bmm, backend=backend)(other_tensor, other)
     torch._dynamo.reset()
-    return found, timed
+    return tensor, timed
 
 
 def test_a_recorded_implementation_is_taken_without_timing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,22 +73,22 @@ def test_a_recorded_implementation_is_taken_without_timing(monkeypatch: pytest.M
     recorder = ChoiceRecorder()
     expected, timed = run(recorder.recording)
     assert timed  # Inductor timed its template against the library
-    ((key, chosen),) = json.loads(json.dumps(recorder.found))["algorithms"].items()
+    ((key, chosen),) = json.loads(json.dumps(recorder.by_family))["algorithms"].items()
     assert chosen in offered[0]
-    other = next(one for one in offered[0] if one != chosen)
+    other = next(text for text in offered[0] if text != chosen)
     taken: list[str] = []
     found_real = kernel_choices._recorded
 
     def recorded(every: list[Any], identity: object) -> Any:
-        found = found_real(every, identity)
-        taken.append(real([found])[0])
-        return found
+        value = found_real(every, identity)
+        taken.append(real([value])[0])
+        return value
 
     monkeypatch.setattr(kernel_choices, "_recorded", recorded)
-    found, timed = run(lambda: replaying({"algorithms": {key: other}}))
+    tensor, timed = run(lambda: replaying({"algorithms": {key: other}}))
     assert timed == []
     assert taken == [other]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(tensor, expected)
 
 
 def at_once() -> Any:
@@ -116,7 +116,7 @@ def test_what_was_slower_fused_is_not_fused_in_a_replay(slower: Callable[[], Any
     # As if each fusion had been timed and found slower: Inductor times none on a CPU.
     with wrapped(Scheduler, "speedup_by_fusion", lambda *_: slower()):
         assert kernels(recorder.recording) == 2
-    recorded = json.loads(json.dumps(recorder.found))
+    recorded = json.loads(json.dumps(recorder.by_family))
     assert list(recorded["fusion"].values()) == [False]
     assert kernels(lambda: replaying(recorded)) == 2
     assert kernels(lambda: replaying({"fusion": {"another pair": False}})) == 1
@@ -124,15 +124,15 @@ def test_what_was_slower_fused_is_not_fused_in_a_replay(slower: Callable[[], Any
 
 def nodes(*names: str) -> list[SimpleNamespace]:
     """Nodes of Inductor's scheduler."""
-    made = [
+    namespaces = [
         SimpleNamespace(
             get_name=lambda name=name: name, node=SimpleNamespace(origins=(), maybe_get_size=lambda: [8])
         )
         for name in names
     ]
-    for one in made:
-        one.get_nodes = lambda one=one: [one]
-    return made
+    for namespace in namespaces:
+        namespace.get_nodes = lambda value=namespace: [value]
+    return namespaces
 
 
 def test_what_was_slower_combined_is_not_combined_in_a_replay() -> None:
@@ -142,14 +142,14 @@ def test_what_was_slower_combined_is_not_combined_in_a_replay() -> None:
     recorder = ChoiceRecorder()
     assert recorder._fusing(speedup_by_combo_kernel, None, nodes("op0", "op1")) is False
     assert recorder._fusing(speedup_by_combo_kernel, None, nodes("op0", "op1", "op2")) is True
-    assert len(recorder.found["fusion"]) == 1
-    hooks = kernel_choices._ReplayHooks(recorder.found)
+    assert len(recorder.by_family["fusion"]) == 1
+    hooks = kernel_choices._ReplayHooks(recorder.by_family)
 
     def combines(_scheduler: object, _combined: list[SimpleNamespace]) -> bool:
         return not torch._inductor.config.benchmark_combo_kernel  # it would be timed
 
     assert hooks.fuse(functools.wraps(speedup_by_combo_kernel)(combines), None, nodes("op0", "op1")) is False
-    with torch._inductor.config.patch(benchmark_combo_kernel=True), replaying(recorder.found):
+    with torch._inductor.config.patch(benchmark_combo_kernel=True), replaying(recorder.by_family):
         assert torch._inductor.config.benchmark_combo_kernel  # the sources of kernels depend on it
         assert hooks.fuse(combines, None, nodes("op0", "op1", "op2")) is True
         assert hooks.fuse(combines, None, nodes("op1", "op0")) is True
@@ -177,46 +177,49 @@ def test_the_kernel_of_a_reduction_that_was_the_fastest_runs_without_timing(
 
     def timings(call: Any) -> list[float]:
         timed.append(len(call.kernels))
-        return [one.ms for one in call.kernels]
+        return [kernel.ms for kernel in call.kernels]
 
     monkeypatch.setattr(MultiKernelCall, "benchmark_sub_kernels", timings)
 
     def call(**ms: float) -> tuple[Any, list[OfAReduction]]:
-        kernels = [OfAReduction(tmp_path / f"{name}.py", one) for name, one in ms.items()]
+        kernels = [OfAReduction(tmp_path / f"{name}.py", number) for name, number in ms.items()]
         make: Any = MultiKernelCall
         return make("multi_kernel_0", kernels, {0: [slice(0, 0)], 1: [slice(0, 0)]}), kernels
 
     recorder = ChoiceRecorder()
     with recorder.watching_launches():
-        made, kernels = call(looped=2.0, persistent=1.0)
-        made.run()
+        value, kernels = call(looped=2.0, persistent=1.0)
+        value.run()
         with monkeypatch.context() as later:
             later.delattr(kernel_choices, "key_of_kernel")  # a launch that is timed reads no file
-            made.run()
-    assert [one.runs for one in kernels] == [0, 2]
-    recorded = json.loads(json.dumps(recorder.found))
+            value.run()
+    assert [reduction_kernel.runs for reduction_kernel in kernels] == [0, 2]
+    recorded = json.loads(json.dumps(recorder.by_family))
     assert list(recorded["multi_kernel"].values()) == [1]
     assert timed == [2]
     with replaying(recorded):
-        made, kernels = call(looped=2.0, persistent=1.0)
+        value, kernels = call(looped=2.0, persistent=1.0)
         unknown, others = call(looped=2.0, other=1.0)
-    made.run()
+    value.run()
     unknown.run()
-    assert ([one.runs for one in kernels], [one.runs for one in others]) == ([0, 1], [1, 0])
+    assert (
+        [reduction_kernel.runs for reduction_kernel in kernels],
+        [reduction_kernel.runs for reduction_kernel in others],
+    ) == ([0, 1], [1, 0])
     # Kernels from saved artifacts name files of another machine.
     hooks = kernel_choices._ReplayHooks(recorded)
-    made, kernels = call(looped=2.0, persistent=1.0)
-    for one in kernels:
-        source = Path(one.filename).read_text(encoding="utf-8")
+    value, kernels = call(looped=2.0, persistent=1.0)
+    for kernel in kernels:
+        source = Path(kernel.filename).read_text(encoding="utf-8")
         hooks.compile_kernel(lambda *_: None, None, "triton_", source)
-        one.filename = f"/gone/{Path(launch_configurations.written(source)).name}"
-    hooks.make_multi_kernel(lambda *_: None, made)
-    assert made.picked_kernel == 1
+        kernel.filename = f"/gone/{Path(launch_configurations.written(source)).name}"
+    hooks.make_multi_kernel(lambda *_: None, value)
+    assert value.picked_kernel == 1
     for damaged in ("1", 7, -1):
         with replaying({"multi_kernel": dict.fromkeys(recorded["multi_kernel"], damaged)}):
-            made, kernels = call(looped=2.0, persistent=1.0)
-        made.run()
-        assert [one.runs for one in kernels] == [1, 0]
+            value, kernels = call(looped=2.0, persistent=1.0)
+        value.run()
+        assert [reduction_kernel.runs for reduction_kernel in kernels] == [1, 0]
     assert timed == [2]
 
 
@@ -269,7 +272,7 @@ def test_a_kernels_configuration_is_found_by_inductors_runtime() -> None:
     """Recorded from the cache of one process, stored in that of another, under another name."""
     config = {"XBLOCK": 64, "num_warps": 2, "num_stages": 1, "configs_hash": "h", "found_by_coordesc": False}
     launch_configurations.seed(launch_configurations.written(SOURCE), config)
-    recorded = ChoiceRecorder().found["triton"]
+    recorded = ChoiceRecorder().by_family["triton"]
     assert recorded == {kernel_key(SOURCE): config}
     other = SOURCE.replace("add_0", "add_1")
     launch_configurations.seed(launch_configurations.written(other), recorded[kernel_key(other)])
@@ -301,12 +304,12 @@ def test_launch_configurations_in_a_shared_folder_are_taken(
     with recorder.recording():
         assert AsyncCompile().triton("name", different) == "name"
         assert AsyncCompile().triton(kernel_name="name", source_code=same) == "name"  # as templates call it
-    assert recorder.found["triton"] == {kernel_key(SOURCE): config}
+    assert recorder.by_family["triton"] == {kernel_key(SOURCE): config}
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "third"))
     recorder = ChoiceRecorder(shared, shares_launches=False)
     with recorder.recording():
         AsyncCompile().triton("name", same)
-    assert recorder.found == {}
+    assert recorder.by_family == {}
 
 
 def decide_padding(recorder: ChoiceRecorder, *, decided: bool | None, rows: int = 3) -> bool:
@@ -329,7 +332,7 @@ def test_a_padding_is_as_the_first_process_decided(
     assert decide_padding(ChoiceRecorder(shared, shares_launches=False), decided=pads) is pads
     later = ChoiceRecorder(shared)
     assert decide_padding(later, decided=None) is pads
-    assert list(later.found["padding"].values()) == [pads]
+    assert list(later.by_family["padding"].values()) == [pads]
     assert decide_padding(later, decided=not pads, rows=4) is not pads
     assert decide_padding(ChoiceRecorder(), decided=not pads) is not pads
 
@@ -368,10 +371,10 @@ def test_an_operand_that_can_be_written_padded_has_a_decision_of_its_own(
     recorder = ChoiceRecorder()
     compiled(recorder.recording)
     assert times == []
-    found = recorder.found["padding"]
-    assert sorted(found.values()) == [False, True]
-    assert sorted(key.endswith("mat1") for key in found) == [False, True]
-    compiled(lambda: replaying({"padding": found}))  # it would find no time
+    padding = recorder.by_family["padding"]
+    assert sorted(padding.values()) == [False, True]
+    assert sorted(key.endswith("mat1") for key in padding) == [False, True]
+    compiled(lambda: replaying({"padding": padding}))  # it would find no time
 
 
 def test_a_padding_does_not_change_within_a_process(tmp_path: Path) -> None:
@@ -396,7 +399,7 @@ class Kernel:
 
     def __init__(self, path: Path, *configs: SimpleNamespace, scaled: SimpleNamespace | None = None) -> None:
         self.filename = str(path)
-        self.launchers = [SimpleNamespace(config=one) for one in configs]
+        self.launchers = [SimpleNamespace(config=config) for config in configs]
         self.scaled = scaled
 
     def scale(self) -> None:
@@ -432,7 +435,7 @@ def test_one_configuration_of_a_kernel_is_left(
 
 
 @pytest.mark.parametrize(
-    ("tuned", "said"),
+    ("tuned", "flags"),
     [
         ("this", []),  # Inductor has compiled it in its configuration alone
         ("another", [True]),
@@ -440,7 +443,7 @@ def test_one_configuration_of_a_kernel_is_left(
     ],
 )
 def test_that_no_kernel_is_one_that_was_tuned_is_said(
-    tuned: str, said: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tuned: str, flags: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kernel.py"
     path.write_text(SOURCE, encoding="utf-8")
@@ -456,7 +459,7 @@ def test_that_no_kernel_is_one_that_was_tuned_is_said(
             heuristics.CachingAutotuner._dynamic_scale_rblock(
                 Kernel(path, configuration(2048), configuration(512))
             )
-    assert calls == said
+    assert calls == flags
 
 
 def test_a_choice_after_timed_epilogues_is_recorded() -> None:
@@ -473,7 +476,7 @@ def test_a_choice_after_timed_epilogues_is_recorded() -> None:
         kernel_choices._mark(caller, chosen)
     recorder._finalizing(lambda _buffer, _callers: None, None, {None: callers[0]})
     recorder._finalizing(lambda _buffer, _callers: None, None, callers[1])
-    assert recorder.found == {"algorithms": {keyed[0]: keyed[1]}}
+    assert recorder.by_family == {"algorithms": {keyed[0]: keyed[1]}}
 
 
 def test_configurations_under_a_tag_of_the_caches_are_recorded_and_seeded() -> None:
@@ -490,5 +493,5 @@ def test_configurations_under_a_tag_of_the_caches_are_recorded_and_seeded() -> N
         recorder = ChoiceRecorder()
         with recorder.recording():
             pass
-    assert recorder.found["triton"] == {kernel_key(SOURCE): configuration}
-    assert "triton" not in ChoiceRecorder().found
+    assert recorder.by_family["triton"] == {kernel_key(SOURCE): configuration}
+    assert "triton" not in ChoiceRecorder().by_family

@@ -61,11 +61,11 @@ CONSTANTS = ("torch._dynamo.output_graph", "OutputGraph.register_attr_or_module"
 def test_a_replaced_name_takes_the_arguments_that_the_wrapper_reads(
     module: str, name: str, parameters: Sequence[str]
 ) -> None:
-    found: object = importlib.import_module(module)
+    value: object = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    assert callable(found)
-    assert tuple(inspect.signature(found).parameters)[: len(parameters)] == tuple(parameters)
+        value = getattr(value, part)
+    assert callable(value)
+    assert tuple(inspect.signature(value).parameters)[: len(parameters)] == tuple(parameters)
 
 
 def test_the_recompile_hook_is_where_convert_frame_looks_it_up() -> None:
@@ -111,8 +111,8 @@ def test_everything_is_restored_and_a_raising_observer_changes_nothing() -> None
         during = _hooked()
         result = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert result.tolist() == [2, 2]
-    assert all(one is not two for one, two in zip(before, during, strict=True))
-    assert all(one is two for one, two in zip(before, _hooked(), strict=True))
+    assert all(value is not two for value, two in zip(before, during, strict=True))
+    assert all(value is two for value, two in zip(before, _hooked(), strict=True))
     assert [event.partition(" of ")[0] for event in listener.events] == ["compile: RuntimeError('observer"]
 
 
@@ -120,7 +120,7 @@ def test_it_is_put_back_when_the_block_raises() -> None:
     before = _hooked()
     with pytest.raises(KeyError), hooks.listen(Silent()):  # type: ignore[arg-type]  # as above
         raise KeyError
-    assert all(one is two for one, two in zip(before, _hooked(), strict=True))
+    assert all(value is two for value, two in zip(before, _hooked(), strict=True))
 
 
 def test_a_name_missing_in_torch_disables_one_feature(monkeypatch: pytest.MonkeyPatch) -> None:

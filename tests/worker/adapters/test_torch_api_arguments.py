@@ -86,9 +86,9 @@ def test_a_configuration_that_makes_all_sizes_dynamic_replaces_those_of_the_sour
     name: str, *, kept: bool
 ) -> None:
     """Torch takes either and never both."""
-    made = Compiled(parse_configuration(name), find("cpu"))
+    backends = Compiled(parse_configuration(name), find("cpu"))
     marks = {"dynamic_shapes": {"x": None}, "shapes_spec": {"x": None}}
-    asked = _as_configured(made, marks)
+    asked = _as_configured(backends, marks)
     assert {"dynamic_shapes", "shapes_spec"} & asked.keys() == (
         {"dynamic_shapes", "shapes_spec"} if kept else set()
     )

@@ -36,9 +36,9 @@ def has(name: str) -> bool:
     return value is not None and (not argument or argument in inspect.signature(value).parameters)
 
 
-@pytest.mark.parametrize("name", [one.name for one in NAMES])
+@pytest.mark.parametrize("name", [name.name for name in NAMES])
 def test_torch_has_each_name_that_a_fix_may_write(name: str) -> None:
-    (known,) = [one for one in NAMES if one.name == name]
+    (known,) = [torch_name for torch_name in NAMES if torch_name.name == name]
     if release(torch.__version__) >= known.since:
         assert has(name)
 
@@ -52,7 +52,9 @@ def test_torch_lacks_what_it_lacks(name: str) -> None:
 
 def test_the_operator_of_a_helper_runs() -> None:
     """The whole text, as torch reads its types and its tag."""
-    (remedy,) = [one for one in offered(HELPER, "np.random.rand()", "GB0033") if one.kind == "custom_op"]
+    (remedy,) = [
+        remedy for remedy in offered(HELPER, "np.random.rand()", "GB0033") if remedy.kind == "custom_op"
+    ]
     scope: dict[str, Any] = {"__name__": "operator_of_a_helper"}
     exec(compile(remedy.texts["m.py"], "m.py", "exec"), scope)  # noqa: S102 - a text of this test
     np.random.seed(0)  # noqa: NPY002 - what the helper draws from

@@ -41,10 +41,10 @@ SIGNATURES = (
     ("module", "name", "parameters"), SIGNATURES, ids=[name for _, name, _ in SIGNATURES]
 )
 def test_a_name_accepts_its_arguments(module: str, name: str, parameters: Sequence[str]) -> None:
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    assert tuple(inspect.signature(found).parameters)[: len(parameters)] == tuple(parameters)
+        value = getattr(value, part)
+    assert tuple(inspect.signature(value).parameters)[: len(parameters)] == tuple(parameters)
 
 
 def test_every_table_is_a_mapping_that_get_reads() -> None:
@@ -60,8 +60,8 @@ def test_operators_belong_to_the_sets_that_torch_says() -> None:
     from fuselight.adapters.torch_api.dynamo import operator_sets  # noqa: PLC0415 - as above
 
     prims: Any = torch.ops.prims
-    assert [operator_sets.is_core(one) for one in (aten.mm.default, aten.t.default)] == [True, False]
-    assert [operator_sets.is_prim(one) for one in (prims.add.default, aten.add.Tensor)] == [True, False]
+    assert [operator_sets.is_core(value) for value in (aten.mm.default, aten.t.default)] == [True, False]
+    assert [operator_sets.is_prim(value) for value in (prims.add.default, aten.add.Tensor)] == [True, False]
     assert not operator_sets.falls_back(aten.addmm.default)
     assert operator_sets.falls_back(aten.linalg_qr.default)
     attention = aten._scaled_dot_product_flash_attention.default
@@ -99,8 +99,8 @@ def test_watched_functions_are_restored_when_the_block_raises() -> None:
 
     with pytest.raises(KeyError):
         enter_and_raise()
-    assert all(one is not two for one, two in zip(before[:4], during[:4], strict=True))
-    assert all(one is two for one, two in zip(before, _owned(), strict=True))
+    assert all(value is not two for value, two in zip(before[:4], during[:4], strict=True))
+    assert all(value is two for value, two in zip(before, _owned(), strict=True))
 
 
 def test_a_raising_observer_does_not_change_the_partition() -> None:

@@ -86,11 +86,13 @@ def test_the_neighbors_are_what_a_descent_times_before_it_moves(text: str) -> No
     starts = list(kernel.configs)
     for start in starts:
         autotuner(text).coordesc_tuner.autotune(time, start, None)
-    found = [described(one) for one in neighbors(kernel)]
-    assert sorted(found) == sorted(timed.difference(map(described, starts)))
-    assert len(found) >= 4
-    kernel.compile_results, kernel.configs = [SimpleNamespace(config=one) for one in starts], None
-    assert [described(one) for one in neighbors(kernel)] == found  # the same once the kernel is compiled
+    describeds = [described(neighbor) for neighbor in neighbors(kernel)]
+    assert sorted(describeds) == sorted(timed.difference(map(described, starts)))
+    assert len(describeds) >= 4
+    kernel.compile_results, kernel.configs = [SimpleNamespace(config=start) for start in starts], None
+    assert [
+        described(neighbor) for neighbor in neighbors(kernel)
+    ] == describeds  # the same once the kernel is compiled
 
 
 @pytest.mark.parametrize("reason", ["not asked for", "already tuned", "another kind", "several starts"])
@@ -190,7 +192,7 @@ def test_at_the_first_descent_compile_processes_compile_for_all_kernels(
     template = autotuner(POINTWISE)
     template.heuristic_type = type(template.heuristic_type).TEMPLATE
     kernels = autotuner(POINTWISE), autotuner(SMALL), template
-    launchers = [launcher_of(one) for one in kernels]
+    launchers = [launcher_of(kernel) for kernel in kernels]
     with LaunchTuning().active():
         assert AsyncCompile().triton("one", POINTWISE) == POINTWISE
         assert AsyncCompile().triton(kernel_name="template", source_code="without") == "without"
@@ -202,7 +204,7 @@ def test_at_the_first_descent_compile_processes_compile_for_all_kernels(
     assert (name, source) == ("one", POINTWISE)
     assert not Path(end).exists()
     assert inductor.tuned == [kernels[0]]
-    flags = [getattr(one.config, "found_by_coordesc", False) for one in launchers]
+    flags = [getattr(launcher.config, "found_by_coordesc", False) for launcher in launchers]
     assert flags == [False, True, True]  # the others are not asked for again
 
 
@@ -275,7 +277,7 @@ def test_a_compile_process_compiles_the_neighbors_of_large_kernels(
     monkeypatch.setattr(type(kernel), "_precompile_config", compile_one)
     loaded = {POINTWISE: kernel, "small": autotuner(SMALL)}
     monkeypatch.setattr(PyCodeCache, "load", lambda source: SimpleNamespace(name=loaded[source]))
-    expected = [described(one) for one in neighbors(kernel)]
+    expected = [described(neighbor) for neighbor in neighbors(kernel)]
     for stop in (0, 2):
         asked.clear()
         for source in loaded:

@@ -46,16 +46,16 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sizes of each multiplication that has several candidates; none is timed in fact."""
-    found: list[str] = []
+    timed: list[str] = []
     real: Any = AlgorithmSelectorCache.__call__
 
     def select(selector: Any, name: str, choices: Any, nodes: Any, *args: Any, **named: Any) -> Any:
         if len(choices) > 1:
-            found.append(str([str(size) for size in nodes[0].get_size()]))
+            timed.append(str([str(size) for size in nodes[0].get_size()]))
         return real(selector, name, list(choices)[:1], nodes, *args, **named)
 
     monkeypatch.setattr(AlgorithmSelectorCache, "__call__", select)
-    return found
+    return timed
 
 
 def square(size: int, count: int = 4) -> torch.Tensor:
@@ -94,7 +94,7 @@ def compile_with(
         (3, [LONG, MIDDLE, MIDDLE, SHORT]),
     ],
 )
-def test_the_longest_have_candidates_and_the_others_are_the_librarys(
+def test_the_longest_have_candidates_and_the_others_are_those_of_the_library(
     timed: list[str], longest: int, expected: list[str]
 ) -> None:
     compile_with(longest, *INPUTS)
@@ -145,13 +145,13 @@ def test_a_replay_has_what_was_chosen_and_times_nothing() -> None:
     with counting_timings() as timed, torch.no_grad():
         torch.compile(two, backend=backend)(*inputs)
     assert timed
-    assert ["320" in key for key in recorder.found["algorithms"]] == [True]
+    assert ["320" in key for key in recorder.by_family["algorithms"]] == [True]
     torch._dynamo.reset()
-    again = prepared_inductor(Preparation(), None, OPTIONS, compiling=lambda: replaying(recorder.found))
+    again = prepared_inductor(Preparation(), None, OPTIONS, compiling=lambda: replaying(recorder.by_family))
     with counting_timings() as timed, torch.no_grad():
-        found = torch.compile(two, backend=again)(*inputs)
+        tensors = torch.compile(two, backend=again)(*inputs)
     assert timed == []
-    torch.testing.assert_close(found, two(*inputs))
+    torch.testing.assert_close(tensors, two(*inputs))
 
 
 def _graph(function: Callable[..., Any], *inputs: torch.Tensor) -> list[torch.fx.Node]:
@@ -160,14 +160,14 @@ def _graph(function: Callable[..., Any], *inputs: torch.Tensor) -> list[torch.fx
 
 def test_convolutions_have_an_estimate_and_their_gradients_take_no_place() -> None:
     def step(images: torch.Tensor, large: torch.Tensor, small: torch.Tensor) -> torch.Tensor:
-        made = torch.nn.functional.conv2d(torch.nn.functional.conv2d(images, large), small)
-        return torch.autograd.grad(made.sum(), large)[0]
+        tensor = torch.nn.functional.conv2d(torch.nn.functional.conv2d(images, large), small)
+        return torch.autograd.grad(tensor.sum(), large)[0]
 
     weights = torch.randn(512, 512, 3, 3, requires_grad=True), torch.randn(64, 512, 3, 3, requires_grad=True)
     nodes = _graph(step, torch.randn(64, 512, 16, 16), *weights)
-    convolutions = [one for one in nodes if "convolution" in str(one.target)]
+    convolutions = [node for node in nodes if "convolution" in str(node.target)]
     assert len(convolutions) >= 3
-    assert [one.args[1].name for one in longest_multiplications._shorter(nodes, 1)] == ["small_1"]  # type: ignore[union-attr]
+    assert [node.args[1].name for node in longest_multiplications._shorter(nodes, 1)] == ["small_1"]  # type: ignore[union-attr]
     assert longest_multiplications._shorter(nodes, 2) == frozenset()
 
 
@@ -180,7 +180,7 @@ def test_convolutions_without_templates_take_no_place() -> None:
         ]
 
     nodes = _graph(layers, torch.randn(8, 64, 32, 32), torch.randn(64, 64, 3, 3), torch.randn(8, 64, 3, 3))
-    assert len([one for one in nodes if "convolution" in str(one.target)]) == 3
+    assert len([node for node in nodes if "convolution" in str(node.target)]) == 3
     assert longest_multiplications._shorter(nodes, 1) == frozenset()
 
 
@@ -215,8 +215,8 @@ def test_sizes_that_depend_on_data_are_left_to_inductor() -> None:
 
 def test_a_graph_without_multiplications_compiles() -> None:
     with autotuning_longest(1), torch.no_grad():
-        found = torch.compile(torch.sin, backend="inductor")(torch.ones(4))
-    torch.testing.assert_close(found, torch.ones(4).sin())
+        tensor = torch.compile(torch.sin, backend="inductor")(torch.ones(4))
+    torch.testing.assert_close(tensor, torch.ones(4).sin())
 
 
 def test_timings_in_a_shared_folder_are_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_timings_in_a_shared_folder_are_used_again(tmp_path: Path, monkeypatch: 
         if name != "alone":
             settings.share_timings(str(cache), str(timings))
         with counting_timings() as timed:
-            compile_with(1, square(64, 2).contiguous(), function=lambda one: [torch.bmm(one, one)])
+            compile_with(1, square(64, 2).contiguous(), function=lambda value: [torch.bmm(value, value)])
         counts.append(len(timed))
     first, second, alone = counts
     assert (second, alone) == (0, first)
@@ -245,8 +245,8 @@ def test_what_could_not_be_timed_is_tried_again(tmp_path: Path) -> None:
     (timings / "h").write_text(json.dumps(times))
     (timings / ".1.tmp").write_text("{")
     settings.share_timings(str(cache), str(timings))
-    found = json.loads((cache / "cache" / "h").read_text())
-    assert found == {"system": {"hash": "h"}, "cache": {"mm": {"sizes": {"highest": {"a": 0.5}}}}}
+    data = json.loads((cache / "cache" / "h").read_text())
+    assert data == {"system": {"hash": "h"}, "cache": {"mm": {"sizes": {"highest": {"a": 0.5}}}}}
 
 
 def test_without_links_timings_are_not_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_torch_cannot_restore_one_of_several_kernels_for_its_static_launcher(
     """Why `restartable` is needed. Once this fails, torch has repaired it."""
     monkeypatch.setattr(torch._inductor.runtime.triton_helpers, "set_driver_to_gpu", lambda: None)
     module: Any = PyCodeCache.load(REDUCTION.read_text(encoding="utf-8"))
-    kernel = next(one for one in vars(module).values() if isinstance(one, CachingAutotuner))
+    kernel = next(variable for variable in vars(module).values() if isinstance(variable, CachingAutotuner))
     old = kernel.prepare_for_pickle()  # as torch keeps it in its cache of graphs
     stored = copy.deepcopy(kernel)
     kernel.restore_after_unpickle(old)

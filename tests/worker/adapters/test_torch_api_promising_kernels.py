@@ -40,12 +40,12 @@ class Offered:
     kept: list[Any]
 
     def kinds(self, choices: list[Any]) -> Counter[str]:
-        return Counter(type(one).__name__ for one in choices)
+        return Counter(type(choice).__name__ for choice in choices)
 
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> list[Offered]:
-    found: list[Offered] = []
+    offered_choices: list[Offered] = []
     real: Any = autotune_choices._choosing
 
     def choosing(observed: Any) -> Callable[..., Any]:
@@ -53,13 +53,13 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[Offered]:
 
         def record(select: Any, self: Any, name: str, choices: Any, *args: Any, **named: Any) -> Any:
             every = list(choices)
-            found.append(Offered(every, promising(every, args[0], args[1], MOST)))
+            offered_choices.append(Offered(every, promising(every, args[0], args[1], MOST)))
             return choose(select, self, name, every, *args, **named)
 
         return record
 
     monkeypatch.setattr(autotune_choices, "_choosing", choosing)
-    return found
+    return offered_choices
 
 
 def generate(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
@@ -77,9 +77,9 @@ def half(*sizes: int) -> torch.Tensor:
 
 
 def setting(choice: Any, name: str) -> int:
-    found = re.search(rf"\b{name}=(\d+)", str(choice.description))
-    assert found, choice.description
-    return int(found[1])
+    match = re.search(rf"\b{name}=(\d+)", str(choice.description))
+    assert match, choice.description
+    return int(match[1])
 
 
 OPERATORS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
@@ -98,22 +98,26 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 @needs_triton
 @pytest.mark.filterwarnings("ignore:TensorFloat32")
 @pytest.mark.parametrize("name", OPERATORS)
-def test_the_librarys_are_kept_and_some_of_each_template(name: str, offered: list[Offered]) -> None:
+def test_candidates_of_the_library_are_kept_and_some_of_each_template(
+    name: str, offered: list[Offered]
+) -> None:
     function, inputs = OPERATORS[name]
     generate(function, *inputs)
-    (one,) = offered
-    every, kept = one.kinds(one.every), one.kinds(one.kept)
+    (offered_choices,) = offered
+    every, kept = offered_choices.kinds(offered_choices.every), offered_choices.kinds(offered_choices.kept)
     assert kept["TritonTemplateCaller"] == MOST < every["TritonTemplateCaller"]
     assert kept["ExternKernelCaller"] == every["ExternKernelCaller"] > 0
-    assert [choice for choice in one.every if choice in one.kept] == one.kept, "in their order"
+    assert [
+        choice for choice in offered_choices.every if choice in offered_choices.kept
+    ] == offered_choices.kept, "in their order"
 
 
 @needs_triton
 def test_two_of_those_that_split_what_is_summed_are_kept(offered: list[Offered]) -> None:
     generate(torch.mm, half(192, 24576), half(24576, 196))
-    (one,) = offered
-    splits = [choice for choice in one.every if "k_split" in str(choice.description)]
-    kept = [setting(choice, "k_split") for choice in one.kept if choice in splits]
+    (offered_choices,) = offered
+    splits = [choice for choice in offered_choices.every if "k_split" in str(choice.description)]
+    kept = [setting(choice, "k_split") for choice in offered_choices.kept if choice in splits]
     assert len(kept) == 2 < len(splits)
     assert max(kept) < 24576 // 16, "the sum of the parts takes time, too"
 
@@ -121,13 +125,17 @@ def test_two_of_those_that_split_what_is_summed_are_kept(offered: list[Offered])
 @needs_triton
 def test_a_thin_multiplication_keeps_kernels_with_many_loads_under_way(offered: list[Offered]) -> None:
     generate(torch.mm, half(64, 4096), half(4096, 4096))
-    (one,) = offered
+    (offered_choices,) = offered
     kept = [
-        choice for choice in one.kept if hasattr(choice, "bmreq") and "BLOCK_M" in str(choice.description)
+        choice
+        for choice in offered_choices.kept
+        if hasattr(choice, "bmreq") and "BLOCK_M" in str(choice.description)
     ]
     assert all(setting(choice, "BLOCK_K") >= 64 for choice in kept)
     assert max(setting(choice, "num_stages") for choice in kept) == max(
-        setting(choice, "num_stages") for choice in one.every if "num_stages" in str(choice.description)
+        setting(choice, "num_stages")
+        for choice in offered_choices.every
+        if "num_stages" in str(choice.description)
     )
 
 
@@ -271,15 +279,15 @@ def test_the_fastest_of_published_autotuning_logs_is_kept(
 ) -> None:
     """The logs are those of a language model of 7 billion parameters on a GPU with the bandwidth of an H100."""
     names = ("BLOCK_K", "BLOCK_M", "BLOCK_N", "num_stages", "num_warps")
-    offered = [one for one in KERNELS if one[1] <= m]
+    offered = [kernel for kernel in KERNELS if kernel[1] <= m]
     choices = [
         SimpleNamespace(
             name=f"triton_mm_{number}",
-            tile=one,
-            description=", ".join(f"{name}={value}" for name, value in zip(names, one, strict=True)),
+            tile=entry,
+            description=", ".join(f"{name}={value}" for name, value in zip(names, entry, strict=True)),
         )
-        for number, one in enumerate(offered)
+        for number, entry in enumerate(offered)
     ]
     kept = promising(choices, [Operand(m, k), Operand(k, n)], result(m, n), MOST)
-    assert fastest in [one.tile for one in kept]
+    assert fastest in [value.tile for value in kept]
     assert len(kept) == MOST < len(offered)

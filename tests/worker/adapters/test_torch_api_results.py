@@ -19,13 +19,13 @@ def view_of_an_intermediate(x: torch.Tensor) -> Any:
 
 
 def two_views_of_an_intermediate(x: torch.Tensor) -> Any:
-    made = x * 2
-    return made.transpose(0, 1), made.view(-1)
+    tensor = x * 2
+    return tensor.transpose(0, 1), tensor.view(-1)
 
 
 def intermediate_and_its_view(x: torch.Tensor) -> Any:
-    made = x * 2
-    return made, made.view(-1)
+    tensor = x * 2
+    return tensor, tensor.view(-1)
 
 
 def views_of_one_operator(x: torch.Tensor) -> Any:
@@ -63,17 +63,17 @@ def seen(function: Callable[..., Any], backend: Any, *, grad: bool, dynamic: boo
     torch._dynamo.reset()
     x = torch.arange(24.0).reshape(4, 6).requires_grad_(grad)
     results = pytree.tree_leaves(torch.compile(function, backend=backend, dynamic=dynamic)(x))
-    storages = [one.untyped_storage().data_ptr() for one in results]
+    storages = [result.untyped_storage().data_ptr() for result in results]
     return [
         (
-            one._base is not None,
-            sorted(dims(one)),
-            one.stride(),
-            one.requires_grad,
-            storages.index(one.untyped_storage().data_ptr()),
-            one.detach().round(decimals=3).tolist(),
+            result._base is not None,
+            sorted(dims(result)),
+            result.stride(),
+            result.requires_grad,
+            storages.index(result.untyped_storage().data_ptr()),
+            result.detach().round(decimals=3).tolist(),
         )
-        for one in results
+        for result in results
     ]
 
 

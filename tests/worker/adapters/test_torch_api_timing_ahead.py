@@ -64,24 +64,24 @@ class Event:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     """Have Inductor's benchmarker time kernels of this GPU."""
-    made = Gpu()
+    gpu = Gpu()
     module: Any = importlib.import_module("torch._inductor.runtime.benchmarking")
     interface = SimpleNamespace(
-        Event=made.event,
-        synchronize=made.synchronize,
+        Event=gpu.event,
+        synchronize=gpu.synchronize,
         current_device=lambda: 0,
         get_device_properties=lambda _device: SimpleNamespace(L2_cache_size=1 << 20),
     )
     monkeypatch.setattr(module, "get_interface_for_device", lambda _kind: interface, raising=False)
     monkeypatch.setattr(module, "_normalize_gpu_device_type", lambda _kind: "cuda", raising=False)
-    monkeypatch.setattr(torch, "empty", made.empty)
+    monkeypatch.setattr(torch, "empty", gpu.empty)
     for name, value in (
-        ("Event", made.event), ("synchronize", made.synchronize), ("_sleep", made.sleep),
+        ("Event", gpu.event), ("synchronize", gpu.synchronize), ("_sleep", gpu.sleep),
         ("is_available", lambda: True), ("current_device", lambda: 0),
         ("get_device_properties", interface.get_device_properties),
     ):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, value)
-    return made
+    return gpu
 
 
 def timed_us(gpu: Gpu, kernel_us: float) -> float:

@@ -42,7 +42,7 @@ def test_resumed_functions_are_not_reported() -> None:
     heard: list[traces.TracedFunction] = []
     with traces.listen_to_traces(heard.append):
         torch.compile(breaks, backend="eager")(torch.ones(4))
-    assert {one.code for one in heard} == {breaks.__code__}
+    assert {function.code for function in heard} == {breaks.__code__}
     assert not heard[0].fullgraph
 
 
@@ -61,7 +61,7 @@ def test_marks_of_sizes_are_known() -> None:
     seen: list[object] = []
 
     def backend(gm: torch.fx.GraphModule, example_inputs: list[object]) -> object:
-        seen.extend(one for one in example_inputs if isinstance(one, torch.SymInt))
+        seen.extend(argument for argument in example_inputs if isinstance(argument, torch.SymInt))
         return gm.forward
 
     torch._dynamo.reset()

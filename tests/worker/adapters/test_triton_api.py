@@ -77,7 +77,7 @@ def test_each_load_is_on_its_line() -> None:
         assert lines_with(assembled, stage, pattern) == wanted, stage
 
 
-def test_a_librarys_code_counts_for_the_line_that_called_it() -> None:
+def test_a_library_code_counts_for_the_line_that_called_it() -> None:
     text = source("persistent_reduction")
     sums = {number for number, line in enumerate(text.split("\n"), 1) if "tl.sum(" in line}
     assert len(sums) == 2

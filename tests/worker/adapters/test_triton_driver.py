@@ -116,10 +116,10 @@ def test_a_child_forked_at_that_time_has_neither_the_lock_nor_the_driver(tmp_pat
 def test_threads_are_interleaved(tmp_path: Path) -> None:
     answers: dict[str, Assembled] = {}
 
-    def one(name: str, device: Device) -> None:
+    def assemble_source(name: str, device: Device) -> None:
         answers[name] = assemble(source("pointwise"), device, cache=str(tmp_path))
 
-    threads = [threading.Thread(target=one, args=item) for item in DEVICES.items()]
+    threads = [threading.Thread(target=assemble_source, args=item) for item in DEVICES.items()]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -39,7 +39,7 @@ def test_occupancy_is_the_vendors(
 def devices(draw: st.DrawFn) -> Device:
     """Devices with any figures; settings refuse an architecture of another backend, so there is none here."""
     backend, arch = draw(st.sampled_from([("cuda", "7.5"), ("cuda", "9.0"), ("cuda", ""), ("hip", "gfx942")]))
-    made = st.builds(
+    strategy = st.builds(
         Device,
         key=st.just("x"),
         name=st.just("X"),
@@ -52,7 +52,7 @@ def devices(draw: st.DrawFn) -> Device:
         blocks=st.integers(0, 64),
         warp=st.sampled_from([0, 32, 64]),
     )
-    return draw(made)
+    return draw(strategy)
 
 
 @given(
@@ -64,11 +64,11 @@ def devices(draw: st.DrawFn) -> Device:
 def test_occupancy_is_never_more_than_the_device_has(
     device: Device, registers: int, shared: int, warps: int
 ) -> None:
-    found = occupancy(device, registers=registers, shared=shared, num_warps=warps)
-    if found is not None:
-        assert 0 < found.warps <= found.most
-        assert found.warps * device.warp <= device.threads
-        assert found.blocks <= device.blocks
+    actual_occupancy = occupancy(device, registers=registers, shared=shared, num_warps=warps)
+    if actual_occupancy is not None:
+        assert 0 < actual_occupancy.warps <= actual_occupancy.most
+        assert actual_occupancy.warps * device.warp <= device.threads
+        assert actual_occupancy.blocks <= device.blocks
 
 
 # --- line maps of any text
@@ -110,9 +110,9 @@ any_text = st.one_of(
     st.one_of(st.just(FILE), st.text(max_size=10)),
 )
 def test_any_text_gives_as_many_numbers_as_lines(stage: str, text: str, file: str) -> None:
-    found = line_map(stage, text, file)
-    assert len(found) == len(text.split("\n"))
-    assert all(type(line) is int and line >= 0 for line in found)
+    numbers = line_map(stage, text, file)
+    assert len(numbers) == len(text.split("\n"))
+    assert all(type(line) is int and line >= 0 for line in numbers)
     assert call_site(text, file) >= 0
     assert compiler.at_call_sites(text, file).count("\n") == text.count("\n")
 
@@ -146,6 +146,6 @@ def test_inline_assembly_and_inlined_code_as_triton_3_8_writes_them() -> None:
     )
     moved = compiler.at_call_sites(text, "/k/kernel.py")
     assert moved.count("\n") == text.count("\n")
-    found = dict(zip(moved.split("\n"), line_map("ptx", moved, "/k/kernel.py"), strict=True))
-    assert found["\tld.global.b32 { %r1 }, [ %rd1 + 0 ];"] == 25
-    assert found["\tshfl.sync.bfly.b32 %r31, %r30, 16, 31, -1;"] == 41
+    entries = dict(zip(moved.split("\n"), line_map("ptx", moved, "/k/kernel.py"), strict=True))
+    assert entries["\tld.global.b32 { %r1 }, [ %rd1 + 0 ];"] == 25
+    assert entries["\tshfl.sync.bfly.b32 %r31, %r30, 16, 31, -1;"] == 41

@@ -32,19 +32,19 @@ def test_a_kernel_is_known_by_its_name_with_the_configuration_that_was_chosen(tm
         (tmp_path / "ab").mkdir(exist_ok=True)
         (tmp_path / "ab" / f"{place}.py").write_text(text, encoding="utf-8")
     key = kernel_key(kernel("triton_poi_fused_add_0"))
-    found = generated(tmp_path, {key: {"XBLOCK": 512, "num_warps": 8, "configs_hash": "x"}})
-    assert found["triton_poi_fused_add_0"] == {"key": key, "config": {"XBLOCK": 512, "num_warps": 8}}
-    assert found["triton_red_fused_sum_1"] == {}, "two kernels have the name"
+    entries = generated(tmp_path, {key: {"XBLOCK": 512, "num_warps": 8, "configs_hash": "x"}})
+    assert entries["triton_poi_fused_add_0"] == {"key": key, "config": {"XBLOCK": 512, "num_warps": 8}}
+    assert entries["triton_red_fused_sum_1"] == {}, "two kernels have the name"
 
 
 def row(
     us: float, *, ahead: bool, device: str = "H100", **kernels: tuple[str, float, float]
 ) -> dict[str, Any]:
-    made = {name: {"key": key, "calls": calls, "us": us} for name, (key, calls, us) in kernels.items()}
+    entries = {name: {"key": key, "calls": calls, "us": us} for name, (key, calls, us) in kernels.items()}
     return {
         "model": "m", "device": device, "configuration": "default", "ahead": ahead, "at_once": 1, "us": us,
         "first": 1.0, "timed": 3,
-        "kernels": {**made, "gemm": {"calls": 1.0, "us": 50.0}},
+        "kernels": {**entries, "gemm": {"calls": 1.0, "us": 50.0}},
     }  # fmt: skip
 
 

@@ -83,21 +83,21 @@ def model(request: pytest.FixtureRequest, halves: dict[str, Any]) -> tuple[str, 
 
 
 def test_each_case_is_generated_with_all_its_graphs(model: tuple[str, dict[str, Any]]) -> None:
-    name, found = model
-    assert {case.split()[1] for case in found} == {"inference", "train"}
-    for case in found:
+    name, entries = model
+    assert {case.split()[1] for case in entries} == {"inference", "train"}
+    for case in entries:
         recorded = RECORDED["models"][name][case]
-        assert found[case]["failure"] is None, f"{name}, {case}: {found[case]['failure']}"
-        phases = [graph["phase"] for graph in found[case]["graphs"]]
+        assert entries[case]["failure"] is None, f"{name}, {case}: {entries[case]['failure']}"
+        phases = [graph["phase"] for graph in entries[case]["graphs"]]
         assert phases == [graph["phase"] for graph in recorded["graphs"]]
-        assert all(graph["kernels"] for graph in found[case]["graphs"])
+        assert all(graph["kernels"] for graph in entries[case]["graphs"])
 
 
 def test_libraries_are_called_as_on_the_device(model: tuple[str, dict[str, Any]]) -> None:
-    name, found = model
-    for case in found:
+    name, entries = model
+    for case in entries:
         recorded = RECORDED["models"][name][case]
-        for ours, theirs in zip(found[case]["graphs"], recorded["graphs"], strict=True):
+        for ours, theirs in zip(entries[case]["graphs"], recorded["graphs"], strict=True):
             found_calls, recorded_calls = (
                 {
                     call: count
@@ -115,9 +115,11 @@ def test_libraries_are_called_as_on_the_device(model: tuple[str, dict[str, Any]]
     VERSION != "2.11", reason=f"recorded with torch 2.11; torch {VERSION} writes other kernels"
 )
 def test_kernels_are_those_of_the_device(model: tuple[str, dict[str, Any]]) -> None:
-    name, found = model
+    name, entries = model
     for case, recorded in RECORDED["models"][name].items():
-        graphs = [[GraphText(**graph) for graph in half["graphs"]] for half in (recorded, found[case])]
-        for phase, one in compare(*graphs).items():
-            assert one.differences == [], f"{name}, {case}, {phase}:\n" + "\n\n".join(one.differences)
-            assert one.extern_differences == {}
+        graphs = [[GraphText(**graph) for graph in half["graphs"]] for half in (recorded, entries[case])]
+        for phase, comparison in compare(*graphs).items():
+            assert comparison.differences == [], f"{name}, {case}, {phase}:\n" + "\n\n".join(
+                comparison.differences
+            )
+            assert comparison.extern_differences == {}

@@ -63,10 +63,10 @@ def test_predictions_agree_with_runs_of_the_edited_text(live: LiveWorker) -> Non
     source: Any = SmallSource()
     counts = {"insert": 2, "clean": 1, "untraced": 1}
     outcomes = SourceComparison(source, live).outcomes("3", counts, removals=1)
-    kinds = [one.kind for one in outcomes]
+    kinds = [edit_outcome.kind for edit_outcome in outcomes]
     assert kinds == ["insert", "insert", "clean", "untraced", "remove"]
-    for one in outcomes:
-        assert (one.wrong_rules, one.wrong_trace, one.kept) == ([], [], 0), one
-        assert one.refused == ""
-        if one.kind == "insert":
-            assert set(one.added) & set(one.trace or ()), one
+    for outcome in outcomes:
+        assert (outcome.wrong_rules, outcome.wrong_trace, outcome.kept) == ([], [], 0), outcome
+        assert outcome.refused == ""
+        if outcome.kind == "insert":
+            assert set(outcome.added) & set(outcome.trace or ()), outcome

@@ -74,5 +74,5 @@ def test_a_row_of_another_library_runs(package: str, tmp_path: Path) -> None:
         pytest.skip(f"{package} is not installed")
     name = OTHERS[package]
     assert any(row.name == name and row.packages == (package,) for row in suite_rows("pytorch-163"))
-    found = measure(tmp_path / "suite.jsonl", (name,))
-    assert (found[name]["failure"], found[name]["agrees"], found[name]["graphs"]) == ("", True, 1)
+    entries = measure(tmp_path / "suite.jsonl", (name,))
+    assert (entries[name]["failure"], entries[name]["agrees"], entries[name]["graphs"]) == ("", True, 1)

@@ -31,20 +31,20 @@ def test_a_break_carries_its_line_columns_and_reason(tmp_path: Path) -> None:
             step(torch.ones(3))
         """,
     )
-    (found,) = got.parts.breaks
-    assert found.ids == ("GB0059",)
-    place = found.stack[-1]
+    (graph_break,) = got.parts.breaks
+    assert graph_break.ids == ("GB0059",)
+    place = graph_break.stack[-1]
     assert (place.path, place.line, place.function) == (got.path, got.line("print"), "step")
     if COLUMNS:
         assert (place.column, place.end_column) == (4, 17)
-    assert "print" in found.explanation
-    assert found.hints
-    assert found.context
-    assert "Developer debug context" not in found.explanation
-    assert found.frame_function == "step"
-    assert found.frame_line == got.line("@torch.compile")
-    assert [above.line for above in found.above][-1] == got.line("step(torch")
-    assert not found.frame_skipped
+    assert "print" in graph_break.explanation
+    assert graph_break.hints
+    assert graph_break.context
+    assert "Developer debug context" not in graph_break.explanation
+    assert graph_break.frame_function == "step"
+    assert graph_break.frame_line == got.line("@torch.compile")
+    assert [above.line for above in graph_break.above][-1] == got.line("step(torch")
+    assert not graph_break.frame_skipped
     assert got.failure is None
     assert not got.parts.problems
 
@@ -65,7 +65,7 @@ def test_a_break_in_a_helper_is_reported_for_its_caller_and_its_own_frame(tmp_pa
             step(torch.ones(3))
         """,
     )
-    stacks = [[place.line for place in found.stack] for found in got.parts.breaks]
+    stacks = [[place.line for place in graph_break.stack] for graph_break in got.parts.breaks]
     assert stacks == [[got.line("return helper"), got.line("print")], [got.line("print")]]
     assert got.parts.breaks[1].above[-1].line == got.line("return helper")
 
@@ -85,10 +85,14 @@ def test_an_error_while_handling_a_break_follows_its_cause_and_skips_the_frame(t
             step(torch.ones(3))
         """,
     )
-    (found,) = got.parts.breaks
-    assert found.ids == ("GB0059", "GB7000")
-    assert found.frame_skipped
-    (refused,) = [one for one in got.parts.not_compiled if one.kind.value == "skipped"]
+    (graph_break,) = got.parts.breaks
+    assert graph_break.ids == ("GB0059", "GB7000")
+    assert graph_break.frame_skipped
+    (refused,) = [
+        uncompiled_code
+        for uncompiled_code in got.parts.not_compiled
+        if uncompiled_code.kind.value == "skipped"
+    ]
     assert (refused.location.line, refused.gb_id) == (got.line("def step"), "GB0059")
     assert refused.stack[-1].line == got.line("print")
 
@@ -118,10 +122,14 @@ def test_resume_functions_fold_into_the_function_they_resume(tmp_path: Path) -> 
         got.line('print("one")'),
         got.line('print("two")'),
     ]
-    assert {place.function for found in got.parts.breaks for place in found.stack} == {"forward"}
-    for found in got.parts.breaks:
-        assert [place.function for place in found.above][-1] == "main"
-    compiled = [one.graph.operators for one in got.parts.compiles if one.graph is not None]
+    assert {place.function for graph_break in got.parts.breaks for place in graph_break.stack} == {"forward"}
+    for graph_break in got.parts.breaks:
+        assert [place.function for place in graph_break.above][-1] == "main"
+    compiled = [
+        compile_record.graph.operators
+        for compile_record in got.parts.compiles
+        if compile_record.graph is not None
+    ]
     assert compiled == [1, 1, 1]
 
 
@@ -141,9 +149,9 @@ def test_facts_belong_to_their_call(tmp_path: Path) -> None:
             with recorder.call(index):
                 compiled(torch.ones(size, 2))
     parts = recorder.parts()
-    assert {found.call for found in parts.breaks} <= {0, 1}
+    assert {graph_break.call for graph_break in parts.breaks} <= {0, 1}
     assert parts.breaks[0].call == 0
-    assert [one.call for one in parts.recompiles] == [1]
+    assert [recompilation.call for recompilation in parts.recompiles] == [1]
 
 
 def test_frames_and_calls_are_reported_as_they_start(tmp_path: Path) -> None:
@@ -185,7 +193,7 @@ def test_an_observer_that_raises_costs_a_fact_and_not_the_compile(tmp_path: Path
         on_frame=broken,
     )
     assert got.failure is None
-    assert [one.outcome.value for one in got.parts.compiles] == ["compiled"]
+    assert [compile_record.outcome.value for compile_record in got.parts.compiles] == ["compiled"]
     assert any("observer" in problem.why for problem in got.parts.problems)
 
 
@@ -213,7 +221,7 @@ def test_the_code_after_a_break_keeps_its_lines_and_its_ends(tmp_path: Path) -> 
             step(torch.ones(3))
         """,
     )
-    places = [found.stack[-1] for found in got.parts.breaks]
+    places = [graph_break.stack[-1] for graph_break in got.parts.breaks]
     item, nonzero = got.line(".item()"), got.line("torch.nonzero(")
     assert [place.line for place in places] == [got.line("print"), item, nonzero]
     assert [frame.resumes_at for frame in got.parts.frames] == [None, got.line("print"), item, nonzero]
@@ -278,9 +286,9 @@ def test_columns_are_found_for_a_torch_whose_summaries_lack_them(
         """
     real_stack = frames.real_stack
     summaries = stacks.from_summaries
-    monkeypatch.setattr(frames, "real_stack", lambda error: [Bare(one) for one in real_stack(error)])
+    monkeypatch.setattr(frames, "real_stack", lambda error: [Bare(value) for value in real_stack(error)])
     monkeypatch.setattr(
-        stacks, "from_summaries", lambda found, *rest: summaries([Bare(one) for one in found], *rest)
+        stacks, "from_summaries", lambda stack, *rest: summaries([Bare(value) for value in stack], *rest)
     )
     got = record(tmp_path, source.replace("FULL", "False"))
     columns = [(place.column, place.end_column) for place in got.parts.breaks[0].stack]

@@ -51,17 +51,17 @@ def test_values_by_name_by_default_in_containers_and_among_the_rest() -> None:
     x, items = torch.zeros(1), [1, {"a": 2.5}]
     assert call(ChangeKind.NUMBER, "n", "5", x, 4).args[1] == 5
     assert call(ChangeKind.NUMBER, "n", "5", x).kwargs == {"n": 5}
-    made = call(ChangeKind.NUMBER, "items[1]['a']", "inf", x, items=items)
-    assert (made.kwargs["items"], items) == ([1, {"a": float("inf")}], [1, {"a": 2.5}])
+    prepared_call = call(ChangeKind.NUMBER, "items[1]['a']", "inf", x, items=items)
+    assert (prepared_call.kwargs["items"], items) == ([1, {"a": float("inf")}], [1, {"a": 2.5}])
     assert call(ChangeKind.LENGTH, "items", "3", x, items=(1, 2)).kwargs["items"] == (1, 2, 2)
     assert call(ChangeKind.VALUE, "more['flag']", "False", x, flag=True).kwargs == {"flag": False}
     assert call(ChangeKind.VALUE, "flag", "False", x, flag=True).kwargs == {"flag": False}
 
 
 def test_attributes_and_globals_have_the_value_during_the_call_alone() -> None:
-    made = call(ChangeKind.ATTRIBUTE, "self.layers[0].p", "0.25", torch.zeros(1))
-    function: Any = made.function
-    with made.during():
+    prepared_call = call(ChangeKind.ATTRIBUTE, "self.layers[0].p", "0.25", torch.zeros(1))
+    function: Any = prepared_call.function
+    with prepared_call.during():
         assert function.layers[0].p == 0.25
     assert function.layers[0].p == 0.5
     names = {"SCALE": 3}
@@ -110,13 +110,15 @@ def test_a_verified_run_makes_the_changed_call_too(live: LiveWorker, tmp_path: P
         return live.report(request)
 
     old, new = run(SOURCE, is_old=True), run(SOURCE.replace("compile", "compile(dynamic=True)"), is_old=False)
-    assert [one.text for one in old.inputs.calls][1].endswith("with x.size(0) = 3")
-    assert [one.call for one in old.recompiles] == [1]
+    assert [call.text for call in old.inputs.calls][1].endswith("with x.size(0) = 3")
+    assert [recompilation.call for recompilation in old.recompiles] == [1]
     assert new.recompiles == ()
-    assert {(one.call, one.compiled) for one in new.verification.comparisons} == {
+    assert {(comparison.call, comparison.compiled) for comparison in new.verification.comparisons} == {
         (0, False), (0, True), (1, False), (1, True),
     }  # fmt: skip
-    assert all(one.rounding for same in new.verification.comparisons for one in same.differences)
+    assert all(
+        difference.rounding for same in new.verification.comparisons for difference in same.differences
+    )
 
 
 def test_the_tables_have_each_kind_of_change() -> None:

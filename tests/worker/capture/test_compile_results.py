@@ -33,24 +33,24 @@ def test_a_compile_has_its_graph_guards_and_latency(tmp_path: Path) -> None:
             net(torch.ones(3, 4))
         """,
     )
-    (one,) = got.parts.compiles
-    assert one.graph is not None
-    assert one.graph.operators == 3
-    assert one.graph.targets[:2] == ("torch.nn.functional.linear", "torch.relu")
+    (compile_record,) = got.parts.compiles
+    assert compile_record.graph is not None
+    assert compile_record.graph.operators == 3
+    assert compile_record.graph.targets[:2] == ("torch.nn.functional.linear", "torch.relu")
     line = got.line("return torch.relu")
-    assert {stack[0].line for stack in one.graph.lines} == {line}
-    assert one.graph.inputs[-1] == "l_x_: f32[3, 4]"
-    assert one.graph.text_key in got.parts.texts
-    scale = [guard for guard in one.guards if guard.source == "self.scale"]
+    assert {stack[0].line for stack in compile_record.graph.lines} == {line}
+    assert compile_record.graph.inputs[-1] == "l_x_: f32[3, 4]"
+    assert compile_record.graph.text_key in got.parts.texts
+    scale = [guard for guard in compile_record.guards if guard.source == "self.scale"]
     assert {guard.born[-1].line for guard in scale} == {line}
     assert any("== 2" in code for guard in scale for code in guard.code)
-    assert one.guard_count is not None
-    assert one.guard_count > len(one.guards) // 2
-    assert one.guard_places[0].stack[0].line == line
-    assert one.guard_us is not None
-    assert 0 < one.guard_us < 100_000
-    assert one.seconds is not None
-    assert [place.line for place in one.caller][-1] == got.line("net(torch.ones")
+    assert compile_record.guard_count is not None
+    assert compile_record.guard_count > len(compile_record.guards) // 2
+    assert compile_record.guard_places[0].stack[0].line == line
+    assert compile_record.guard_us is not None
+    assert 0 < compile_record.guard_us < 100_000
+    assert compile_record.seconds is not None
+    assert [place.line for place in compile_record.caller][-1] == got.line("net(torch.ones")
 
 
 def test_a_marked_size_that_the_code_fixes_names_the_line(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_marked_size_that_the_code_fixes_names_the_line(tmp_path: Path) -> Non
     assert (got.failure.culprit.value, got.failure.kind) == ("user", "constraint")
     assert "You marked x.size(0) as dynamic" in got.failure.message
     assert got.failure.stack[-1].line == got.line("if x.size(0)")
-    (one,) = got.parts.compiles
-    assert one.outcome.value == "failed"
-    (symbol,) = [symbol for symbol in one.symbols if symbol.source == "x.size(0)"]
+    (compile_record,) = got.parts.compiles
+    assert compile_record.outcome.value == "failed"
+    (symbol,) = [symbol for symbol in compile_record.symbols if symbol.source == "x.size(0)"]
     assert (symbol.marked, symbol.specialized_to) == (True, "4")
     assert symbol.stack[-1].line == got.line("if x.size(0)")
 
@@ -202,5 +202,5 @@ def test_a_capture_keeps_the_options_that_affect_graphs(tmp_path: Path) -> None:
     ]
     assert calls[0].location is not None
     assert calls[0].location.line == got.line("@torch.compile(")
-    assert [one.outcome.value for one in got.parts.compiles] == ["compiled", "compiled"]
+    assert [compile_record.outcome.value for compile_record in got.parts.compiles] == ["compiled", "compiled"]
     assert got.parts.compiles[0].symbols[0].marked

@@ -44,11 +44,11 @@ class Run:
 
     def values(self, text: str, *, assigned: bool = False) -> list[tuple[TracedValue, int]]:
         """The values of the only expression, or assigned name, with this text."""
-        found = [one for one in self.file.facts if self.source(one) == text and one.assigned is assigned]
-        assert len(found) == 1, (text, [self.source(one) for one in self.file.facts])
-        return [(self.facts.values[index], count) for index, count in found[0].values]
+        facts = [fact for fact in self.file.facts if self.source(fact) == text and fact.assigned is assigned]
+        assert len(facts) == 1, (text, [self.source(fact) for fact in self.file.facts])
+        return [(self.facts.values[index], count) for index, count in facts[0].values]
 
-    def one(self, text: str, *, assigned: bool = False) -> str:
+    def fact(self, text: str, *, assigned: bool = False) -> str:
         ((value, _),) = self.values(text, assigned=assigned)
         return value.text
 
@@ -92,8 +92,8 @@ def test_layers_that_share_their_values_are_one_fact_with_a_count(
     tensor = TracedValue(FactKind.TENSOR, "f32[2, 8]", "cpu", "contiguous", requires_grad=False)
     assert run.values("self.proj(x)") == [(tensor, 4)]
     assert run.values("y", assigned=True)[0] == (tensor, 4)
-    assert run.one("layer", assigned=True) == "Layer"
-    assert run.one("pair", assigned=True) == "tuple of 2: f32[2, 8], f32[8, 2]"
+    assert run.fact("layer", assigned=True) == "Layer"
+    assert run.fact("pair", assigned=True) == "tuple of 2: f32[2, 8], f32[8, 2]"
     assert run.values("self.training") == [(TracedValue(FactKind.CONSTANT, "False"), 4)]
     assert not run.problems
 
@@ -102,7 +102,7 @@ def test_code_after_a_graph_break_has_its_own_lines(tmp_path: Path, monkeypatch:
     run = Run(tmp_path, LAYERS, monkeypatch)
     ((value, count),) = run.values("x.detach().t()")
     assert (value.text, value.strides, value.requires_grad, count) == ("f32[8, 2]", "strided", False, 1)
-    fact = next(one for one in run.file.facts if run.source(one) == "x.detach().t()")
+    fact = next(fact for fact in run.file.facts if run.source(fact) == "x.detach().t()")
     assert fact.line == run.line("x.detach().t()")
 
 
@@ -178,7 +178,7 @@ def test_attributes_and_operators_that_run_code_are_computed(
         "self.config == 2",
         "self.config[2]",
     }
-    assert {run.source(one) for one in run.file.facts} >= {"self.config.plain", "self.config.depth"}
+    assert {run.source(fact) for fact in run.file.facts} >= {"self.config.plain", "self.config.depth"}
 
 
 def test_a_symbolic_size_has_its_symbol_and_no_strides(
@@ -201,7 +201,7 @@ def test_a_symbolic_size_has_its_symbol_and_no_strides(
     assert not symbol.isdigit()
     ((name, _),) = run.values("n", assigned=True)
     assert name == value
-    product = next(one for one in run.file.facts if run.source(one) in ("x * 2", "(x * 2)"))
+    product = next(fact for fact in run.file.facts if run.source(fact) in ("x * 2", "(x * 2)"))
     tensor = run.facts.values[product.values[0][0]]
     assert symbol in tensor.text
     assert tensor.strides is None
@@ -237,7 +237,7 @@ def test_many_values_of_one_expression_are_bounded(tmp_path: Path, monkeypatch: 
         """,
         monkeypatch,
     )
-    fact = next(one for one in run.file.facts if one.assigned and run.source(one) == "x")
+    fact = next(fact for fact in run.file.facts if fact.assigned and run.source(fact) == "x")
     assert len(fact.values) == MOST_VALUES
     assert fact.omitted == 5
 
@@ -256,7 +256,7 @@ def test_a_value_that_nothing_uses_is_read_without_a_guard(
         torch.compile(Net())(torch.randn(4))
     """
     run = Run(tmp_path, source, monkeypatch)
-    assert not [one for one in run.file.facts if run.source(one) == "kept"]
+    assert not [fact for fact in run.file.facts if run.source(fact) == "kept"]
 
 
 def test_files_outside_the_workspace_have_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

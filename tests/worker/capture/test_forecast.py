@@ -180,15 +180,19 @@ def forecasts(module: Any, function: Any, inputs: dict[str, Any]) -> tuple[Frame
     with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
         compiled: Any = torch.compile(function)
         compiled(**inputs)
-        found = recorder.forecasts()
+        frame_forecasts = recorder.forecasts()
     assert not recorder.parts().problems
-    return found
+    return frame_forecasts
 
 
-def would_recompile(compiled: Any, function: Any, inputs: dict[str, Any], one: Forecast, module: Any) -> bool:
+def would_recompile(
+    compiled: Any, function: Any, inputs: dict[str, Any], forecast: Forecast, module: Any
+) -> bool:
     """Whether a call with the change compiles again; nothing is compiled, and the next call meets the same code."""
-    made = Prepared(function, (), inputs)
-    changed = changed_call(made, CallChange(one.kind, one.subject, one.now), vars(module))
+    prepared_call = Prepared(function, (), inputs)
+    changed = changed_call(
+        prepared_call, CallChange(forecast.kind, forecast.subject, forecast.now), vars(module)
+    )
     with torch._dynamo.config.patch(error_on_recompile=True), changed.during():
         try:
             compiled(**changed.kwargs)
@@ -212,9 +216,9 @@ def test_a_forecast_agrees_with_a_real_call(module: Any, case: str) -> None:
         compiled: Any = torch.compile(function)
         compiled(**inputs)
         wrong = [
-            (one.kind.value, one.subject, one.now, one.recompiles)
-            for one in frame.changes
-            if would_recompile(compiled, function, inputs, one, module) is not one.recompiles
+            (change.kind.value, change.subject, change.now, change.recompiles)
+            for change in frame.changes
+            if would_recompile(compiled, function, inputs, change, module) is not change.recompiles
         ]
     assert not wrong
 
@@ -230,24 +234,27 @@ def test_the_parts_after_graph_breaks_have_forecasts_that_agree_with_a_real_call
     with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
         compiled: Any = torch.compile(net)
         compiled(**inputs)
-        found = recorder.forecasts()
+        frame_forecasts = recorder.forecasts()
     lines = Path(module.__file__).read_text().splitlines()
-    assert [one.resumes_at and lines[one.resumes_at - 1].strip() for one in found] == [
+    resumed = [forecast.resumes_at and lines[forecast.resumes_at - 1].strip() for forecast in frame_forecasts]
+    assert resumed == [
         None, "torch._dynamo.graph_break()", "torch._dynamo.graph_break()",
     ]  # fmt: skip
     answers: dict[tuple[Any, ...], list[Forecast]] = {}
-    for one in (change for frame in found for change in frame.changes):
-        name = one.subject if one.kind in OF_ONE_VARIABLE else ()
-        answers.setdefault((one.kind, one.was, one.now, name), []).append(one)
+    for forecast in (change for frame in frame_forecasts for change in frame.changes):
+        name = forecast.subject if forecast.kind in OF_ONE_VARIABLE else ()
+        answers.setdefault((forecast.kind, forecast.was, forecast.now, name), []).append(forecast)
     wrong = []
     with capture_only():
-        for one, *others in answers.values():
-            if all(name[0] in "xnms" for name in one.subject):  # what the call has, not `h`
-                said = any(same.recompiles for same in (one, *others))
-                if would_recompile(compiled, net, inputs, one, module) is not said:
-                    wrong.append((one.kind.value, one.subject, one.now, said))
+        for forecast, *others in answers.values():
+            if all(name[0] in "xnms" for name in forecast.subject):  # what the call has, not `h`
+                flag = any(same.recompiles for same in (forecast, *others))
+                if would_recompile(compiled, net, inputs, forecast, module) is not flag:
+                    wrong.append((forecast.kind.value, forecast.subject, forecast.now, flag))
     assert not wrong
-    only_parts = {one.subject for frame in found[1:] for one in frame.changes if one.recompiles}
+    only_parts = {
+        change.subject for frame in frame_forecasts[1:] for change in frame.changes if change.recompiles
+    }
     assert {("n",), ("m",), ("self.shift",)} & only_parts == {("n",), ("self.shift",)}, (
         "m is on a path not taken"
     )
@@ -255,7 +262,7 @@ def test_the_parts_after_graph_breaks_have_forecasts_that_agree_with_a_real_call
 
 def test_a_forecast_names_the_guard_and_its_line(module: Any) -> None:
     (frame,) = forecasts(module, *CASES["scaled"](module))
-    by_kind = {(one.kind, one.subject): one for one in frame.changes}
+    by_kind = {(change.kind, change.subject): change for change in frame.changes}
     number = by_kind[ChangeKind.NUMBER, ("n",)]
     assert (number.recompiles, number.source, number.repeats) == (True, "n", False)
     lines = Path(module.__file__).read_text().splitlines()
@@ -273,7 +280,9 @@ def test_a_forecast_names_the_guard_and_its_line(module: Any) -> None:
 
 def test_a_number_that_a_library_needs_first_is_asked_if_the_function_reads_it(module: Any) -> None:
     (frame,) = forecasts(module, *CASES["Stack"](module))
-    attributes = {one.subject: one.recompiles for one in frame.changes if one.kind is ChangeKind.ATTRIBUTE}
+    attributes = {
+        change.subject: change.recompiles for change in frame.changes if change.kind is ChangeKind.ATTRIBUTE
+    }
     assert attributes == {("self.settings.depth",): True, ("self.settings.first",): True}
 
 
@@ -283,16 +292,16 @@ def test_a_size_that_the_code_specializes_recompiles_for_each_value(module: Any)
         compiled: Any = torch.compile(module.halves, dynamic=True)
         compiled(torch.randn(8))
         (frame,) = recorder.forecasts()
-    size = next(one for one in frame.changes if one.kind is ChangeKind.SIZE)
+    size = next(change for change in frame.changes if change.kind is ChangeKind.SIZE)
     assert (size.recompiles, size.repeats, size.now) == (True, True, "7")
     assert "2" in size.guard
-    zero_one = next(one for one in frame.changes if one.kind is ChangeKind.SIZE_ONE)
+    zero_one = next(change for change in frame.changes if change.kind is ChangeKind.SIZE_ONE)
     assert zero_one.guard.startswith("2 <= ") or "%" in zero_one.guard
 
 
 def test_a_function_may_change_the_containers_that_it_is_given(module: Any) -> None:
     (frame,) = forecasts(module, module.defaulted, {"x": torch.randn(6, 4), "items": [torch.randn(6, 4)]})
-    by_kind = {one.kind: one.recompiles for one in frame.changes}
+    by_kind = {change.kind: change.recompiles for change in frame.changes}
     assert by_kind[ChangeKind.SIZE]
     assert by_kind[ChangeKind.LENGTH]
 
@@ -304,10 +313,10 @@ def test_a_function_that_changes_what_it_reads_has_no_forecast(module: Any) -> N
 def test_everything_is_as_before_after_the_questions(module: Any) -> None:
     function, inputs = CASES["Net"](module)
     function.embedding.eval()
-    before = [one.training for one in function.modules()]
+    before = [module.training for module in function.modules()]
     shapes = {name: value.shape for name, value in inputs.items()}
     forecasts(module, function, inputs)
-    assert [one.training for one in function.modules()] == before
+    assert [module.training for module in function.modules()] == before
     assert function.rate == 2
     assert torch.is_grad_enabled()
     assert {name: value.shape for name, value in inputs.items()} == shapes
@@ -317,7 +326,11 @@ def test_marked_sizes_need_no_further_compile(module: Any) -> None:
     x = torch.randn(6, 4)
     torch._dynamo.mark_dynamic(x, 0)
     (frame,) = forecasts(module, module.scaled, {"x": x, "n": 2})
-    size = next(one for one in frame.changes if one.subject == ("x.size(0)",) and one.kind is ChangeKind.SIZE)
+    size = next(
+        change
+        for change in frame.changes
+        if change.subject == ("x.size(0)",) and change.kind is ChangeKind.SIZE
+    )
     assert not size.recompiles
 
 
@@ -341,14 +354,14 @@ def test_a_number_that_decides_a_loop_compiles_for_each_value(
     with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
         compiled: Any = torch.compile(function, dynamic=dynamic)
         compiled(x, 5)
-        found = recorder.forecasts()
-        asked = [one for frame in found for one in frame.changes if one.subject == ("n",)]
+        frame_forecasts = recorder.forecasts()
+        asked = [change for frame in frame_forecasts for change in frame.changes if change.subject == ("n",)]
         compiled(x, 6)
         compiled(x, 7)
         again = len(recorder.parts().recompiles)
-    assert any(one.is_loop_count for one in asked) is repeats
+    assert any(forecast.is_loop_count for forecast in asked) is repeats
     assert again == (2 if repeats else 0 if dynamic else 1)
-    answers = {(one.recompiles, one.repeats) for one in asked if one.recompiles}
+    answers = {(forecast.recompiles, forecast.repeats) for forecast in asked if forecast.recompiles}
     assert answers == ({(True, repeats)} if repeats or not dynamic else set())
 
 
@@ -367,9 +380,9 @@ def test_a_size_that_decides_a_loop_compiles_for_each_value(
         compiled(torch.randn(6, 3))
         assert len(recorder.parts().recompiles) == 2
     sizes = {
-        one.subject[0]: (one.recompiles, one.repeats, one.is_loop_count)
-        for one in frame.changes
-        if one.kind is ChangeKind.SIZE
+        change.subject[0]: (change.recompiles, change.repeats, change.is_loop_count)
+        for change in frame.changes
+        if change.kind is ChangeKind.SIZE
     }
     assert sizes == {
         "x.size(1)": (True, True, True),
@@ -384,8 +397,8 @@ def test_the_last_value_that_a_break_carries_over_is_what_the_expression_compute
         compiled: Any = torch.compile(module.multiplied)
         compiled(torch.ones(3))
         _, part = recorder.forecasts()
-    assert [one.carried for one in recorder.parts().frames] == [None, 2]
-    (number,) = [one for one in part.changes if one.kind is ChangeKind.NUMBER]
+    assert [frame.carried for frame in recorder.parts().frames] == [None, 2]
+    (number,) = [change for change in part.changes if change.kind is ChangeKind.NUMBER]
     assert (number.subject, number.was) == (("___stack1",), "3.0")
 
 
@@ -396,7 +409,7 @@ def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module
         compiled(torch.randn(8))
         compiled(torch.randn(10))
         (frame,) = recorder.forecasts()
-    size = next(one for one in frame.changes if one.kind is ChangeKind.SIZE)
+    size = next(change for change in frame.changes if change.kind is ChangeKind.SIZE)
     assert (frame.compiles, size.recompiles, size.was, size.now, size.repeats) == (2, True, "10", "9", True)
     assert "%" in size.guard, "the even size, not the 8 of the first version"
     assert "x.view(2, -1)" in Path(module.__file__).read_text().splitlines()[size.born[-1].line - 1]
@@ -409,9 +422,9 @@ def test_the_guard_of_a_decorated_function_has_the_names_of_its_parameters(modul
         for rows in (4, 6):
             compiled(torch.randn(rows, 8), weight=torch.randn(rows, 8))
         (frame,) = recorder.forecasts()
-    one = next(one for one in frame.changes if one.kind is ChangeKind.SIZE_ONE)
-    assert "args" in one.guard, "as torch prints it"
-    assert (one.recompiles, one.condition) == (True, "2 <= x.size(0)")
+    forecast = next(change for change in frame.changes if change.kind is ChangeKind.SIZE_ONE)
+    assert "args" in forecast.guard, "as torch prints it"
+    assert (forecast.recompiles, forecast.condition) == (True, "2 <= x.size(0)")
 
 
 def test_a_function_of_a_library_has_a_forecast_if_it_is_the_target(module: Any) -> None:
@@ -420,5 +433,5 @@ def test_a_function_of_a_library_has_a_forecast_if_it_is_the_target(module: Any)
         for name, inputs in (("scaled", (torch.randn(6, 4), 2)), ("halves", (torch.randn(8),))):
             compiled: Any = torch.compile(getattr(module, name))
             compiled(*inputs)
-        found = recorder.forecasts()
-    assert [one.function for one in found] == ["scaled"]
+        frame_forecasts = recorder.forecasts()
+    assert [forecast.function for forecast in frame_forecasts] == ["scaled"]

@@ -128,7 +128,7 @@ def test_a_device_without_requested_tf32_is_reported(live: LiveWorker) -> None:
 def test_a_cpp_kernel_of_two_loops_moves_what_both_move(live: LiveWorker) -> None:
     multiplied, group = kernels_of(report_of(live, TWO_LOOPS, "cpu"))
     assert multiplied.kind is KernelKind.EXTERN
-    assert {one.name for one in group.operators} == {"aten.sin.default", "aten.sum.dim_IntList"}
+    assert {operator.name for operator in group.operators} == {"aten.sin.default", "aten.sum.dim_IntList"}
     assert group.bytes_read == 2 * 32 * 64 * 4
     assert group.bytes_written == (32 * 64 + 64) * 4
 
@@ -167,8 +167,8 @@ def test_a_kernel_in_several_lists_keeps_all_facts(live: LiveWorker) -> None:
 
 
 def test_a_size_that_depends_on_data_is_not_reported(live: LiveWorker) -> None:
-    found, computed = kernels_of(report_of(live, DATA_DEPENDENT))
-    assert (found.bytes_read, found.bytes_written) == (32 * 64 * 4, None)
+    kernel, computed = kernels_of(report_of(live, DATA_DEPENDENT))
+    assert (kernel.bytes_read, kernel.bytes_written) == (32 * 64 * 4, None)
     assert (computed.bytes_read, computed.bytes_written, computed.estimate_us) == (None, None, None)
 
 
@@ -189,8 +189,8 @@ def test_a_kernels_text_is_decoded_as_python_does() -> None:
     text = "def own(x):\n    '''Adds.'''\n    print(\"\\n\")\n"
     held = text.replace("'''", "\\'\\'\\'").replace("\\n", "\\\\n")
     wrapper = f"own_0 = async_compile.triton('own', '''\n{held}''', device_str='cuda')\n\nown_0.run(x)\n"
-    ((kernel, found),) = launches.with_calls([One("own_0", KernelKind.USER_TRITON, 0)], wrapper)
-    assert found is not None
-    assert found.strip() == text.strip()
-    ast.parse(found)
+    ((kernel, name),) = launches.with_calls([One("own_0", KernelKind.USER_TRITON, 0)], wrapper)
+    assert name is not None
+    assert name.strip() == text.strip()
+    ast.parse(name)
     assert (kernel.wrapper_line, kernel.call) == (7, "own_0.run(x)")

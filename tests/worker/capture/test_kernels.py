@@ -52,14 +52,19 @@ def kernels(live: LiveWorker, source: str, name: str = "f", device: Device = H10
 
 
 def lines(kernel: Kernel) -> set[int]:
-    return {place.line for one in kernel.operators for place in one.stack if place.path.endswith("model.py")}
+    return {
+        place.line
+        for operator in kernel.operators
+        for place in operator.stack
+        if place.path.endswith("model.py")
+    }
 
 
 def only(report: Report, phase: Phase) -> GeneratedGraph:
-    found = [graph for graph in report.generated if graph.phase is phase]
-    assert len(found) == 1, report.generated
-    assert found[0].failure is None
-    return found[0]
+    graphs = [graph for graph in report.generated if graph.phase is phase]
+    assert len(graphs) == 1, report.generated
+    assert graphs[0].failure is None
+    return graphs[0]
 
 
 def test_inference_gives_triton_kernels_on_their_lines(live: LiveWorker) -> None:
@@ -76,7 +81,7 @@ def test_inference_gives_triton_kernels_on_their_lines(live: LiveWorker) -> None
     wrapper = report.texts[graph.text_key or ""].splitlines()
     assert norm.call.startswith(f"{norm.name}.run(")
     assert wrapper[(norm.wrapper_line or 0) - 1].strip() == norm.call
-    assert {one.original for one in norm.operators} == {"aten.native_layer_norm.default"}
+    assert {operator.original for operator in norm.operators} == {"aten.native_layer_norm.default"}
 
 
 def test_bytes_and_operations_are_those_of_the_tensors(live: LiveWorker) -> None:
@@ -124,9 +129,9 @@ def test_a_second_size_is_generated_with_symbols(live: LiveWorker) -> None:
 
 def test_the_cpu_gets_cpp_kernels(live: LiveWorker) -> None:
     report = kernels(live, BLOCK.format(options=""), "Block", CPU)
-    found = only(report, Phase.INFERENCE).kernels
-    assert KernelKind.CPP in {kernel.kind for kernel in found}
-    cpp = next(kernel for kernel in found if kernel.kind is KernelKind.CPP)
+    actual_kernels = only(report, Phase.INFERENCE).kernels
+    assert KernelKind.CPP in {kernel.kind for kernel in actual_kernels}
+    cpp = next(kernel for kernel in actual_kernels if kernel.kind is KernelKind.CPP)
     assert "#pragma omp" in report.texts[cpp.text_key or ""] or "extern" in report.texts[cpp.text_key or ""]
 
 
@@ -142,9 +147,9 @@ def test_a_graph_that_cannot_be_generated_says_why_and_the_others_are_shown(live
         "    print('break')\n"
         "    return y.cos()\n"
     )
-    found = kernels(live, source).generated
-    assert [len(graph.kernels) for graph in found] == [1, 1]
-    assert [lines(graph.kernels[0]) for graph in found] == [{7}, {9}]
+    graphs = kernels(live, source).generated
+    assert [len(graph.kernels) for graph in graphs] == [1, 1]
+    assert [lines(graph.kernels[0]) for graph in graphs] == [{7}, {9}]
 
 
 def test_attention_is_the_one_of_the_device(live: LiveWorker) -> None:
@@ -156,7 +161,9 @@ def test_attention_is_the_one_of_the_device(live: LiveWorker) -> None:
     )
     (graph,) = kernels(live, source).generated
     (attention,) = [kernel for kernel in graph.kernels if "cudnn_attention" in kernel.name]
-    assert [one.name for one in attention.operators] == ["aten._scaled_dot_product_cudnn_attention.default"]
+    assert [operator.name for operator in attention.operators] == [
+        "aten._scaled_dot_product_cudnn_attention.default"
+    ]
     (graph,) = kernels(live, source, device=replace(H100, key="a100", arch="8.0")).generated
     assert any("flash_attention" in kernel.name for kernel in graph.kernels), graph.kernels
     turing = replace(H100, key="t4", arch="7.5")
@@ -197,11 +204,11 @@ def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_pat
     wanted = live.request(source, "Block").of_kind(
         AssembleRequest, device=H100, sources=(text,), cache=str(tmp_path)
     )
-    found = live.report(wanted).assembled[norm.text_key or ""]
-    assert found.failure is None
-    assert (found.registers or 0) > 0
-    assert found.spills == 0
-    assert ".target sm_90a" in found.listings["ptx"].text
+    assembled_kernel = live.report(wanted).assembled[norm.text_key or ""]
+    assert assembled_kernel.failure is None
+    assert (assembled_kernel.registers or 0) > 0
+    assert assembled_kernel.spills == 0
+    assert ".target sm_90a" in assembled_kernel.listings["ptx"].text
     assert list(tmp_path.iterdir())
 
 

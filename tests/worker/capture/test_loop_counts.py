@@ -40,10 +40,10 @@ def test_the_sizes_that_decide_a_loop(body: str) -> None:
 
 
 def test_a_size_may_be_counted_from_the_end() -> None:
-    found = loop_counts(compiled("for _ in range(x.shape[-1]): pass"))
-    assert found.has_size("x", 2, rank=3)
-    assert not found.has_size("x", 1, rank=3)
-    assert not found.has_size("y", 2, rank=3)
+    counts = loop_counts(compiled("for _ in range(x.shape[-1]): pass"))
+    assert counts.has_size("x", 2, rank=3)
+    assert not counts.has_size("x", 1, rank=3)
+    assert not counts.has_size("y", 2, rank=3)
 
 
 def test_a_variable_that_decides_a_loop() -> None:

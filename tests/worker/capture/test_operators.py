@@ -55,8 +55,8 @@ def test_each_call_has_its_path_on_its_line(live: LiveWorker) -> None:
         "torch.Tensor.add_",
         "torch.nn.functional.softmax",
     ]
-    assert [one.stack[-1].line for one in (linear, add, softmax)] == [UP, ADD, SOFTMAX]
-    assert {one.phase for one in (linear, add, softmax)} == {Phase.INFERENCE}
+    assert [path.stack[-1].line for path in (linear, add, softmax)] == [UP, ADD, SOFTMAX]
+    assert {path.phase for path in (linear, add, softmax)} == {Phase.INFERENCE}
     assert linear.aten == ("aten.t.default", "aten.addmm.default")
     assert linear.core == ("aten.permute.default", "aten.addmm.default")
     assert {"prims.transpose.default", "aten.mm.default", "prims.add.default"} <= set(linear.prims)
@@ -65,14 +65,14 @@ def test_each_call_has_its_path_on_its_line(live: LiveWorker) -> None:
     assert softmax.core == ("aten._softmax.default",)
     assert softmax.inductor[0] == "aten.amax.default"
     assert {"prims.exp.default", "prims.div.default"} <= set(softmax.prims)
-    assert [one.fallback for one in (linear, add, softmax)] == [()] * 3
-    assert [one.lacking for one in (linear, add, softmax)] == [()] * 3
+    assert [path.fallback for path in (linear, add, softmax)] == [()] * 3
+    assert [path.lacking for path in (linear, add, softmax)] == [()] * 3
 
 
 def test_backward_operators_are_on_the_forward_lines(live: LiveWorker) -> None:
-    found = paths(live, MODEL.format(options=", train=True"), "Net")
-    assert {one.phase for one in found} == {Phase.FORWARD, Phase.BACKWARD}
-    backward = {one.call: one for one in found if one.phase is Phase.BACKWARD}
+    operator_paths = paths(live, MODEL.format(options=", train=True"), "Net")
+    assert {path.phase for path in operator_paths} == {Phase.FORWARD, Phase.BACKWARD}
+    backward = {path.call: path for path in operator_paths if path.phase is Phase.BACKWARD}
     softmax = backward["torch.nn.functional.softmax"]
     assert softmax.stack[-1].line == SOFTMAX
     assert "aten._softmax_backward_data.default" in softmax.aten
@@ -110,7 +110,7 @@ def test_equal_calls_are_one_path_with_a_count(live: LiveWorker) -> None:
             ("aten.permute", "aten.addmm", "aten.add", "prims.amax", "prims.sub", "prims.exp", "prims.sum"),
         ),
     ],
-    ids=lambda one: "-".join(map(str, one)) if isinstance(one, tuple) else "",
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
 )
 def test_an_operator_set_lacks_operators_that_it_cannot_compose(
     live: LiveWorker, wanted: list[tuple[str, str]], names: tuple[str, ...]
@@ -126,11 +126,11 @@ def test_operators_without_a_lowering_are_fallbacks_and_attention_is_not(live: L
         "    y = F.scaled_dot_product_attention(x, x, x)\n"
         "    return y + torch.linalg.qr(x[0, 0])[0].sum()\n"
     )
-    found = {path.call: path for path in paths(live, source, "f", "inductor")}
-    attention = found["torch.nn.functional.scaled_dot_product_attention"]
-    assert any("scaled_dot_product" in one for one in attention.inductor)
+    operator_paths = {path.call: path for path in paths(live, source, "f", "inductor")}
+    attention = operator_paths["torch.nn.functional.scaled_dot_product_attention"]
+    assert any("scaled_dot_product" in text for text in attention.inductor)
     assert (attention.fallback, attention.lacking) == ((), ())
-    qr = found["torch.linalg.qr"]
+    qr = operator_paths["torch.linalg.qr"]
     assert qr.fallback == qr.lacking == ("aten.linalg_qr.default",)
     assert qr.stack[-1].line == 6
 
@@ -176,5 +176,5 @@ def test_a_float_that_has_to_be_fixed_is_captured_again_as_torch_does(live: Live
         "import torch\n# fuselight: f(f32[4], 1.5)\n# fuselight: f(f32[4], 2.5)\n"
         "def f(x, scale):\n    return torch.nn.functional.dropout(x, scale / 10) * scale\n"
     )
-    found = paths(live, source)
-    assert [path.call for path in found].count("torch.nn.functional.dropout") == 2
+    operator_paths = paths(live, source)
+    assert [path.call for path in operator_paths].count("torch.nn.functional.dropout") == 2

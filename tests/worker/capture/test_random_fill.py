@@ -23,18 +23,18 @@ def filled(make: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, Filled]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_a_normal_fill_has_the_mean_and_the_deviation_asked_for(dtype: torch.dtype) -> None:
-    made, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).normal_(3.0, 0.5))
+    tensor, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).normal_(3.0, 0.5))
     assert done.values == ROWS * COLUMNS
-    assert abs(made.double().mean().item() - 3.0) < 0.01
-    assert abs(made.double().std().item() - 0.5) < 0.01
+    assert abs(tensor.double().mean().item() - 3.0) < 0.01
+    assert abs(tensor.double().std().item() - 0.5) < 0.01
 
 
 def test_a_uniform_fill_stays_in_its_bounds_and_reaches_into_all_of_them() -> None:
-    made, done = filled(lambda: torch.nn.init.uniform_(torch.empty(ROWS, COLUMNS), -2.0, 6.0))
+    tensor, done = filled(lambda: torch.nn.init.uniform_(torch.empty(ROWS, COLUMNS), -2.0, 6.0))
     assert done.values == ROWS * COLUMNS
-    assert made.min() >= -2.0
-    assert made.max() <= 6.0
-    assert torch.histc(made, bins=8, min=-2, max=6).div(made.numel()).sub(1 / 8).abs().max() < 0.01
+    assert tensor.min() >= -2.0
+    assert tensor.max() <= 6.0
+    assert torch.histc(tensor, bins=8, min=-2, max=6).div(tensor.numel()).sub(1 / 8).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -42,32 +42,32 @@ def test_a_uniform_fill_stays_in_its_bounds_and_reaches_into_all_of_them() -> No
 def test_the_upper_bound_of_a_uniform_fill_is_left_out(
     dtype: torch.dtype, bounds: tuple[float, float]
 ) -> None:
-    made, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).uniform_(*bounds))
+    tensor, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).uniform_(*bounds))
     assert done.values == ROWS * COLUMNS
     high = torch.tensor(bounds[1], dtype=dtype)
-    assert bool(made.max() < high) == (bounds[0] < bounds[1])
+    assert bool(tensor.max() < high) == (bounds[0] < bounds[1])
 
 
 def test_bounds_given_by_name_are_kept() -> None:
-    made, _ = filled(lambda: torch.empty(LARGE).uniform_(**{"from": 0.0, "to": 0.0}))  # type: ignore[arg-type]
-    assert made.max() == 0
+    tensor, _ = filled(lambda: torch.empty(LARGE).uniform_(**{"from": 0.0, "to": 0.0}))  # type: ignore[arg-type]
+    assert tensor.max() == 0
 
 
 @pytest.mark.parametrize("draw", ["normal_", "uniform_"])
 def test_another_default_device_changes_nothing(draw: str) -> None:
     def make() -> torch.Tensor:
         with torch.device("meta"):
-            made: torch.Tensor = getattr(torch.empty(LARGE, device="cpu"), draw)()
-            return made
+            new_tensor: torch.Tensor = getattr(torch.empty(LARGE, device="cpu"), draw)()
+            return new_tensor
 
-    made, done = filled(make)
+    tensor, done = filled(make)
     assert done.values == LARGE
-    assert made.std() > 0.1
+    assert tensor.std() > 0.1
 
 
 def test_no_two_rows_of_a_matrix_are_equal() -> None:
-    made, _ = filled(lambda: torch.empty(ROWS, COLUMNS).normal_())
-    assert len(torch.unique(made, dim=0)) == ROWS
+    tensor, _ = filled(lambda: torch.empty(ROWS, COLUMNS).normal_())
+    assert len(torch.unique(tensor, dim=0)) == ROWS
 
 
 def test_two_runs_give_the_same_and_two_tensors_of_one_run_do_not() -> None:
@@ -93,10 +93,10 @@ def strided() -> torch.Tensor:
 
 @pytest.mark.parametrize("make", [small, own_generator, strided])
 def test_other_values_are_drawn_as_in_torch(make: Callable[[], torch.Tensor]) -> None:
-    made, done = filled(make)
+    tensor, done = filled(make)
     assert done.values == 0
     torch.manual_seed(0)
-    assert torch.equal(made, make())
+    assert torch.equal(tensor, make())
 
 
 @pytest.mark.parametrize(

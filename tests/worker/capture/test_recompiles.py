@@ -244,11 +244,14 @@ def test_a_hook_that_compiled_code_registers_is_traced_as_without_the_recorder(t
     )
     assert got.failure is None
     assert (got.parts.problems, got.parts.unseen) == ((), ())
-    assert not any("fuselight" in f"{one.reason}{one.explanation}{one.context}" for one in got.parts.breaks)
+    assert not any(
+        "fuselight" in f"{graph_break.reason}{graph_break.explanation}{graph_break.context}"
+        for graph_break in got.parts.breaks
+    )
     assert not any(
         "hooks.py" in place.path
-        for one in got.parts.breaks
-        for place in one.stack
+        for graph_break in got.parts.breaks
+        for place in graph_break.stack
         if "torch_api" in place.path
     )
 
@@ -331,7 +334,7 @@ def test_values_that_changed_are_reported_with_code_that_was_dropped(tmp_path: P
         """,
     )
     failures = got.parts.recompiles[0].entries[0].failures
-    assert [(one.cause, one.difference) for one in failures] == [
+    assert [(failure.cause, failure.difference) for failure in failures] == [
         (GuardCause.DELETED, "parameter.grad was freed"),
         (GuardCause.LENGTH, "self.state[parameter]['seen'] was empty, now [1]"),
         (GuardCause.NUMBER, "self.state[parameter]['rate'] was 0.5, now 0.25"),
@@ -417,15 +420,15 @@ def test_dispatch_keys_that_differ_are_in_plain_words(tmp_path: Path) -> None:
         """,
     )
     assert got.failure is None
-    found = {
-        one.function: [failure.difference for failure in one.entries[0].failures]
-        for one in got.parts.recompiles
+    entries = {
+        recompilation.function: [failure.difference for failure in recompilation.entries[0].failures]
+        for recompilation in got.parts.recompiles
     }
-    assert found == {name: differences for name, _, _, differences in KEYS}
+    assert entries == {name: differences for name, _, _, differences in KEYS}
     modes = [
         failure
-        for one in got.parts.recompiles
-        for failure in one.entries[0].failures
+        for recompilation in got.parts.recompiles
+        for failure in recompilation.entries[0].failures
         if failure.cause is GuardCause.GLOBAL_STATE
     ]
     assert len(modes) == 6

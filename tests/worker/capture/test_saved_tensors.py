@@ -47,7 +47,7 @@ class Attention(nn.Module):
         self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (one.unflatten(-1, (4, 8)).transpose(1, 2) for one in self.qkv(x).chunk(3, -1))
+        q, k, v = (value.unflatten(-1, (4, 8)).transpose(1, 2) for value in self.qkv(x).chunk(3, -1))
         h: torch.Tensor = self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
         return h
 
@@ -198,7 +198,7 @@ def kept_by_autograd(model: nn.Module, call: tuple[torch.Tensor, ...]) -> int:
     ):
         outputs = torch.compile(model, backend=backend)(*call)
     given = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers(), *call)}
-    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in held}
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in held}
     assert outputs is not None  # until here, or a storage might be freed and its address used again
     return sum(size for pointer, size in storages.items() if pointer not in given)
 
@@ -226,11 +226,13 @@ def test_tensors_between_graphs_are_counted_once() -> None:
     assert len(forwards) == 3
     kept = kept_by_autograd(model, (x,))
     assert sum(total(graph.saved) for graph in forwards) == kept > 0
-    exp, second, third = ([one.bytes for one in graph.saved if one.kind == "carried"] for graph in forwards)
+    exp, second, third = (
+        [tensor.bytes for tensor in graph.saved if tensor.kind == "carried"] for graph in forwards
+    )
     assert exp == []
     assert second == [0]  # the first graph has counted it: its result is what it keeps
     assert third == [4 * 8 * 32]
-    (carried,) = (one for one in forwards[2].saved if one.kind == "carried")
+    (carried,) = (tensor for tensor in forwards[2].saved if tensor.kind == "carried")
     source = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert "self.third(h)" in source[carried.stack[-1].line - 1]
 
@@ -242,27 +244,30 @@ def test_a_view_of_an_input_is_an_input() -> None:
 
     def forward(weight: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         transposed = weight.t()
-        made = x @ transposed
-        return made, transposed, x, made, made[2:]
+        tensor = x @ transposed
+        return tensor, transposed, x, tensor, tensor[2:]
 
     given = torch.rand(16, 8), torch.rand(4, 8)
     graph = make_fx(forward, tracing_mode="fake")(*given)
-    found = shared_tensors.read_saved(graph, 1, {})
-    assert [(one.kind, one.bytes) for one in found.tensors] == [
+    saved_tensors = shared_tensors.read_saved(graph, 1, {})
+    assert [(tensor.kind, tensor.bytes) for tensor in saved_tensors.tensors] == [
         ("input", 0), ("input", 0), ("activation", 4 * 4 * 16), ("activation", 0)
     ]  # fmt: skip
-    assert (found.unknown, found.carried, found.outputs) == ((), (), frozenset({0}))
+    assert (saved_tensors.unknown, saved_tensors.carried, saved_tensors.outputs) == ((), (), frozenset({0}))
     made_before = shared_tensors.read_saved(graph, 1, {0: 512})
-    assert [(one.kind, one.bytes) for one in made_before.tensors[:2]] == [("carried", 512), ("input", 0)]
+    assert [(tensor.kind, tensor.bytes) for tensor in made_before.tensors[:2]] == [
+        ("carried", 512),
+        ("input", 0),
+    ]
     assert made_before.carried == (0,)
 
 
 def test_views_of_one_tensor_are_counted_once() -> None:
     forward, _ = generated(Views(), (torch.rand(8, 16),))
-    activations = [one for one in forward.saved if one.kind == "activation"]
+    activations = [tensor for tensor in forward.saved if tensor.kind == "activation"]
     whole = 4 * 8 * 32
-    assert [one.bytes for one in activations].count(whole) == 1
-    assert len([one for one in activations if one.bytes == 0]) >= 1
+    assert [activation.bytes for activation in activations].count(whole) == 1
+    assert len([activation for activation in activations if activation.bytes == 0]) >= 1
 
 
 def test_a_symbolic_size_is_that_of_the_call_and_stays_symbolic() -> None:
@@ -272,7 +277,7 @@ def test_a_symbolic_size_is_that_of_the_call_and_stays_symbolic() -> None:
     assert len(forwards) == 2
     torch._dynamo.reset()
     assert total(forwards[1].saved) == kept_by_autograd(model, (torch.rand(12, 16),))
-    assert any("s" in size for one in forwards[1].saved for size in one.shape)
+    assert any("s" in size for tensor in forwards[1].saved for size in tensor.shape)
     again = generated(model, *[(torch.rand(size, 16),) for size in (20, 30, 40)])
     # torch remembers that this size varies; had a size been fixed, each would have a graph of its own.
     assert len([graph for graph in again if graph.phase is Phase.FORWARD]) == 1
@@ -280,15 +285,18 @@ def test_a_symbolic_size_is_that_of_the_call_and_stays_symbolic() -> None:
 
 def test_recomputation_of_a_checkpoint_is_reported_on_its_lines() -> None:
     _, backward = generated(Checkpointed(), (torch.rand(8, 16),))
-    found = {one.operator: one.stack[-1].line for one in backward.recomputed}
+    entries = {
+        recomputed_operator.operator: recomputed_operator.stack[-1].line
+        for recomputed_operator in backward.recomputed
+    }
     lines = {
         number
         for number, text in enumerate(Path(__file__).read_text(encoding="utf-8").splitlines(), 1)
         if "self.second(torch.tanh(self.first(x)))" in text
     }
-    assert found["aten.tanh.default"] in lines
-    assert "aten.addmm.default" in found
-    assert not {one for one in found if "permute" in one or "view" in one}
+    assert entries["aten.tanh.default"] in lines
+    assert "aten.addmm.default" in entries
+    assert not {entry for entry in entries if "permute" in entry or "view" in entry}
 
 
 def test_nothing_is_recomputed_if_everything_is_saved() -> None:

@@ -42,4 +42,4 @@ def test_a_constant_is_read_by_both_parts_and_saved_by_none() -> None:
         assert len(kernels) == 1, kernels
         assert "lift_fresh" in kernels.pop()
         assert "0.30000001192092896" in text
-    assert {one.shape for one in generation.graphs[0].saved} == {("64", "4")}
+    assert {tensor.shape for tensor in generation.graphs[0].saved} == {("64", "4")}

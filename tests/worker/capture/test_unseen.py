@@ -101,7 +101,7 @@ def test_each_kind_of_hook_is_reported_if_compiled_code_ignores_it(tmp_path: Pat
     assert not got.parts.problems
     ignored = ast.literal_eval(got.printed.strip())
     assert len(ignored) == 10
-    reported = {one.function: one.stack[-1].line for one in got.parts.unseen}
+    reported = {change.function: change.stack[-1].line for change in got.parts.unseen}
     assert reported == {name: got.line(f",  # {name}.") for name in ignored}
 
 
@@ -175,9 +175,14 @@ def test_what_was_undone_counts_only_if_compiled_code_was_called(
 ) -> None:
     got = record(tmp_path, UNDONE.replace("{change}", change))
     assert got.failure is None
-    found = {
-        (one.kind, one.what, one.function, max(place.line for place in one.stack if place.path == got.path))
-        for one in got.parts.unseen
+    entries = {
+        (
+            unseen_change.kind,
+            unseen_change.what,
+            unseen_change.function,
+            max(place.line for place in unseen_change.stack if place.path == got.path),
+        )
+        for unseen_change in got.parts.unseen
     }
     expected = {
         (UnseenKind.HOOK, "Linear", "Net.forward", got.line("# missed")),
@@ -185,4 +190,4 @@ def test_what_was_undone_counts_only_if_compiled_code_was_called(
     }
     if is_missed:
         expected.add((UnseenKind.VARIABLE, "FUSELIGHT_SCALE", "scaled", got.line("# read")))
-    assert found == expected
+    assert entries == expected

@@ -35,14 +35,14 @@ def test_a_module_of_torch_is_named_instead_of_its_wrapper(tmp_path: Path) -> No
     assert frame.wrapper is not None
     assert (Path(frame.wrapper.path).name, frame.wrapper.function) == ("external_utils.py", "inner")
     sizes, mode = got.parts.recompiles
-    assert {one.function for one in (sizes, mode)} == {"Sequential"}
+    assert {recompilation.function for recompilation in (sizes, mode)} == {"Sequential"}
     (failure,) = sizes.entries[0].failures
     assert (failure.source, failure.difference) == ("input", "input.size(0) was 2, now 3")
     assert "L['args'][0]" in failure.code, "the expression stays Dynamo's"
     assert mode.entries[0].failures[0].difference == "self[1].training was True, now False"
     compiled = got.parts.compiles[1]
-    assert [one.source for one in compiled.symbols] == ["input.size(0)"]
-    words = {one.source for one in compiled.guards}
+    assert [symbol.source for symbol in compiled.symbols] == ["input.size(0)"]
+    words = {guard.source for guard in compiled.guards}
     assert {"input", "self[0].weight"} <= words
     assert not any(word.startswith(("args[", "fn")) for word in words), words
     assert not got.parts.problems
@@ -80,15 +80,15 @@ def test_a_limit_and_a_break_are_reported_for_the_module(tmp_path: Path) -> None
         """,
     )
     assert got.failure is None
-    assert "Sequential" in {one.frame_function for one in got.parts.breaks}
+    assert "Sequential" in {graph_break.frame_function for graph_break in got.parts.breaks}
     parts = got.parts
     (limit,) = parts.not_compiled
     assert limit.wrapper is not None
     assert limit.wrapper.function == "inner", "the code object's own place is kept"
     names = {
-        *(one.function for one in parts.not_compiled),
-        *(one.function for one in parts.recompiles),
-        *(one.function for one in parts.frames),
+        *(uncompiled_code.function for uncompiled_code in parts.not_compiled),
+        *(recompilation.function for recompilation in parts.recompiles),
+        *(frame.function for frame in parts.frames),
     }
     assert not any("inner" in name for name in names), names
 

@@ -102,10 +102,10 @@ def test_json_has_the_findings_on_their_lines_in_characters_and_the_exit_code_sa
     assert done.returncode == 1, done.stderr
     data = json.loads(done.stdout)
     assert data["problems"] == []
-    found = {one["code"]: one for one in data["findings"]}
-    assert set(found) == {"GB0124", "FL201"}
-    assert (found["GB0124"]["line"], found["GB0124"]["column"]) == (8, 24)
-    assert "directive on line 5: step(f32[7])" in {one["inputs"] for one in data["findings"]}
+    entries = {finding["code"]: finding for finding in data["findings"]}
+    assert set(entries) == {"GB0124", "FL201"}
+    assert (entries["GB0124"]["line"], entries["GB0124"]["column"]) == (8, 24)
+    assert "directive on line 5: step(f32[7])" in {finding["inputs"] for finding in data["findings"]}
     (target,) = data["targets"]
     assert (target["name"], target["rung"]) == ("step", "directive")
 
@@ -157,23 +157,27 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 def test_json_sums_over_lines_as_over_kernels(generated: tuple[Path, dict[str, Any]]) -> None:
-    path, found = generated
-    assert found["device"]["key"] == "h100-sxm"
-    launched = [kernel for graph in found["graphs"] for kernel in graph["kernels"]]
-    moved = sum(one["count"] * ((one["bytes_read"] or 0) + (one["bytes_written"] or 0)) for one in launched)
-    assert sum(line["bytes"] for line in found["lines"]) == pytest.approx(moved)
-    triton = [one for one in launched if one["kind"] == "triton"]
+    path, entries = generated
+    assert entries["device"]["key"] == "h100-sxm"
+    launched = [kernel for graph in entries["graphs"] for kernel in graph["kernels"]]
+    moved = sum(
+        value["count"] * ((value["bytes_read"] or 0) + (value["bytes_written"] or 0)) for value in launched
+    )
+    assert sum(line["bytes"] for line in entries["lines"]) == pytest.approx(moved)
+    triton = [value for value in launched if value["kind"] == "triton"]
     assert triton
-    assert all("@triton.jit" in one["source"] for one in triton)
-    assert any(one["kind"] == "fallback" and one["lines"] == [[str(path), 9]] for one in launched)
+    assert all("@triton.jit" in value["source"] for value in triton)
+    assert any(value["kind"] == "fallback" and value["lines"] == [[str(path), 9]] for value in launched)
 
 
 def test_assembly_comes_with_registers(generated: tuple[Path, dict[str, Any]]) -> None:
-    _, found = generated
-    triton = [one for graph in found["graphs"] for one in graph["kernels"] if one["kind"] == "triton"]
+    _, entries = generated
+    triton = [
+        kernel for graph in entries["graphs"] for kernel in graph["kernels"] if kernel["kind"] == "triton"
+    ]
     assert triton
-    assert all(one["resources"]["registers"] > 0 for one in triton)
-    assert all(".target sm_90" in one["asm"] for one in triton)
+    assert all(value["resources"]["registers"] > 0 for value in triton)
+    assert all(".target sm_90" in value["asm"] for value in triton)
 
 
 def kernels_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[RunRequest]]:
@@ -206,4 +210,4 @@ def test_an_edited_file_is_generated_again(
         _, asked = kernels_again(path, monkeypatch)
     finally:
         path.write_text(KERNELS)
-    assert [(type(one).__name__, one.target.name) for one in asked] == [("GenerateRequest", "f")]
+    assert [(type(request).__name__, request.target.name) for request in asked] == [("GenerateRequest", "f")]

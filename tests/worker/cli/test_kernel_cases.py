@@ -64,12 +64,12 @@ def test_a_case_and_its_generated_kernels_agree(
     path = workspace / name
     text = path.read_text(encoding="utf-8")
     reports = [report for report in outcome.reports if report.target.path == str(path)]
-    found = facts(reports, str(path), text)
+    counts = facts(reports, str(path), text)
     if pytestconfig.getoption("--update-cases"):
-        (CASES / name).write_text(rewritten(text, found, torch_release()), encoding="utf-8")
+        (CASES / name).write_text(rewritten(text, counts, torch_release()), encoding="utf-8")
         return
-    said = disagreements(text, found, torch_release())
-    assert not said, "\n" + "\n".join(said)
+    messages = disagreements(text, counts, torch_release())
+    assert not messages, "\n" + "\n".join(messages)
 
 
 def test_everything_was_generated(outcome: CheckOutcome) -> None:
@@ -86,9 +86,13 @@ def test_everything_was_generated(outcome: CheckOutcome) -> None:
 
 
 def test_there_are_enough_cases_of_each_kind() -> None:
-    expected = [one for name in FILES for one in expectations((CASES / name).read_text(encoding="utf-8"))]
+    expected = [
+        expectation
+        for name in FILES
+        for expectation in expectations((CASES / name).read_text(encoding="utf-8"))
+    ]
     assert len(FILES) >= 12
-    assert {kind: sum(one.kind == kind for one in expected) >= 2 for kind in KINDS} == dict.fromkeys(
+    assert {kind: sum(fact.kind == kind for fact in expected) >= 2 for kind in KINDS} == dict.fromkeys(
         KINDS, True
     )
 
@@ -110,8 +114,8 @@ def test_without_triton_the_same_kernels_come_from_the_same_lines(
     path = workspace / name
     text = path.read_text(encoding="utf-8")
     reports = [report for report in hidden.reports if report.target.path == str(path)]
-    said = disagreements(text, facts(reports, str(path), text), torch_release())
-    assert not said, "\n" + "\n".join(said)
+    messages = disagreements(text, facts(reports, str(path), text), torch_release())
+    assert not messages, "\n" + "\n".join(messages)
 
 
 @pytest.mark.skipif(not HAS_TRITON, reason="this environment has no Triton to compare with")

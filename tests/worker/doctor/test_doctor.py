@@ -59,8 +59,8 @@ def test_without_the_compile_nothing_is_compiled(tmp_path: Path) -> None:
         """echo '{"key": "torch", "title": "", "status": "ok", "found": "", "meaning": ""}'\n"""
     )
     python.chmod(0o755)
-    code, found = doctor("--no-compile", "--python", str(python))
-    assert (code, list(found)) == (0, ["torch"])
+    code, value = doctor("--no-compile", "--python", str(python))
+    assert (code, list(value)) == (0, ["torch"])
     *_, command, option = given.read_text().split()
     assert (command, option) == ("doctor", "--no-compile")
     program = """

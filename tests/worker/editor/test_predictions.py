@@ -88,11 +88,11 @@ class ComparedEdits:
 
     base: Report
     predicted: set[Place]
-    found: set[Place]
+    traced: set[Place]
 
     def of(self, places: set[Place], index: int) -> set[Place]:
         first = HEAD.count("\n") + CASE.count("\n") * index + 1
-        return {one for one in places if first <= one[0] < first + CASE.count("\n")}
+        return {place for place in places if first <= place[0] < first + CASE.count("\n")}
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +100,13 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> ComparedEdits:
     path = tmp_path_factory.mktemp("edited") / "model.py"
     ran, now = source(*("v = 1" for _ in LINES)), source(*LINES)
     base = run(path, ran)
-    found = breaks_in(run(path, now))
+    breaks = breaks_in(run(path, now))
     # Each function is edited alone, for a text has a bounded number of predictions.
-    made: set[Place] = set()
+    pairs: set[Place] = set()
     for index, line in enumerate(LINES):
         edit = source(*(line if at == index else "v = 1" for at in range(len(LINES))))
-        made |= predicted(base, path, ran, edit)
-    return ComparedEdits(base, made, found)
+        pairs |= predicted(base, path, ran, edit)
+    return ComparedEdits(base, pairs, breaks)
 
 
 def test_the_base_has_no_break(compared: ComparedEdits) -> None:
@@ -116,15 +116,15 @@ def test_the_base_has_no_break(compared: ComparedEdits) -> None:
 
 @pytest.mark.parametrize("line", BREAKS)
 def test_a_predicted_break_is_found_by_a_trace(line: str, compared: ComparedEdits) -> None:
-    found = compared.of(compared.predicted, LINES.index(line))
-    assert found, "the rule is silent"
-    assert found <= compared.of(compared.found, LINES.index(line))
+    pairs = compared.of(compared.predicted, LINES.index(line))
+    assert pairs, "the rule is silent"
+    assert pairs <= compared.of(compared.traced, LINES.index(line))
 
 
 @pytest.mark.parametrize("line", CLEAN)
 def test_what_does_not_break_is_not_predicted(line: str, compared: ComparedEdits) -> None:
     assert compared.of(compared.predicted, LINES.index(line)) == set()
-    assert compared.of(compared.found, LINES.index(line)) == set()
+    assert compared.of(compared.traced, LINES.index(line)) == set()
 
 
 def test_fullgraph_captures_scalars_and_ends_at_the_first_break(tmp_path: Path) -> None:
@@ -138,6 +138,6 @@ def test_fullgraph_captures_scalars_and_ends_at_the_first_break(tmp_path: Path) 
     assert predicted(report, path, base, whole("v = s.item()")) == set()
     assert breaks_in(run(path, whole("v = s.item()"))) == set()
     line = "print(1); print(2)"
-    found = predicted(report, path, base, whole(line))
-    assert [code for _, code in found] == ["FL404"]
-    assert found == breaks_in(run(path, whole(line)))
+    pairs = predicted(report, path, base, whole(line))
+    assert [code for _, code in pairs] == ["FL404"]
+    assert pairs == breaks_in(run(path, whole(line)))

@@ -83,7 +83,7 @@ class Descent:
     """An optimizer whose state is a dict of its parameters, as those of torch are."""
 
     def __init__(self, parameters: list[torch.Tensor]) -> None:
-        self.state = {one: {"factor": 0.1} for one in parameters}
+        self.state = {parameter: {"factor": 0.1} for parameter in parameters}
 
     def update(self, parameter: torch.Tensor) -> None:
         factor = self.state[parameter]["factor"]
@@ -114,9 +114,9 @@ def logs(*, outside: bool) -> None:
 
     call = compiled(returned if outside else inside)
     for _ in range(5):
-        found = call(torch.ones(3))
+        value = call(torch.ones(3))
         if outside:
-            rows.append(found[1].item())
+            rows.append(value[1].item())
 
 
 def positions(how: str) -> None:
@@ -175,7 +175,7 @@ def stages(*, first: bool) -> None:
 
 def lengths(*, whole: bool) -> None:
     def grown(x: torch.Tensor, past: list[torch.Tensor]) -> torch.Tensor:
-        return x + sum(one.sum() for one in past)
+        return x + sum(tensor.sum() for tensor in past)
 
     call = compiled(grown)
     for length in range(4, 8):

@@ -65,17 +65,19 @@ def test_a_case_and_its_findings_agree(
 ) -> None:
     path = workspace / name
     text = path.read_text(encoding="utf-8")
-    found = [one for full in outcome.findings for one in expand(full) if one.span.path == str(path)]
+    findings = [
+        finding for full in outcome.findings for finding in expand(full) if finding.span.path == str(path)
+    ]
     if pytestconfig.getoption("--update-cases"):
-        (CASES / name).write_text(rewritten(str(path), text, found, torch_release()), encoding="utf-8")
+        (CASES / name).write_text(rewritten(str(path), text, findings, torch_release()), encoding="utf-8")
         return
-    said = disagreements(str(path), text, found, torch_release())
-    assert not said, "\n" + "\n".join(said)
+    messages = disagreements(str(path), text, findings, torch_release())
+    assert not messages, "\n" + "\n".join(messages)
 
 
 def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace: Path) -> None:
     inside = {str(workspace / name) for name in FILES}
-    assert [one for one in outcome.findings if one.span.path not in inside] == []
+    assert [finding for finding in outcome.findings if finding.span.path not in inside] == []
 
 
 def test_every_report_is_readable(outcome: CheckOutcome) -> None:
@@ -88,9 +90,9 @@ def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOu
     places = Places()
     files = "|".join(map(re.escape, FILES))
     named = re.compile(rf"(?:\b(?:{files}):|\bline )(\d+)\b")
-    found = [one for one in outcome.findings if not one.code.startswith("FL4")]
-    lives = tracked(found, places)
-    paths = {one.span.path for one in found}
+    findings = [finding for finding in outcome.findings if not finding.code.startswith("FL4")]
+    lives = tracked(findings, places)
+    paths = {finding.span.path for finding in findings}
     for path in paths:
         places.change(path, Change((1, 0), (1, 0), (2, 0), start_at_line_end=False, adds_line_first=False))
     compared = 0
@@ -107,12 +109,12 @@ def test_the_lines_that_texts_name_move_with_an_edit_above_them(outcome: CheckOu
 def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: CheckOutcome) -> None:
     """The numbers are those of the findings that came, each of which a case expects."""
     cases = sum(_cases(CASES / name) for name in FILES)
-    breaks = {one.code for one in outcome.findings if one.code.startswith("GB")}
+    breaks = {finding.code for finding in outcome.findings if finding.code.startswith("GB")}
     kinds = {
         (entry.failures[0].cause, entry.failures[0].kind)
         for report in outcome.reports
-        for one in report.recompiles
-        for entry in one.entries[:1]
+        for recompilation in report.recompiles
+        for entry in recompilation.entries[:1]
         if entry.failures
     }
     causes = {cause for cause, _kind in kinds}
@@ -129,5 +131,8 @@ def _cases(path: Path) -> int:
         text.count("\n", 0, match.start()) + 1
         for match in re.finditer(r"(?m)^(?:def|class|async|# fuselight|\w+ = )", text)
     ]
-    owners = {max((start for start in starts if start <= one.line), default=0) for one in expectations(text)}
+    owners = {
+        max((start for start in starts if start <= expectation.line), default=0)
+        for expectation in expectations(text)
+    }
     return len(owners)

@@ -57,15 +57,17 @@ def report_of(live: LiveWorker, source: str, name: str = "f", device: str = "h10
     return report
 
 
-def found(report: Report) -> list[tuple[str, int]]:
-    return [(one.code, one.span.line) for one in findings_of_kernels(report)]
+def codes_and_lines(report: Report) -> list[tuple[str, int]]:
+    return [(finding.code, finding.span.line) for finding in findings_of_kernels(report)]
 
 
 def test_memory_traffic_across_a_break_is_reported_with_its_bytes(live: LiveWorker) -> None:
     report = report_of(live, BREAK.format(options="", behind="y.exp() + 1"))
-    (one,) = findings_of_kernels(report)
-    assert (one.code, one.span.line) == ("FL705", 5)
-    assert one.cost[0].startswith("up to 4.2 MB written and 4.2 MB read more than in one graph, ~2.9 µs on")
+    (finding,) = findings_of_kernels(report)
+    assert (finding.code, finding.span.line) == ("FL705", 5)
+    assert finding.cost[0].startswith(
+        "up to 4.2 MB written and 4.2 MB read more than in one graph, ~2.9 µs on"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_memory_traffic_across_a_break_is_reported_with_its_bytes(live: LiveWork
 def test_pointwise_kernels_and_reductions_of_the_same_elements_are_reported(
     live: LiveWorker, behind: str
 ) -> None:
-    assert found(report_of(live, BREAK.format(options="", behind=behind))) == [("FL705", 5)]
+    assert codes_and_lines(report_of(live, BREAK.format(options="", behind=behind))) == [("FL705", 5)]
 
 
 @pytest.mark.parametrize(
@@ -85,14 +87,14 @@ def test_pointwise_kernels_and_reductions_of_the_same_elements_are_reported(
 def test_kernels_that_cannot_be_fused_are_not_reported(live: LiveWorker, behind: str) -> None:
     report = report_of(live, BREAK.format(options="", behind=behind))
     assert len(report.generated) == 2
-    assert "FL705" not in [code for code, _ in found(report)]
+    assert "FL705" not in [code for code, _ in codes_and_lines(report)]
 
 
 def test_a_small_tensor_is_not_reported(live: LiveWorker) -> None:
     source = BREAK.format(options="", behind="y.exp() + 1").replace("1024, 1024", "16, 16")
     report = report_of(live, source)
-    assert [one.bytes for graph in report.generated for one in graph.handed] == [1024]
-    assert found(report) == []
+    assert [handed_tensor.bytes for graph in report.generated for handed_tensor in graph.handed] == [1024]
+    assert codes_and_lines(report) == []
 
 
 def test_in_training_saved_tensors_are_always_written(live: LiveWorker) -> None:
@@ -105,9 +107,11 @@ def test_in_training_saved_tensors_are_always_written(live: LiveWorker) -> None:
         "        print('here')\n        return y.exp() + 1\n"
     )
     report = report_of(live, source, "Net")
-    handed = [one for graph in report.generated for one in graph.handed]
-    assert [(one.bytes, one.kept, one.read_by) for one in handed] == [(4194304, True, (0,))]
-    (finding,) = [one for one in findings_of_kernels(report) if one.code == "FL705"]
+    handed = [handed_tensor for graph in report.generated for handed_tensor in graph.handed]
+    assert [(handed_tensor.bytes, handed_tensor.kept, handed_tensor.read_by) for handed_tensor in handed] == [
+        (4194304, True, (0,))
+    ]
+    (finding,) = [finding for finding in findings_of_kernels(report) if finding.code == "FL705"]
     assert finding.span.line == 9
     assert finding.cost[0].startswith("up to 4.2 MB read more than in one graph")
 
@@ -120,7 +124,11 @@ def test_a_break_in_an_inlined_function_is_on_its_own_line(live: LiveWorker) -> 
     )
     report = report_of(live, source)
     assert [len(graph.handed) for graph in report.generated] == [0, 1, 1, 1]
-    lines = {(one.span.line, one.count) for one in findings_of_kernels(report) if one.code == "FL705"}
+    lines = {
+        (finding.span.line, finding.count)
+        for finding in findings_of_kernels(report)
+        if finding.code == "FL705"
+    }
     assert lines == {(4, 3)}
 
 
@@ -134,7 +142,7 @@ def test_a_tensor_of_an_earlier_call_is_not_handed_over(live: LiveWorker) -> Non
     )
     report = report_of(live, source, "")
     assert [len(graph.handed) for graph in report.generated] == [0, 1]  # it is, and no break is between
-    assert found(report) == []
+    assert codes_and_lines(report) == []
 
 
 def test_a_copy_into_the_layout_of_a_convolution_is_reported(live: LiveWorker) -> None:
@@ -161,17 +169,17 @@ def test_a_requested_copy_is_reported_and_other_kernels_are_not(
     live: LiveWorker, how: str, expected: list[tuple[str, int]]
 ) -> None:
     source = f"import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\ndef f(x):\n    y = x{how}\n    return y @ y\n"
-    assert found(report_of(live, source)) == expected
+    assert codes_and_lines(report_of(live, source)) == expected
 
 
 def test_equal_blocks_are_reported_on_their_call(live: LiveWorker) -> None:
     report = report_of(live, BLOCKS.format(count=12, scale=1), "Net")
-    one = report.generated[0].repeated
-    assert one is not None
-    assert (one.name, one.count, one.location and one.location.line) == ("Block", 12, 10)
-    assert one.operators == one.whole
-    assert [frame.line for frame in one.call] == [20]
-    (finding,) = [one for one in findings_of_kernels(report) if one.code == "FL707"]
+    repeat = report.generated[0].repeated
+    assert repeat is not None
+    assert (repeat.name, repeat.count, repeat.location and repeat.location.line) == ("Block", 12, 10)
+    assert repeat.operators == repeat.whole
+    assert [frame.line for frame in repeat.call] == [20]
+    (finding,) = [finding for finding in findings_of_kernels(report) if finding.code == "FL707"]
     assert (finding.span.line, finding.count) == (20, 12)
     assert "92% of all operators are in the instances after the first" in finding.cost
 
@@ -181,14 +189,14 @@ def test_blocks_that_differ_in_a_constant_are_not_equal(live: LiveWorker) -> Non
         "self.norm = ", "self.scale = len(SEEN); SEEN.append(0); self.norm = "
     )
     report = report_of(live, source.replace("class Block", "SEEN = []\nclass Block", 1), "Net")
-    one = report.generated[0].repeated
-    assert one is None or one.name != "Block"
+    repeat = report.generated[0].repeated
+    assert repeat is None or repeat.name != "Block"
 
 
 def test_a_small_model_is_not_advised(live: LiveWorker) -> None:
     report = report_of(live, BLOCKS.format(count=4, scale=1), "Net")
     assert report.generated[0].repeated is not None
-    assert found(report) == []
+    assert codes_and_lines(report) == []
 
 
 def test_candidates_are_listed_for_timed_multiplications(live: LiveWorker) -> None:
@@ -201,12 +209,14 @@ def test_candidates_are_listed_for_timed_multiplications(live: LiveWorker) -> No
     multiplied, relu = graph.kernels
     assert multiplied.name == "extern_kernels.mm"
     assert multiplied.candidates[0] == "mm of a library"
-    templates = [one for one in multiplied.candidates if one.startswith("triton_mm BLOCK_K=")]
+    templates = [
+        candidate for candidate in multiplied.candidates if candidate.startswith("triton_mm BLOCK_K=")
+    ]
     assert len(templates) > 5
-    assert all("num_warps=" in one for one in templates)
+    assert all("num_warps=" in template for template in templates)
     assert relu.candidates == ()
-    problems = [one for one in report.problems if one.what.startswith("max_autotune ")]
-    assert ["needs the device itself" in one.why for one in problems] == [True]
+    problems = [problem for problem in report.problems if problem.what.startswith("max_autotune ")]
+    assert ["needs the device itself" in problem.why for problem in problems] == [True]
 
 
 def test_padding_that_a_gpu_would_time_is_reported_with_its_sizes_and_nothing_is_padded(
@@ -220,7 +230,7 @@ def test_padding_that_a_gpu_would_time_is_reported_with_its_sizes_and_nothing_is
         "[2048, 2047] @ [2047, 2050] as it is",
         "padded to [2048, 2048] @ [2048, 2056]",
     )
-    assert [one.what for one in report.problems] == ["whether multiplications are padded"]
+    assert [problem.what for problem in report.problems] == ["whether multiplications are padded"]
 
 
 @pytest.mark.parametrize("sizes", ["bf16[2048, 2048], bf16[2048, 2056]", "bf16[16, 15], bf16[15, 16]"])

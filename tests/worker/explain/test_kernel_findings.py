@@ -41,8 +41,8 @@ def report_of(live: LiveWorker, source: str, name: str = "f") -> Report:
     return report
 
 
-def found(report: Report, code: str) -> list[tuple[int, str]]:
-    return [(one.span.line, one.title) for one in findings(report) if one.code == code]
+def lines_and_titles(report: Report, code: str) -> list[tuple[int, str]]:
+    return [(finding.span.line, finding.title) for finding in findings(report) if finding.code == code]
 
 
 def test_operators_and_dtypes_without_a_kernel_are_reported_and_attention_is_not(live: LiveWorker) -> None:
@@ -55,7 +55,7 @@ def test_operators_and_dtypes_without_a_kernel_are_reported_and_attention_is_not
         "    z = torch.fft.fft(x).abs()\n"
         "    return y, q + z\n"
     )
-    titles = found(report_of(live, source), "FL701")
+    titles = lines_and_titles(report_of(live, source), "FL701")
     end = "ATen's own kernel is called"
     assert (6, f"no kernel is generated for `aten.linalg_qr`: {end}") in titles
     assert (7, f"no kernel is generated for `aten.abs`: {end}") in titles  # of complex numbers
@@ -67,7 +67,9 @@ def test_a_mutated_input_prevents_the_replay_of_a_graph(live: LiveWorker) -> Non
     report = report_of(live, WRITES.format(options=", train=True", how=how), "Step")
     assert [graph.phase for graph in report.generated] == [Phase.FORWARD, Phase.BACKWARD]
     assert all(graph.kernels for graph in report.generated)
-    assert found(report, "FL702") == [(9, "not captured as a CUDA graph: it writes into an input tensor")]
+    assert lines_and_titles(report, "FL702") == [
+        (9, "not captured as a CUDA graph: it writes into an input tensor")
+    ]
 
 
 def test_cuda_graphs_are_reported_only_if_enabled(live: LiveWorker) -> None:
@@ -100,10 +102,10 @@ def test_an_unsafe_operator_is_reported_on_its_line(live: LiveWorker) -> None:
         "    return y.cos()\n"
     )
     report = report_of(live, source)
-    assert found(report, "FL702") == [
+    assert lines_and_titles(report, "FL702") == [
         (12, "not captured as a CUDA graph: a custom operator is marked as unsafe for CUDA graphs")
     ]
-    assert found(report, "FL701") == [
+    assert lines_and_titles(report, "FL701") == [
         (12, "no kernel is generated for `mine.odd`: the operator's own code is called")
     ]
 
@@ -115,4 +117,4 @@ def test_a_float_that_has_to_be_fixed_costs_no_graph(live: LiveWorker) -> None:
     )
     report = report_of(live, source)
     assert [graph.compile_id for graph in report.generated] == ["0/0", "0/1"]
-    assert found(report, "FL704") == []
+    assert lines_and_titles(report, "FL704") == []

@@ -57,19 +57,19 @@ def run_here(
                 runpy.run_path(str(path), run_name="__main__")
             except SystemExit as end:
                 code = end.code
-        said = capsys.readouterr()
+        capture_result = capsys.readouterr()
         if not isinstance(code, int):  # Python prints it when the program ends
-            return subprocess.CompletedProcess((), 1, said.out, f"{said.err}{code}\n")
-        return subprocess.CompletedProcess((), code, said.out, said.err)
+            return subprocess.CompletedProcess((), 1, capture_result.out, f"{capture_result.err}{code}\n")
+        return subprocess.CompletedProcess((), code, capture_result.out, capture_result.err)
 
     return run
 
 
 def script_of(report: Report, phase: Phase) -> str:
-    graph = next(one for one in report.generated if one.phase is phase)
-    made = document(report, key_of(graph), SCRIPT)
-    assert made is not None
-    return made.text
+    graph = next(generated_graph for generated_graph in report.generated if generated_graph.phase is phase)
+    kernel_document = document(report, key_of(graph), SCRIPT)
+    assert kernel_document is not None
+    return kernel_document.text
 
 
 def test_the_script_checks_and_times_the_kernels_in_a_new_process(report: Report, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ if __name__ == "__main__":
 """
 
 
-def made(call: str, graph: str, held: str = "") -> str:
+def new_script_of(call: str, graph: str, held: str = "") -> str:
     """The script of a wrapper whose kernels are `call`, of a graph `graph`."""
     text = f"def forward(self, x):\n    {graph}\n"
     wrapper = WRAPPER.format(call=call, held=held)
@@ -130,7 +130,7 @@ def made(call: str, graph: str, held: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("call", "graph", "code", "said"),
+    ("call", "graph", "code", "message"),
     [
         ("return [args[0].sqrt()]", "return [x.sqrt()]", 0, "output 0: agrees, by 0 at most, of values up to 3; 1"),
         ("return [args[0].abs().sqrt()]", "return [x.sqrt()]", 1, "output 0: DIFFERS"),
@@ -143,11 +143,15 @@ def made(call: str, graph: str, held: str = "") -> str:
     ],
 )  # fmt: skip
 def test_the_script_reports_agreement_of_an_output(
-    call: str, graph: str, code: int, said: str, run_here: Callable[[str], subprocess.CompletedProcess[str]]
+    call: str,
+    graph: str,
+    code: int,
+    message: str,
+    run_here: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run_here(made(call, graph))
+    done = run_here(new_script_of(call, graph))
     assert done.returncode == code, done.stdout + done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
     assert "timed" in done.stdout
 
 
@@ -155,7 +159,7 @@ def test_a_tensor_held_by_the_graph_belongs_to_the_wrapper(
     run_here: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     call, graph = "return [args[0] + _tensor_constant0]", "return [x + self._tensor_constant0]"
-    done = run_here(made(call, graph, held="_tensor_constant0 = torch.ones(3)\n\n\n"))
+    done = run_here(new_script_of(call, graph, held="_tensor_constant0 = torch.ones(3)\n\n\n"))
     assert (done.returncode, "output 0: agrees" in done.stdout) == (0, True), done.stderr
     assert not checks(WRAPPER.format(call=call, held=""), f"def forward(self, x):\n    {graph}\n")
 
@@ -181,7 +185,7 @@ def test_a_user_triton_kernel_is_launched_as_in_the_wrapper(
 
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _index: 7, raising=False)
     names: dict[str, Any] = {"__name__": "script", "first": kernel(32), "second": kernel(64)}
-    text = made("return []", f"{LAUNCH.format(kind='mutation', grid='4, 1, 1')}; return [x]")
+    text = new_script_of("return []", f"{LAUNCH.format(kind='mutation', grid='4, 1, 1')}; return [x]")
     exec(compile(text, "script.py", "exec"), names)  # noqa: S102 - the script under test
     names["captured_graph"](None, "tensor")
     assert launched == [(64, "tensor", 256, 4, 1, 1, 7)]

@@ -102,8 +102,8 @@ class KnownRun:
 
 def known_run(outcome: CheckOutcome, report: Report, workspace: Path) -> KnownRun:
     options = RunOptions((str(workspace),))
-    (one,) = named_runs(outcome.readings[report.target.path], [report.target.name or MAIN], options)
-    return KnownRun(one.request(1, 1, options), report)
+    (named_run,) = named_runs(outcome.readings[report.target.path], [report.target.name or MAIN], options)
+    return KnownRun(named_run.request(1, 1, options), report)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,8 +111,8 @@ def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
     name: str, outcome: CheckOutcome, workspace: Path, tmp_path: Path
 ) -> None:
     main = str(workspace / name / "main.py")
-    reports = [one for one in outcome.reports if one.target.path == main]
-    here = [one for one in outcome.findings if one.span.path.startswith(str(workspace / name))]
+    reports = [report for report in outcome.reports if report.target.path == main]
+    here = [finding for finding in outcome.findings if finding.span.path.startswith(str(workspace / name))]
     alone = CheckOutcome(here, reports, sources=outcome.sources, readings=outcome.readings)
     command = fix_command(alone)
     files = FixedFiles(FixOptions(), str(tmp_path), writes=False)
@@ -127,6 +127,8 @@ def test_a_program_that_check_names_for_fix_has_a_fix_or_a_refusal(
         ]
     assert bool(candidates) == bool(command), "both look at the findings of the whole program"
     assert not command or command.split()[2] == shown_path(main)
-    is_split = any(one.recorded for one in reports)
+    is_split = any(report.recorded for report in reports)
     assert not is_split or len(files.attempts) == len(candidates)
-    assert all(one.why and one.report is None for one in files.attempts), "each is refused, and says why"
+    assert all(attempt.why and attempt.report is None for attempt in files.attempts), (
+        "each is refused, and says why"
+    )

@@ -43,7 +43,7 @@ def attempts(
     for path in paths:
         path.write_text(cases[str(path)].program, encoding="utf-8")
     tried = live.do_command(attempts_of(CommandOptions(paths, python=sys.executable), cases))
-    return {Path(path).name: found for path, found in tried.items()}
+    return {Path(path).name: attempts for path, attempts in tried.items()}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -54,5 +54,5 @@ def test_a_fix_case_and_its_remedies_agree(
     if pytestconfig.getoption("--update-cases"):
         (CASES / name).write_text(rewritten(case, attempts[name]), encoding="utf-8")
         return
-    said = disagreements(case, attempts[name])
-    assert not said, "\n" + "\n".join(said)
+    messages = disagreements(case, attempts[name])
+    assert not messages, "\n" + "\n".join(messages)

@@ -80,8 +80,8 @@ WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(z).sum(-1)")
 def measure(live: LiveWorker, source: str, name: str, **plan: object) -> Report:
     plan = {"seconds": 0.02, "rounds": 3, "device": "cpu", **plan}
     request = live.request(source, name, seconds=DEADLINE)
-    made = MeasurePlan(**plan)  # type: ignore[arg-type]  # its own fields
-    request = request.of_kind(MeasureRequest, plan=made)
+    measure_plan = MeasurePlan(**plan)  # type: ignore[arg-type]  # its own fields
+    request = request.of_kind(MeasureRequest, plan=measure_plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
     assert isinstance(outcome, Answer), outcome
     return outcome.report
@@ -156,7 +156,11 @@ def test_where_the_time_goes_adds_up_and_is_joined(report: Report, measured: Mea
         assert profile.joined_us >= 0.99 * profile.device_us
     compiled = measured.configurations[1]
     assert compiled.profile is not None
-    keys = {(one.graph, one.launch) for one in compiled.profile.launches if one.kind is LaunchKind.KERNEL}
+    keys = {
+        (launch.graph, launch.launch)
+        for launch in compiled.profile.launches
+        if launch.kind is LaunchKind.KERNEL
+    }
     wanted = {
         (number, kernel.launch) for number, graph in enumerate(compiled.generated) for kernel in graph.kernels
     }
@@ -170,7 +174,7 @@ def test_where_the_time_goes_adds_up_and_is_joined(report: Report, measured: Mea
 def test_each_generated_kernel_was_run_alone_as_well(measured: Measured) -> None:
     compiled = measured.configurations[1]
     assert compiled.profile is not None
-    alone = {(one.graph, one.launch): one.isolated_us for one in compiled.profile.launches}
+    alone = {(launch.graph, launch.launch): launch.isolated_us for launch in compiled.profile.launches}
     for number, graph in enumerate(compiled.generated):
         for kernel in graph.kernels:
             us = alone[number, kernel.launch]
@@ -181,13 +185,13 @@ def test_each_generated_kernel_was_run_alone_as_well(measured: Measured) -> None
 def test_eager_operators_are_on_their_lines(measured: Measured) -> None:
     profile = measured.configurations[0].profile
     assert profile is not None
-    lines = {one.operator: one.stack[-1].line for one in profile.launches if one.stack}
+    lines = {launch.operator: launch.stack[-1].line for launch in profile.launches if launch.stack}
     assert lines["aten::sin"] == WRONG_LINE
 
 
 def test_results_are_compared_and_the_first_line_that_differs_is_named(report: Report) -> None:
-    found = rows(report)
-    right, wrong = found[COMPILED].accuracy, found["backend:wrong"].accuracy
+    configurations = rows(report)
+    right, wrong = configurations[COMPILED].accuracy, configurations["backend:wrong"].accuracy
     assert right is not None
     assert right.passed is True
     assert right.against == "float64"
@@ -196,7 +200,7 @@ def test_results_are_compared_and_the_first_line_that_differs_is_named(report: R
     assert wrong.passed is False
     assert wrong.first[-1].line == WRONG_LINE
     assert "sin" in wrong.first_operator
-    assert found["backend:wrong"].compiles == 2, "what is compiled to find an error does not count"
+    assert configurations["backend:wrong"].compiles == 2, "what is compiled to find an error does not count"
 
 
 @pytest.mark.parametrize(
@@ -322,8 +326,8 @@ def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorke
     source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    x.mul_(3.0)\n"
     live.progress.clear()
     report = measure(live, source, "f", configurations=EAGER_ALONE)
-    said = [one.detail for one in live.progress]
-    assert any(text.startswith("backend:eager: compiling model.py:") for text in said), said
+    details = [progress.detail for progress in live.progress]
+    assert any(text.startswith("backend:eager: compiling model.py:") for text in details), details
     assert report.measured is not None
     assert report.measured.fresh_inputs
     accuracy = rows(report)["backend:eager"].accuracy
@@ -353,7 +357,7 @@ class Net(torch.nn.Module):
     assert compiled is not None
     assert compiled.passed, compiled.why
     assert "eager's random numbers" in compiled.why
-    assert any(one.what == "gradient of linear.weight" for one in compiled.tensors)
+    assert any(tensor.what == "gradient of linear.weight" for tensor in compiled.tensors)
     assert wrong is not None
     assert wrong.passed is False, wrong.why
     assert "the masks of dropout held fixed" in wrong.why
@@ -409,7 +413,7 @@ def test_a_training_step_is_forward_backward_and_the_optimizer(live: LiveWorker)
     accuracy = rows(report)["backend:eager"].accuracy
     assert accuracy is not None
     assert accuracy.passed is True
-    assert "gradient of linear.weight" in {one.what for one in accuracy.tensors}
+    assert "gradient of linear.weight" in {tensor.what for tensor in accuracy.tensors}
 
 
 def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None, tmp_path: Path) -> None:
@@ -425,8 +429,8 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
     async def cancelled() -> None:
         built = asyncio.Event()
 
-        def progress(one: Progress) -> None:
-            if one.phase == "build":  # after the import, which records the number
+        def progress(other_progress: Progress) -> None:
+            if other_progress.phase == "build":  # after the import, which records the number
                 built.set()
 
         task = asyncio.create_task(live.worker.run(request, progress))

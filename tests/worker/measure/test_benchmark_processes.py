@@ -79,11 +79,19 @@ def test_one_failure_does_not_lose_the_other_answers(tmp_path: Path, monkeypatch
 
     names = ("eager", "closes", "dies", "hangs", "talks")
     measured = Measuring(plan, names, start, lambda _: None, lambda _: None).run()
-    ends = {one.name: one.failure.kind if one.failure else "" for one in measured.configurations}
+    ends = {
+        measured_configuration.name: measured_configuration.failure.kind
+        if measured_configuration.failure
+        else ""
+        for measured_configuration in measured.configurations
+    }
     assert ends == {
         "eager": "", "closes": "descriptors", "dies": "internal", "hangs": "timeout", "talks": "",
     }  # fmt: skip
-    notes = {one.name: one.notes for one in measured.configurations}
+    notes = {
+        measured_configuration.name: measured_configuration.notes
+        for measured_configuration in measured.configurations
+    }
     assert notes["eager"] == notes["talks"] == (LONG,)
     assert len(started) == len(names) + 1
     for process in started:

@@ -38,8 +38,8 @@ LENGTH = 1_000_000
 )  # fmt: skip
 def test_torch_emits_its_phases_as_events(name: str, parameters: tuple[str, ...]) -> None:
     logger: Any = torch._dynamo.utils.ChromiumEventLogger
-    found = tuple(inspect.signature(getattr(logger, name)).parameters)
-    assert found[: len(parameters)] == parameters
+    texts = tuple(inspect.signature(getattr(logger, name)).parameters)
+    assert texts[: len(parameters)] == parameters
 
 
 def doubled(x: torch.Tensor) -> torch.Tensor:
@@ -59,12 +59,12 @@ def _hooks() -> tuple[object, object]:
     return logger.log_event_start, logger.log_event_end
 
 
-def _check(found: Sequence[CompileStep]) -> None:
+def _check(steps: Sequence[CompileStep]) -> None:
     """Each step lies within the step above it, and after its neighbor."""
     above: list[CompileStep] = []
     ends: dict[int, float] = {}
     before = 0
-    for step in found:
+    for step in steps:
         assert step.us >= 0
         assert 0 <= step.depth <= before + 1
         del above[step.depth :]
@@ -76,7 +76,7 @@ def _check(found: Sequence[CompileStep]) -> None:
         ends = {depth: end for depth, end in ends.items() if depth <= step.depth}
         ends[step.depth] = step.start_us + step.us
         above.append(step)
-        before = step.depth if found else 0
+        before = step.depth if steps else 0
 
 
 def test_a_compile_has_phases_at_the_users_lines() -> None:
@@ -85,18 +85,18 @@ def test_a_compile_has_phases_at_the_users_lines() -> None:
         compiled(torch.ones(3))
     assert _hooks() == hooks
     assert lacks(watched) == ()
-    found = steps(watched)
-    _check(found)
-    outermost = [step for step in found if step.name == "dynamo"]
+    compile_steps = steps(watched)
+    _check(compile_steps)
+    outermost = [step for step in compile_steps if step.name == "dynamo"]
     assert [step.compile_id for step in outermost] == ["0/0", "1/0"]
     first = doubled.__code__.co_firstlineno
     assert [(step.location.line, step.location.function) for step in outermost if step.location] == [
         (first, "doubled"), (first + 3, "doubled"),
     ]  # fmt: skip
-    inner = {step.name for step in found if step.depth > 0}
+    inner = {step.name for step in compile_steps if step.depth > 0}
     assert {"bytecode_tracing", "backend_compile", "build_guards"} <= inner
-    assert all(step.location is not None for step in found if step.compile_id is not None)
-    assert sum(step.us for step in found if step.depth == 0) <= _length(watched) / 1000
+    assert all(step.location is not None for step in compile_steps if step.compile_id is not None)
+    assert sum(step.us for step in compile_steps if step.depth == 0) <= _length(watched) / 1000
 
 
 def _length(watched: Watched) -> int:
@@ -106,13 +106,13 @@ def _length(watched: Watched) -> int:
 def test_the_recorders_facts_about_a_frame_come_first() -> None:
     ids = ("0/0", "1/0", "2/0")
     watched = _watched(
-        [CompilePhase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], []
+        [CompilePhase("dynamo", 20 * at, 20 * at + 10, 1, identity) for at, identity in enumerate(ids)], []
     )
     watched.events.places.update({"1/0": Location("resumed.py", 2), "2/0": Location("resumed.py", 3)})
     frame = Frame("f", Location("model.py", 7, 0, 9, 5, "f"))
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("2/0", 1, Outcome.COMPILED))
-    found = steps(watched, compiles, (frame, replace(frame, resumes_at=8)))
-    assert [step.location for step in found] == [
+    compile_steps = steps(watched, compiles, (frame, replace(frame, resumes_at=8)))
+    assert [step.location for step in compile_steps] == [
         frame.location, Location("resumed.py", 2), Location("model.py", 8, function="f"),
     ]  # fmt: skip
 
@@ -145,10 +145,10 @@ def test_compiles_of_another_thread_are_attributed_to_it(monkeypatch: pytest.Mon
     with watching_compiles([HERE]) as watched:
         thread.start()
         thread.join()
-    found = steps(watched)
-    _check(found)
-    assert found[0].name == "dynamo (another thread)"
-    assert "bytecode_tracing" in {step.name for step in found}
+    actual_steps = steps(watched)
+    _check(actual_steps)
+    assert actual_steps[0].name == "dynamo (another thread)"
+    assert "bytecode_tracing" in {step.name for step in actual_steps}
 
 
 def test_a_phase_without_events_has_samples() -> None:
@@ -158,11 +158,11 @@ def test_a_phase_without_events_has_samples() -> None:
 
     with watching_compiles([HERE]) as watched:
         busy()
-    found = steps(watched)
-    _check(found)
-    assert found
-    assert all(step.sampled and step.depth == 0 for step in found)
-    seen = [step for step in found if step.location is not None]
+    compile_steps = steps(watched)
+    _check(compile_steps)
+    assert compile_steps
+    assert all(step.sampled and step.depth == 0 for step in compile_steps)
+    seen = [step for step in compile_steps if step.location is not None]
     assert {step.location.function.rpartition(".")[2] for step in seen if step.location and step.location.function} == {
         "busy"
     }  # fmt: skip
@@ -202,8 +202,8 @@ def test_parallel_work_of_several_threads_is_one_step() -> None:
         ],
         [],
     )  # fmt: skip
-    found = steps(watched)
-    assert [(step.name, step.start_us, step.us, step.compile_id) for step in found] == [
+    compile_steps = steps(watched)
+    assert [(step.name, step.start_us, step.us, step.compile_id) for step in compile_steps] == [
         ("wait", 0.1, 0.8, "0/0"), ("compile_file (2 threads)", 0.11, 0.74, "0/0"),
     ]  # fmt: skip
 
@@ -216,9 +216,9 @@ def test_work_of_a_thread_is_below_the_callers_current_phase() -> None:
         ],
         [],
     )  # fmt: skip
-    found = steps(watched)
-    _check(found)
-    assert [(step.name, step.depth, step.start_us, round(step.us, 6)) for step in found] == [
+    compile_steps = steps(watched)
+    _check(compile_steps)
+    assert [(step.name, step.depth, step.start_us, round(step.us, 6)) for step in compile_steps] == [
         ("compile", 0, 0.0, 1.0),
         ("codegen", 1, 0.1, 0.3), ("g++ (another thread)", 2, 0.3, 0.1),
         ("g++ (another thread)", 1, 0.4, 0.2),
@@ -236,12 +236,12 @@ times = st.integers(0, LENGTH)
 @st.composite
 def nested(draw: st.DrawFn, thread: int) -> list[CompilePhase]:
     """Phases of one thread: any two of them are nested or disjoint."""
-    found: list[CompilePhase] = []
+    phases: list[CompilePhase] = []
 
     def fill(start: int, end: int, depth: int) -> None:
         cuts = sorted(draw(st.lists(st.integers(start, end), max_size=8)))
         for first, last in zip(cuts[::2], cuts[1::2], strict=False):
-            found.append(
+            phases.append(
                 CompilePhase(
                     draw(st.sampled_from("abc")), first, last, thread, draw(st.sampled_from([None, "0/0"]))
                 )
@@ -250,11 +250,11 @@ def nested(draw: st.DrawFn, thread: int) -> list[CompilePhase]:
                 fill(first, last, depth + 1)
 
     fill(0, LENGTH, 0)
-    return found
+    return phases
 
 
 samples = st.lists(st.builds(CallSample, times, st.sampled_from(["f", "g"])), max_size=30).map(
-    lambda found: sorted(found, key=lambda one: one.ns)
+    lambda call_samples: sorted(call_samples, key=lambda sample: sample.ns)
 )
 
 
@@ -278,16 +278,16 @@ def test_steps_never_overlap(
         assert folded == whole
     longest = max((step.us for step in whole), default=0.0)
     assert longest == max((step.us for step in folded if not step.name.endswith(" more")), default=0.0)
-    outer = [sum(step.us for step in found if step.depth == 0) for found in (whole, folded)]
+    outer = [sum(step.us for step in steps if step.depth == 0) for steps in (whole, folded)]
     assert outer[0] == pytest.approx(outer[1])
 
 
 @given(nested(1), samples)
 def test_the_calls_own_phases_are_all_reported(mine: list[CompilePhase], seen: list[CallSample]) -> None:
-    found = [step for step in steps(_watched(mine, seen)) if not step.sampled]
-    timings = sorted((step.start_us, step.us, step.name) for step in found)
+    compile_steps = [step for step in steps(_watched(mine, seen)) if not step.sampled]
+    timings = sorted((step.start_us, step.us, step.name) for step in compile_steps)
     assert timings == sorted(
-        (one.start_ns / 1000, (one.end_ns - one.start_ns) / 1000, one.name) for one in mine
+        (phase.start_ns / 1000, (phase.end_ns - phase.start_ns) / 1000, phase.name) for phase in mine
     )
 
 
@@ -299,8 +299,9 @@ def test_samples_fill_only_long_stretches_without_events(
         if step.sampled:
             assert step.depth == 0
             assert not [
-                one for one in mine
-                if max(one.start_ns, step.start_us * 1000) + 1e-6 < min(one.end_ns, (step.start_us + step.us) * 1000)
+                phase for phase in mine
+                if max(phase.start_ns, step.start_us * 1000) + 1e-6
+                < min(phase.end_ns, (step.start_us + step.us) * 1000)
             ]  # fmt: skip
 
 

@@ -119,18 +119,18 @@ def test_the_optimizers_step_is_compiled_and_leaves_the_same_parameters(seeded: 
 
 def test_the_optimizers_step_is_compiled_without_the_models_options(seeded: Stack) -> None:
     parsed = parse_configuration("reduce-overhead+combo_kernels=True+channels_last+optimizer")
-    with configured(parsed, find("cpu")) as made:
+    with configured(parsed, find("cpu")) as backends:
         Unit(prepared(seeded), seeded, Work.TRAINING_STEP, compiles_optimizer=True)
         torch.compile(seeded)
         torch.compile(dynamic=True)(torch.optim.SGD(seeded.parameters()).step)
-    of_step, of_model, of_other_step = made.by_inductor
-    for one in (of_step, of_other_step):
-        assert (one.cudagraphs, one.options) == (False, {})
+    of_step, of_model, of_other_step = backends.by_inductor
+    for compilation in (of_step, of_other_step):
+        assert (compilation.cudagraphs, compilation.options) == (False, {})
     assert (of_model.cudagraphs, of_model.options["combo_kernels"]) == (True, True)
-    assert made.options == of_model.options
-    assert made.suspect is of_model.unrecorded
-    step, model, _ = made.backends.values()
-    with made.replaced_by(str):
+    assert backends.options == of_model.options
+    assert backends.suspect is of_model.unrecorded
+    step, model, _ = backends.backends.values()
+    with backends.replaced_by(str):
         assert (step.instead, model.instead) == (None, str)
 
 

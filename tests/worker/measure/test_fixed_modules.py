@@ -21,15 +21,15 @@ class Scaled(torch.nn.Module):
         self.scale = 2.0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.line(x) * self.scale
-        return found + 1 if self.training else found
+        tensor: torch.Tensor = self.line(x) * self.scale
+        return tensor + 1 if self.training else tensor
 
 
 @pytest.mark.parametrize("name", ["backend:eager", "backend:eager+fixed_modules"])
 def test_inputs_and_weights_are_noticed_and_modules_only_with_their_guards(name: str) -> None:
     torch._dynamo.reset()
     model, x = Scaled().eval(), torch.randn(2, 4)
-    with torch.no_grad(), configured(parse_configuration(name), find("cpu")) as made:
+    with torch.no_grad(), configured(parse_configuration(name), find("cpu")) as backends:
         run = torch.compile(model)
         torch.testing.assert_close(run(x), model(x))
         model.line.weight.mul_(3)
@@ -39,7 +39,7 @@ def test_inputs_and_weights_are_noticed_and_modules_only_with_their_guards(name:
         torch.testing.assert_close(run(x.double().float()), model(x))
         before = model(x)
         model.scale = 5.0
-        if made.configuration.fixed_modules:
+        if backends.configuration.fixed_modules:
             torch.testing.assert_close(run(x), before)
             torch._dynamo.reset()
         torch.testing.assert_close(run(x), before / 2 * 5)

@@ -26,15 +26,15 @@ def _properties(name: str = "NVIDIA H200", major: int = 9) -> Any:
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """A torch built with CUDA, and its driver's answers, set by the test."""
-    said = types.SimpleNamespace(count=0, current=0, driver=None, built="12.6", properties=_properties())
+    namespace = types.SimpleNamespace(count=0, current=0, driver=None, built="12.6", properties=_properties())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: said.count > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: said.count)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: said.current)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: said.properties)
-    monkeypatch.setattr(toolchain, "driver_version", lambda: said.driver)
-    monkeypatch.setattr(torch.version, "cuda", said.built)
-    return said
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: namespace.count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: namespace.count)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: namespace.current)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: namespace.properties)
+    monkeypatch.setattr(toolchain, "driver_version", lambda: namespace.driver)
+    monkeypatch.setattr(torch.version, "cuda", namespace.built)
+    return namespace
 
 
 def test_without_a_gpu_the_cpu_is_taken(gpus: types.SimpleNamespace) -> None:

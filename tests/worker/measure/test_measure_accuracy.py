@@ -49,20 +49,20 @@ class Tagged(torch.Tensor):
 
 
 def test_outputs_are_named_as_a_user_reaches_them() -> None:
-    one = torch.ones(2)
-    found = returned(
+    tensor = torch.ones(2)
+    call_results = returned(
         [
-            Output(one, (one, one), cache=object()),
-            {"logits": one, "two words": 3, 7: True},
-            Pair(one, 0.5),
+            Output(tensor, (tensor, tensor), cache=object()),
+            {"logits": tensor, "two words": 3, 7: True},
+            Pair(tensor, 0.5),
             None,
             "text",
             torch.eye(2).to_sparse(),
-            one.as_subclass(Tagged),
+            tensor.as_subclass(Tagged),
             1 << 80,
         ]
     )
-    assert [(value.name, value.dtype) for value in found.values] == [
+    assert [(value.name, value.dtype) for value in call_results.values] == [
         ("output[0].loss", "torch.float32"),
         ("output[0].hidden[0]", "torch.float32"),
         ("output[0].hidden[1]", "torch.float32"),
@@ -73,22 +73,26 @@ def test_outputs_are_named_as_a_user_reaches_them() -> None:
         ("output[2][1]", "float"),
         ("output[5]", "torch.float32"),
     ]
-    assert [word.split(":")[0] for word in found.skipped] == ["output[0].cache", "output[6]", "output[7]"]
-    assert found.skipped[1] == "output[6]: a Tagged, a subclass of Tensor"
+    assert [word.split(":")[0] for word in call_results.skipped] == [
+        "output[0].cache",
+        "output[6]",
+        "output[7]",
+    ]
+    assert call_results.skipped[1] == "output[6]: a Tagged, a subclass of Tensor"
 
 
 def test_they_are_the_same_in_another_process(tmp_path: Path) -> None:
-    found = replace(
+    call_results = replace(
         returned((torch.tensor([1 + 2j, math.nan]), torch.ones(3, dtype=torch.bfloat16), 2.5)),
         skipped=("x: y",),
         device="cuda",
     )
-    found.save(str(tmp_path / "results.pt"))
+    call_results.save(str(tmp_path / "results.pt"))
     read = results.load(str(tmp_path / "results.pt"))
-    assert (read.skipped, read.device) == (found.skipped, found.device)
-    for one, two in zip(read.values, found.values, strict=True):
-        assert (one.name, one.dtype, one.shape) == (two.name, two.dtype, two.shape)
-        assert torch.equal(one.tensor.nan_to_num(), two.tensor.nan_to_num())
+    assert (read.skipped, read.device) == (call_results.skipped, call_results.device)
+    for value, two in zip(read.values, call_results.values, strict=True):
+        assert (value.name, value.dtype, value.shape) == (two.name, two.dtype, two.shape)
+        assert torch.equal(value.tensor.nan_to_num(), two.tensor.nan_to_num())
 
 
 def test_a_large_tensor_is_sampled_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,9 +109,9 @@ def test_a_large_tensor_is_sampled_and_marked(monkeypatch: pytest.MonkeyPatch) -
 
 def test_many_tensors_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_ALL_ELEMENTS", 100)
-    found = returned([torch.ones(90), torch.ones(90), torch.ones(4)])
-    assert sum(value.tensor.numel() for value in found.values) <= 100
-    assert [value.sampled for value in found.values] == [True, True, False]
+    call_results = returned([torch.ones(90), torch.ones(90), torch.ones(4)])
+    assert sum(value.tensor.numel() for value in call_results.values) <= 100
+    assert [value.sampled for value in call_results.values] == [True, True, False]
 
 
 # Whether it is right
@@ -115,9 +119,9 @@ def test_many_tensors_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_function_that_returns_nothing_is_not_compared() -> None:
     for value in (None, "text", object()):
-        found = verdict(value, value)
-        assert found.passed is None
-        assert found.why.startswith("the function returns no tensor")
+        accuracy = verdict(value, value)
+        assert accuracy.passed is None
+        assert accuracy.why.startswith("the function returns no tensor")
     assert "(output: a object)" in verdict(object(), object()).why
 
 
@@ -139,9 +143,9 @@ def test_a_function_that_returns_nothing_is_not_compared() -> None:
     ],
 )
 def test_a_failure_is_explained(ours: Any, theirs: Any, words: str) -> None:
-    found = verdict(ours, theirs)
-    assert found.passed is False
-    assert found.why.startswith(words)
+    accuracy = verdict(ours, theirs)
+    assert accuracy.passed is False
+    assert accuracy.why.startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +163,8 @@ def test_a_failure_is_explained(ours: Any, theirs: Any, words: str) -> None:
     ids=str,
 )
 def test_equal_results_pass(value: torch.Tensor) -> None:
-    found = verdict(value.clone(), value)
-    assert (found.passed, found.compared) == (True, 1)
+    accuracy = verdict(value.clone(), value)
+    assert (accuracy.passed, accuracy.compared) == (True, 1)
 
 
 def test_a_matching_nan_excuses_no_other_element() -> None:
@@ -177,15 +181,20 @@ def test_a_more_accurate_result_than_eagers_passes() -> None:
 
 def test_errors_are_against_float64_and_the_worst_comes_first() -> None:
     exact = [torch.tensor([1.0, 0.0, 4.0], dtype=torch.float64)] * 30
-    theirs = [one.float() for one in exact]
-    ours = [one.float() for one in exact]
+    theirs = [tensor.float() for tensor in exact]
+    ours = [tensor.float() for tensor in exact]
     ours[7] = torch.tensor([1.0, 0.5, 3.0])
-    found = verdict(ours, theirs, exact)
-    worst = found.tensors[0]
-    assert (found.passed, found.against, found.compared, len(found.tensors)) == (False, "float64", 30, 20)
+    accuracy = verdict(ours, theirs, exact)
+    worst = accuracy.tensors[0]
+    assert (accuracy.passed, accuracy.against, accuracy.compared, len(accuracy.tensors)) == (
+        False,
+        "float64",
+        30,
+        20,
+    )
     assert (worst.what, worst.passed, worst.absolute, worst.relative) == ("output[7]", False, 1.0, 0.25)
     assert worst.cosine == pytest.approx(13 / math.sqrt(17 * 10.25))
-    assert all(one.passed for one in found.tensors[1:])
+    assert all(tensor.passed for tensor in accuracy.tensors[1:])
 
 
 @pytest.mark.parametrize(
@@ -202,16 +211,16 @@ def test_errors_are_against_float64_and_the_worst_comes_first() -> None:
 def test_tolerances_are_those_of_torchs_benchmarks(
     dtypes: Sequence[torch.dtype], training: bool, device: str, tolerance: float
 ) -> None:
-    found = replace(returned([torch.ones(1, dtype=dtype) for dtype in dtypes]), device=device)
-    assert rules.tolerance_of(found, training=training) == tolerance
+    call_results = replace(returned([torch.ones(1, dtype=dtype) for dtype in dtypes]), device=device)
+    assert rules.tolerance_of(call_results, training=training) == tolerance
 
 
 # Whole calls
 
 
 def test_all_results_of_a_training_step_are_compared() -> None:
-    found = eager(TRAINING, Work.TRAINING_STEP)
-    names = [value.name for value in found.values]
+    call_results = eager(TRAINING, Work.TRAINING_STEP)
+    names = [value.name for value in call_results.values]
     parameters = ["first.weight", "first.bias", "norm.weight", "norm.bias", "last.weight", "last.bias"]
     assert names == [
         "output",
@@ -230,8 +239,8 @@ def test_a_function_is_trained_through_its_inputs() -> None:
         return x * y["a"] + y["b"]
 
     inputs = (torch.ones(3), {"a": torch.ones(3), "b": torch.tensor([1, 2, 3])})
-    found = eager(builder(lambda: function, *inputs, train=True))
-    assert [value.name for value in found.values] == [
+    call_results = eager(builder(lambda: function, *inputs, train=True))
+    assert [value.name for value in call_results.values] == [
         "output",
         "gradient of input 0",
         "gradient of input 1[0]",
@@ -260,8 +269,11 @@ def test_a_lost_in_place_change_is_found_without_a_return_value() -> None:
 
     build = builder(lambda: function, torch.ones(3))
     assert judged(build, "eager").passed is True
-    found = judged(build, losing)
-    assert (found.passed, found.why) == (False, "eager gives input 0, changed in place, and this does not")
+    accuracy = judged(build, losing)
+    assert (accuracy.passed, accuracy.why) == (
+        False,
+        "eager gives input 0, changed in place, and this does not",
+    )
 
 
 def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
@@ -280,9 +292,9 @@ def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
     assert reference.varies(builder(Counting, torch.ones(100), train=True)) == RANDOM
     assert not reference.varies(builder(Counting, torch.ones(100)))
     assert reference.varies(builder(lambda: lambda: torch.rand(3))) == RANDOM
-    found = rules.varying(RANDOM, training=False)
-    assert found.passed is None
-    assert "call .eval()" in found.why
+    accuracy = rules.varying(RANDOM, training=False)
+    assert accuracy.passed is None
+    assert "call .eval()" in accuracy.why
     assert "set the dropout to 0" in rules.varying(RANDOM, training=True).why
 
 
@@ -304,8 +316,8 @@ def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None
     def call(backend: Callable[..., Any], seed: int = 0) -> CallResults:
         def held(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             hold_numbers(gm)
-            made: Callable[..., Any] = backend(gm, inputs)
-            return made
+            function: Callable[..., Any] = backend(gm, inputs)
+            return function
 
         torch.compiler.reset()
         torch.manual_seed(7)
@@ -315,7 +327,7 @@ def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None
         )
 
     eager, other_seed = call(as_captured), call(as_captured, seed=1)
-    assert any(bool((one.tensor == 0).any()) for one in eager.values if one.name == "output")
+    assert any(bool((value.tensor == 0).any()) for value in eager.values if value.name == "output")
     assert not rules.is_random(eager, other_seed)
     verdict = rules.judge(call(torch._inductor.compile_fx.compile_fx), eager, None, training=True)
     assert verdict.passed, verdict.why
@@ -346,10 +358,10 @@ def test_another_result_in_float64_excuses_nothing() -> None:
 
 
 def test_the_reference_is_all_in_float64() -> None:
-    found, why = reference.float64_results(TRAINING)
-    assert found is not None
+    call_results, why = reference.float64_results(TRAINING)
+    assert call_results is not None
     assert why == ""
-    gradients = [value for value in found.values if value.name.startswith("gradient")]
+    gradients = [value for value in call_results.values if value.name.startswith("gradient")]
     assert {value.tensor.dtype for value in gradients} == {torch.float64}
     complex_call = builder(lambda: torch.fft.ifft, torch.ones(4, dtype=torch.complex64))
     spectrum, _ = reference.float64_results(complex_call)
@@ -366,18 +378,18 @@ def through_a_global(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_module_that_a_function_names_is_doubled_as_well() -> None:
-    found, why = reference.float64_results(builder(lambda: through_a_global, torch.ones(3)))
+    call_results, why = reference.float64_results(builder(lambda: through_a_global, torch.ones(3)))
     LAYER.float()
     assert why == ""
-    assert found is not None
-    assert found.values[0].tensor.dtype == torch.float64
+    assert call_results is not None
+    assert call_results.values[0].tensor.dtype == torch.float64
 
 
 def test_without_a_reference_the_cosine_decides_and_the_reason_is_given() -> None:
     weight = torch.ones(3, 3)
     build = builder(lambda: lambda x: x @ weight, torch.ones(2, 3))
-    found, why = reference.float64_results(build)
-    assert found is None
+    call_results, why = reference.float64_results(build)
+    assert call_results is None
     assert why.startswith("the target does not run in float64: RuntimeError: expected")
     verdict_ = judged(build, "eager")
     assert (verdict_.passed, verdict_.against) == (True, "eager")

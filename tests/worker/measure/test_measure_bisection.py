@@ -31,13 +31,13 @@ SOURCES = {
 
 def place_of(comment: str) -> tuple[str, int]:
     """Path, and 1-based line, of the line that ends in a comment: in this file, or in that of the model."""
-    (found,) = [
+    (pair,) = [
         (path, number)
         for path, lines in SOURCES.items()
         for number, line in enumerate(lines, 1)
         if line.endswith(f"  # {comment}")
     ]
-    return found
+    return pair
 
 
 def line_of(comment: str) -> str:
@@ -82,9 +82,9 @@ def wrong(
     return backend
 
 
-def place(found: Accuracy) -> tuple[str, int]:
+def place(accuracy: Accuracy) -> tuple[str, int]:
     """The innermost location of the found line."""
-    return found.first[-1].path, found.first[-1].line
+    return accuracy.first[-1].path, accuracy.first[-1].line
 
 
 def bisected(
@@ -94,33 +94,33 @@ def bisected(
     expected = eager(build)
     double, _ = reference.float64_results(build)
     judge = functools.partial(
-        lambda found: rules.judge(found, expected, double, training=build().options.train)
+        lambda value: rules.judge(value, expected, double, training=build().options.train)
     )
     first = bisection.find_first(functools.partial(compiled, build), backend, judge, **limits)
     return bisection.with_first(judge(compiled(build, backend)), first), first
 
 
 def test_a_wrong_gradient_of_a_correct_output_is_found() -> None:
-    found, first = bisected(TRAINING, wrong("first relu", wrong_gradient))
-    assert found.passed is False
-    assert {one.what.partition(" ")[0] for one in found.tensors if not one.passed} == {"gradient"}
-    assert (first.operator, place(found)) == ("torch.relu", place_of("first relu"))
+    accuracy, first = bisected(TRAINING, wrong("first relu", wrong_gradient))
+    assert accuracy.passed is False
+    assert {tensor.what.partition(" ")[0] for tensor in accuracy.tensors if not tensor.passed} == {"gradient"}
+    assert (first.operator, place(accuracy)) == ("torch.relu", place_of("first relu"))
 
 
 def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
-    found, first = bisected(INFERENCE, wrong("relu in a loop", wrong_for_20))
-    assert found.passed is False
-    assert (found.first_operator, found.first_graph) == ("torch.relu", "1/0")
-    assert place(found) == place_of("relu in a loop")
-    assert f"at {line_of('relu in a loop')} (call 2 of 3 there)" in found.why
+    accuracy, first = bisected(INFERENCE, wrong("relu in a loop", wrong_for_20))
+    assert accuracy.passed is False
+    assert (accuracy.first_operator, accuracy.first_graph) == ("torch.relu", "1/0")
+    assert place(accuracy) == place_of("relu in a loop")
+    assert f"at {line_of('relu in a loop')} (call 2 of 3 there)" in accuracy.why
     assert first.words.endswith("of graph 2 of 2, compiled by itself as well")
     assert first.trials < 15
 
 
 def test_an_operator_that_is_wrong_only_with_others_is_reported_with_them() -> None:
-    found, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
-    assert "compiled by itself it is right, the smallest stretch that differs is where the" in found.why
-    assert f"from torch.relu at {line_of('last relu')} to sum at" in found.why
+    accuracy, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
+    assert "compiled by itself it is right, the smallest stretch that differs is where the" in accuracy.why
+    assert f"from torch.relu at {line_of('last relu')} to sum at" in accuracy.why
 
 
 def short(x: torch.Tensor) -> torch.Tensor:
@@ -134,21 +134,21 @@ def test_the_end_of_the_trials_is_reported() -> None:
     full = bisected(build, backend)[1]
     assert full.words.endswith("compiled by itself as well")
     for trials in (3, full.trials - 2):
-        found = bisected(build, backend, trials=trials)[1]
-        assert found.trials == trials
-        assert found.words.startswith("the first line that differs is the ")
-        assert found.words.endswith(
+        first_difference = bisected(build, backend, trials=trials)[1]
+        assert first_difference.trials == trials
+        assert first_difference.words.startswith("the first line that differs is the ")
+        assert first_difference.words.endswith(
             f"the bisection ended after {trials} trials, at its limit of {trials} trials"
         )
-        assert not found.stack
-    found = bisected(build, backend, seconds=100.0, first_seconds=795.0)[1]
-    assert found.words == (
+        assert not first_difference.stack
+    first_difference = bisected(build, backend, seconds=100.0, first_seconds=795.0)[1]
+    assert first_difference.words == (
         "the first line that differs is not known: the bisection ended after 0 trials, "
         "at its limit of 100 s, as the next one would take some 795 s"
     )
-    found = bisected(build, backend, trials=full.trials - 1)[1]
-    assert (found.stack, found.operator) == (full.stack, full.operator)
-    assert found.words.endswith("there was no time to compile it by itself")
+    first_difference = bisected(build, backend, trials=full.trials - 1)[1]
+    assert (first_difference.stack, first_difference.operator) == (full.stack, full.operator)
+    assert first_difference.words.endswith("there was no time to compile it by itself")
     assert bisected(build, backend, seconds=0.0)[1].trials == 0
 
 
@@ -161,8 +161,8 @@ def test_a_stretch_that_does_not_compile_alone_is_omitted() -> None:
             raise ValueError("only as a whole")
         return inner(gm, inputs)
 
-    found, first = bisected(INFERENCE, choosy)
-    assert found.passed is False
+    accuracy, first = bisected(INFERENCE, choosy)
+    assert accuracy.passed is False
     assert not first.stack
     assert "parts of it alone raised BackendCompilerFailed: " in first.words
 
@@ -264,8 +264,8 @@ def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
             return partial_compile.compile_stretch(gm, inputs, AOT_EAGER, cuts[index], cuts[index + 1])
 
         torch.compiler.reset()
-        found = rules.judge(compiled(build, backend), expected, None, training=True)
-        assert found.passed is True, (cuts[index], found.why)
+        accuracy = rules.judge(compiled(build, backend), expected, None, training=True)
+        assert accuracy.passed is True, (cuts[index], accuracy.why)
         if index + 2 == len(cuts):
             break
     assert len(cuts) > 10
@@ -280,7 +280,7 @@ def rounding_late(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[.
     del inputs
 
     def run(*given: torch.Tensor) -> list[torch.Tensor]:
-        return [one.bfloat16() for one in gm(*(one.float() for one in given))]
+        return [value.bfloat16() for value in gm(*(tensor.float() for tensor in given))]
 
     return run
 
@@ -291,9 +291,9 @@ def scores(x: torch.Tensor) -> torch.Tensor:
 
 def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
     build = builder(lambda: scores, torch.arange(4096).mul(0.7).sin().reshape(64, 64).bfloat16())
-    found = judged(build, rounding_late)
-    error = found.tensors[0].relative
-    assert (found.passed, found.against, found.tolerance) == (True, "float64", 1e-4)
+    accuracy = judged(build, rounding_late)
+    error = accuracy.tensors[0].relative
+    assert (accuracy.passed, accuracy.against, accuracy.tolerance) == (True, "float64", 1e-4)
     assert error is not None
     assert error > 1e-3, "no rounding: this tests nothing"
     exact, _ = reference.float64_results(build)
@@ -320,9 +320,9 @@ def test_a_wrong_kernel_of_inductor_is_named() -> None:
         assert verdict_.passed is False
         generated = tuple(compilation.graphs)
         first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, judge)
-    found = bisection.with_first(verdict_, first, generated)
-    assert len(found.first) == 1
-    assert place(found) == place_of("inductor's relu")
-    assert (found.first_operator, found.first_graph) == ("torch.relu", generated[0].compile_id)
-    assert found.first_kernel == generated[0].kernels[0].name
+    accuracy = bisection.with_first(verdict_, first, generated)
+    assert len(accuracy.first) == 1
+    assert place(accuracy) == place_of("inductor's relu")
+    assert (accuracy.first_operator, accuracy.first_graph) == ("torch.relu", generated[0].compile_id)
+    assert accuracy.first_kernel == generated[0].kernels[0].name
     assert first.words.endswith("torch.relu at " + line_of("inductor's relu"))

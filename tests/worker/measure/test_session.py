@@ -21,23 +21,23 @@ def session(compiles: int) -> tuple[ConfigurationSession, list[int]]:
     calls: list[int] = []
     unit: Any = SimpleNamespace(prepare=lambda: lambda: calls.append(len(calls)), fresh=False)
     compiled: Any = SimpleNamespace(configuration=parse_configuration("default"), cudagraphs=False)
-    made = ConfigurationSession(
+    configuration_session = ConfigurationSession(
         MeasurePlan(seconds=0.01), torch.device("cpu"), compiled, unit, (), lambda _: None,
         lambda: min(len(calls), compiles),
     )  # fmt: skip
-    return made, calls
+    return configuration_session, calls
 
 
-@pytest.mark.parametrize(("compiles", "made"), [(0, 1), (1, 2), (3, 4), (50, 8)])
-def test_calls_are_made_until_one_compiles_nothing(compiles: int, made: int) -> None:
+@pytest.mark.parametrize(("compiles", "number"), [(0, 1), (1, 2), (3, 4), (50, 8)])
+def test_calls_are_made_until_one_compiles_nothing(compiles: int, number: int) -> None:
     settled, calls = session(compiles)
     settled.settle()
-    assert len(calls) == made
+    assert len(calls) == number
     second = settled.row.second_us
     assert second is not None
     settled.warm()
     assert settled.row.second_us == second, "the second call was made"
-    assert settled.row.warm_up_calls == len(calls) - made or compiles > made
+    assert settled.row.warm_up_calls == len(calls) - number or compiles > number
 
 
 def test_without_it_the_warm_up_makes_the_second_call() -> None:
@@ -65,9 +65,9 @@ def test_the_profiler_is_detached_once_the_profile_is_read(
     monkeypatch.setattr(session_module, "trace_calls", profile)
     monkeypatch.setattr(session_module, "read_calls", read)
     monkeypatch.setattr(session_module, "detach", lambda *_: steps.append("detach"))
-    made, _ = session(0)
+    configuration_session, _ = session(0)
     for _ in range(2):
-        made.profile(timed_later=is_timed_later)
-        made.read((), ())
+        configuration_session.profile(timed_later=is_timed_later)
+        configuration_session.read((), ())
     assert steps == ["profile", "read", *["detach"] * is_timed_later] * 2
-    assert any("no such trace" in note for note in made.row.notes)
+    assert any("no such trace" in note for note in configuration_session.row.notes)

@@ -57,8 +57,8 @@ class Normalized(torch.nn.Module):
         self.norm.running_mean = torch.randn(4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.norm(self.convolution(x))
-        return found
+        tensor: torch.Tensor = self.norm(self.convolution(x))
+        return tensor
 
 
 class Scaled(torch.nn.Module):
@@ -80,8 +80,8 @@ class Block(torch.nn.Module):
         self.line = torch.nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.line(x)
-        return found
+        tensor: torch.Tensor = self.line(x)
+        return tensor
 
 
 class Counting(torch.nn.Module):
@@ -96,8 +96,8 @@ class Counting(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls.add_(1)
-        found: torch.Tensor = self.line(x) * self.calls
-        return found
+        tensor: torch.Tensor = self.line(x) * self.calls
+        return tensor
 
 
 class Three(torch.nn.Module):
@@ -143,12 +143,12 @@ def fresh() -> Iterator[None]:
 def model_and_input() -> tuple[Any, torch.Tensor]:
     namespace: dict[str, Any] = {"__name__": "model"}
     exec(MODEL, namespace)  # noqa: S102 - the source above
-    made: tuple[Any, torch.Tensor] = namespace["made"]()
-    return made
+    model_and_input: tuple[Any, torch.Tensor] = namespace["made"]()
+    return model_and_input
 
 
-def freezing(said: list[str] | None = None, /, **options: Any) -> Callable[..., Any]:
-    say = (said if said is not None else []).append
+def freezing(messages: list[str] | None = None, /, **options: Any) -> Callable[..., Any]:
+    say = (messages if messages is not None else []).append
     return prepared_inductor(Preparation(), None, {"freezing": True, **options}, say=say)
 
 
@@ -165,28 +165,29 @@ def inputs_of(code: str) -> int:
 
 def generated(run: Callable[..., Any], *inputs: Any) -> tuple[Any, str]:
     """What a first call returns, and the code of its one graph."""
-    found, (code,) = run_and_get_code(run, *inputs)
-    return found, code
+    value, (code,) = run_and_get_code(run, *inputs)
+    return value, code
 
 
 def measured(name: str, model: Any, *inputs: Any) -> tuple[Compiled, Any]:
     """A call as a benchmark or a search makes it."""
-    with configured(parse_configuration(name), find("cpu")) as made:
-        found = compiled(model)(*inputs)
-    return made, found
+    with configured(parse_configuration(name), find("cpu")) as backends:
+        value = compiled(model)(*inputs)
+    return backends, value
 
 
-def text_of(made: Compiled) -> str:
-    (graph,) = made.graphs
-    return made.texts[graph.text_key or ""]
+def text_of(backends: Compiled) -> str:
+    (graph,) = backends.graphs
+    return backends.texts[graph.text_key or ""]
 
 
-def tuned(made: Compiled, name: str = NAME, **changes: Any) -> TunedResult:
+def tuned(backends: Compiled, name: str = NAME, **changes: Any) -> TunedResult:
     key = machine_key(torch.device("cpu"))
     given: dict[str, Any] = {
         "file": "model.py", "target": "Net", "work": Work.INFERENCE, "numerics": Numerics.EXACT, "device": key.device,
-        "capability": key.capability, "torch": key.torch, "triton": key.triton, "graphs": tuple(made.captured.values()),
-        "configuration": name, "options": made.options, "kernels": made.choices.found,
+        "capability": key.capability, "torch": key.torch, "triton": key.triton,
+        "graphs": tuple(backends.captured.values()),
+        "configuration": name, "options": backends.options, "kernels": backends.choices.by_family,
     }  # fmt: skip
     return TunedResult(**{**given, **changes})
 
@@ -202,36 +203,36 @@ def test_torch_ignores_the_option_and_takes_the_setting() -> None:
         _, code = generated(compiled(model), x)
         assert inputs_of(code) == 1
         torch._dynamo.reset()
-        found, code = generated(compiled(model, backend=freezing()), x)
+        value, code = generated(compiled(model, backend=freezing()), x)
     assert inputs_of(code) == 1
-    torch.testing.assert_close(found, model(x))
+    torch.testing.assert_close(value, model(x))
     assert not module_tensors.is_freezing_set()
 
 
 def test_weights_are_constants_and_a_batch_norm_is_folded() -> None:
     model, x = Normalized().eval(), torch.randn(2, 3, 8, 8)
-    expected, said = model(x), list[str]()
-    found, code = generated(compiled(model, backend=freezing(said)), x)
+    expected, messages = model(x), list[str]()
+    value, code = generated(compiled(model, backend=freezing(messages)), x)
     assert inputs_of(code) == 1
     assert "sqrt" not in code
-    torch.testing.assert_close(found, expected)
-    assert not said
+    torch.testing.assert_close(value, expected)
+    assert not messages
     torch._dynamo.reset()
     assert "sqrt" in generated(compiled(model, backend=freezing(freezing=False)), x)[1]
 
 
 def test_a_benchmark_freezes_and_a_source_that_passes_the_option_does_not() -> None:
     model, x = model_and_input()
-    made, found = measured(NAME, model, x)
-    assert inputs_of(text_of(made)) == 1
-    assert not made.notes
-    assert made.options == {"freezing": True}
-    torch.testing.assert_close(found, model(x))
+    backends, value = measured(NAME, model, x)
+    assert inputs_of(text_of(backends)) == 1
+    assert not backends.notes
+    assert backends.options == {"freezing": True}
+    torch.testing.assert_close(value, model(x))
     torch._dynamo.reset()
-    with configured(parse_configuration("written"), find("cpu")) as made:
+    with configured(parse_configuration("written"), find("cpu")) as backends:
         compiled(model, options={"freezing": True})(x)
-    assert inputs_of(text_of(made)) > 1
-    (note,) = made.notes
+    assert inputs_of(text_of(backends)) > 1
+    (note,) = backends.notes
     assert "torch._inductor.config.freezing = True" in note
 
 
@@ -239,10 +240,10 @@ def test_a_benchmark_freezes_and_a_source_that_passes_the_option_does_not() -> N
 def test_what_records_gradients_is_not_frozen_and_says_so() -> None:
     model, x = model_and_input()
     with torch.enable_grad():
-        made, found = measured(NAME, model, x)
-        found.sum().backward()
+        backends, value = measured(NAME, model, x)
+        value.sum().backward()
     assert model.line.weight.grad is not None
-    (note,) = made.notes
+    (note,) = backends.notes
     assert "the call records gradients" in note
 
 
@@ -250,24 +251,24 @@ def test_without_gradients_the_grad_mode_does_not_count() -> None:
     """Torch's own freezing needs torch.no_grad() in any case."""
     model, x = model_and_input()
     with torch.enable_grad():
-        made, found = measured(NAME, model.requires_grad_(requires_grad=False), x)
-    assert inputs_of(text_of(made)) == 1
-    assert not made.notes
-    torch.testing.assert_close(found, model(x))
+        backends, value = measured(NAME, model.requires_grad_(requires_grad=False), x)
+    assert inputs_of(text_of(backends)) == 1
+    assert not backends.notes
+    torch.testing.assert_close(value, model(x))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_changed_weights_give_their_own_results_and_are_reported_once(*, dynamic: bool) -> None:
     model, x = model_and_input()
-    other, said = copy.deepcopy(model), list[str]()
-    run = compiled(model, backend=freezing(said), dynamic=dynamic)
+    other, messages = copy.deepcopy(model), list[str]()
+    run = compiled(model, backend=freezing(messages), dynamic=dynamic)
     torch.testing.assert_close(run(x), model(x))
-    for one in other.parameters():
-        one.mul_(1.5)
+    for parameter in other.parameters():
+        parameter.mul_(1.5)
     model.load_state_dict(other.state_dict())
     for size in (3, 2, 3) if dynamic else (3, 3):
         torch.testing.assert_close(run(x[:size]), other(x[:size]))
-    (text,) = said
+    (text,) = messages
     assert "weights have changed" in text
     assert "torch._dynamo.reset()" in text
 
@@ -282,21 +283,21 @@ def train(model: torch.nn.Module, x: torch.Tensor, optimizer: torch.optim.Optimi
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad])
 def test_a_fused_step_which_torch_counts_as_no_change_is_noticed(kind: Any) -> None:
     model, x = model_and_input()
-    other, said = copy.deepcopy(model), list[str]()
-    run = compiled(model, backend=freezing(said))
+    other, messages = copy.deepcopy(model), list[str]()
+    run = compiled(model, backend=freezing(messages))
     run(x)
     train(other, x, kind(other.parameters(), lr=0.1, fused=True))
     torch.testing.assert_close(run(x), model(x))
-    assert not said, "the step of another model's optimizer"
+    assert not messages, "the step of another model's optimizer"
     count = model.line.weight._version
     train(model, x, kind(model.parameters(), lr=0.1, fused=True))
     assert model.line.weight._version == count, "the reason for this test"
     torch.testing.assert_close(run(x), model(x))
-    (text,) = said
+    (text,) = messages
     assert "weights have changed" in text
     torch._dynamo.reset()
     torch.testing.assert_close(run(x), model(x))
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.usefixtures("no_inductor")
@@ -316,8 +317,8 @@ def test_a_compiled_optimizer_beside_frozen_weights_is_compiled_once() -> None:
 @pytest.mark.usefixtures("no_inductor")
 def test_weights_are_frozen_again_after_a_reset() -> None:
     model, x = model_and_input()
-    said: list[str] = []
-    compiler: Any = freezing(said)
+    messages: list[str] = []
+    compiler: Any = freezing(messages)
     run = compiled(model, backend=compiler)
     for call in range(3):
         torch.testing.assert_close(run(x), model(x))
@@ -326,20 +327,20 @@ def test_weights_are_frozen_again_after_a_reset() -> None:
         torch._dynamo.reset()
         model.line.weight.mul_(2)
     assert compiler.plain.inputs == []
-    assert not said
+    assert not messages
 
 
 @pytest.mark.usefixtures("no_inductor")
 def test_replaced_weights_give_their_own_results_and_the_first_ones_stay_frozen() -> None:
     model, x = model_and_input()
     state = {name: value.clone() for name, value in model.state_dict().items()}
-    first, said = model.line.weight, list[str]()
-    run = compiled(model, backend=freezing(said))
+    first, messages = model.line.weight, list[str]()
+    run = compiled(model, backend=freezing(messages))
     expected = run(x)
     state["line.weight"] *= 2
     model.load_state_dict(state, assign=True)
     torch.testing.assert_close(run(x), model(x))
-    (text,) = said
+    (text,) = messages
     assert "other weights or buffers" in text
     assert not torch.allclose(run(x), expected)
     assert first is not model.line.weight
@@ -348,52 +349,56 @@ def test_replaced_weights_give_their_own_results_and_the_first_ones_stay_frozen(
 @pytest.mark.usefixtures("no_inductor")
 def test_blocks_that_share_code_have_their_own_weights() -> None:
     blocks = torch.nn.Sequential(*(Block() for _ in range(3)))
-    x, said = torch.randn(4, 8), list[str]()
-    expected, compiler = blocks(x), freezing(said)
+    x, messages = torch.randn(4, 8), list[str]()
+    expected, compiler = blocks(x), freezing(messages)
     for block in blocks:
         block.compile(backend=compiler)
     for _ in range(2):
         torch.testing.assert_close(blocks(x), expected)
-    (text,) = said
+    (text,) = messages
     assert "of another module with the same code" in text
 
 
 def test_what_the_graph_changes_itself_is_no_constant() -> None:
-    model, x, said = Counting(), torch.randn(2, 4), list[str]()
+    model, x, messages = Counting(), torch.randn(2, 4), list[str]()
     other = copy.deepcopy(model)
-    run = compiled(model, backend=freezing(said))
+    run = compiled(model, backend=freezing(messages))
     for call in range(3):
         torch.testing.assert_close(run(x), other(x), msg=str(call))
     model.calls.zero_()
     other.calls.zero_()
     torch.testing.assert_close(run(x), other(x))
-    assert not said
+    assert not messages
 
 
 @pytest.mark.usefixtures("no_inductor")
 def test_weights_whose_changes_are_not_counted_are_not_frozen() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     with torch.inference_mode():
         model, x = model_and_input()
-        found = compiled(model, backend=freezing(said))(x)
-        torch.testing.assert_close(found, model(x))
-    (text,) = said
+        value = compiled(model, backend=freezing(messages))(x)
+        torch.testing.assert_close(value, model(x))
+    (text,) = messages
     assert "torch.inference_mode()" in text
 
 
 @pytest.mark.usefixtures("no_inductor")
 def test_a_graph_that_cannot_be_compiled_again_runs_as_captured() -> None:
     model, x = model_and_input()
-    said: list[str] = []
-    compiler: Any = freezing(said)
+    messages: list[str] = []
+    compiler: Any = freezing(messages)
     run = compiled(model, backend=compiler)
     run(x)
     compiler.plain.config["refused"] = True
     model.line.weight.mul_(2)
     for _ in range(2):
         torch.testing.assert_close(run(x), model(x))
-    assert ["weights have changed" in said[0], "no compiler" in said[1], len(said)] == [True, True, 2]
-    assert "runs in eager mode" in said[1]
+    assert ["weights have changed" in messages[0], "no compiler" in messages[1], len(messages)] == [
+        True,
+        True,
+        2,
+    ]
+    assert "runs in eager mode" in messages[1]
 
 
 @pytest.mark.usefixtures("no_inductor")
@@ -401,8 +406,8 @@ def test_a_preparation_comes_before_freezing() -> None:
     model, x = model_and_input()
     with torch.autocast("cpu", torch.bfloat16):
         expected = model(x).float()
-    prepared, found = measured(f"{NAME}+bf16", model, x)
-    torch.testing.assert_close(found, expected)
+    prepared, value = measured(f"{NAME}+bf16", model, x)
+    torch.testing.assert_close(value, expected)
     torch._dynamo.reset()
     assert prepared.captured.keys() == measured("default", model, x)[0].captured.keys()
 
@@ -411,8 +416,8 @@ def test_linear_layers_are_combined() -> None:
     """What the knob `concat_linear` needs: without freezing it does nothing."""
     model, x = Three().eval(), torch.randn(16, 32)
     run = compiled(model, backend=freezing(**{"cpp.enable_concat_linear": True}))
-    found, code = generated(run, x)
-    torch.testing.assert_close(found, model(x))
+    value, code = generated(run, x)
+    torch.testing.assert_close(value, model(x))
     assert inputs_of(code) == 1
     assert "(96, 32)" in code
 
@@ -421,8 +426,8 @@ def test_matrix_multiplications_are_generated_in_cpp() -> None:
     """What the knob `cpp_gemm` needs: a constant weight. The library is left out, so that nothing is timed."""
     model, x = torch.nn.Linear(32, 32).eval(), torch.randn(16, 32)
     run = compiled(model, backend=freezing(max_autotune_gemm=True, max_autotune_gemm_backends="CPP"))
-    found, code = generated(run, x)
-    torch.testing.assert_close(found, model(x), atol=1e-4, rtol=1e-4)
+    value, code = generated(run, x)
+    torch.testing.assert_close(value, model(x), atol=1e-4, rtol=1e-4)
     assert "micro_gemm" in code
 
 
@@ -439,18 +444,18 @@ def test_models_that_differ_in_a_scalar_share_no_cached_code(
 
 def test_the_copied_code_freezes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = model_and_input()
-    made, expected = measured(NAME, model, x)
-    result = tuned(made, options={"freezing": True, "max_fusion_size": 7})
+    backends, expected = measured(NAME, model, x)
+    result = tuned(backends, options={"freezing": True, "max_fusion_size": 7})
     names: dict[str, Any] = {"model": model}
     torch._dynamo.reset()
     with torch._inductor.config.patch(freezing=False):  # as before afterwards
         exec(compile_code(result, device="cpu"), names)  # noqa: S102 - our own text
-        found, code = generated(names["model"], x)
+        value, code = generated(names["model"], x)
         tuned_file.keep(tmp_path / tuned_file.NAME, [result])
         monkeypatch.chdir(tmp_path)
         assert fuselight.tuned_options(model) == {"options": {"max_fusion_size": 7}}
     assert inputs_of(code) == 1
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(value, expected)
     with pytest.raises(TunedOptionsError, match=r"torch\._inductor\.config\.freezing = True"):
         fuselight.tuned_options(model)
 
@@ -463,8 +468,8 @@ def test_what_freezing_does_not_do_is_a_warning_of_a_replay(
     monkeypatch.chdir(tmp_path)
     model, x = model_and_input()
     with torch.enable_grad():
-        made, _ = measured(NAME, model, x)
-        tuned_file.keep(tmp_path / tuned_file.NAME, [tuned(made, work=Work.FORWARD_BACKWARD)])
+        backends, _ = measured(NAME, model, x)
+        tuned_file.keep(tmp_path / tuned_file.NAME, [tuned(backends, work=Work.FORWARD_BACKWARD)])
         torch._dynamo.reset()
         with caplog.at_level(logging.WARNING, "fuselight"):
             compiled(model, backend=backend.replay)(x).sum().backward()
@@ -479,9 +484,9 @@ def test_the_captured_graph_stays_as_it_was() -> None:
 
     def compiling(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         before = str(gm.graph)
-        made: Callable[..., Any] = compiler(gm, inputs)
+        function: Callable[..., Any] = compiler(gm, inputs)
         seen.append((before, str(gm.graph)))
-        return made
+        return function
 
     compiled(model, backend=compiling)(x)
     ((before, after),) = seen

@@ -20,16 +20,16 @@ Call = Callable[[], object]
 
 
 def key(function: Callable[..., Any], *args: Any, dynamic: bool | None = None) -> str:
-    found: list[str] = []
+    texts: list[str] = []
 
     def read(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        found.append(tuned_graph(gm, inputs).key)
+        texts.append(tuned_graph(gm, inputs).key)
         return gm.forward
 
     torch._dynamo.reset()
     torch.compile(function, backend=read, dynamic=dynamic)(*args)
     torch._dynamo.reset()
-    return "+".join(found)
+    return "+".join(texts)
 
 
 class Block(torch.nn.Module):
@@ -43,9 +43,9 @@ class Block(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.project(self.norm(x)).chunk(3, dim=-1)
-        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (q, k, v))
-        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return x + found.transpose(1, 2).flatten(2)
+        q, k, v = (value.unflatten(-1, (self.heads, -1)).transpose(1, 2) for value in (q, k, v))
+        tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + tensor.transpose(1, 2).flatten(2)
 
 
 def broken(x: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ def test_a_key_is_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("function", "other"),
     [
         (lambda: key(Block(), torch.zeros(2, 4, 8)), lambda: key(Block(), torch.zeros(2, 5, 8))),
         (lambda: key(Block(), torch.zeros(2, 4, 8)), lambda: key(Block(8, 4), torch.zeros(2, 4, 8))),
@@ -104,10 +104,10 @@ def test_a_key_is_the_same_in_every_process() -> None:
     ],
 )
 def test_a_change_that_inductor_sees_changes_the_key(
-    one: Callable[[], str], other: Callable[[], str]
+    function: Callable[[], str], other: Callable[[], str]
 ) -> None:
-    assert one() == one()
-    if one() == other():
+    assert function() == function()
+    if function() == other():
         pytest.fail("two different graphs have one key")
 
 
@@ -123,19 +123,19 @@ def test_names_do_not_count() -> None:
 
 
 def test_a_dynamic_graph_holds_for_all_of_its_sizes() -> None:
-    one = key(sized, torch.zeros(6, 4), dynamic=True)
-    assert one == key(sized, torch.zeros(10, 6), dynamic=True)
-    assert one != key(sized, torch.zeros(6, 4))
+    text = key(sized, torch.zeros(6, 4), dynamic=True)
+    assert text == key(sized, torch.zeros(10, 6), dynamic=True)
+    assert text != key(sized, torch.zeros(6, 4))
 
 
 def test_what_a_reader_sees_of_a_graph() -> None:
-    found: list[Any] = []
+    results: list[Any] = []
 
     def read(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        found.append(tuned_graph(gm, inputs))
+        results.append(tuned_graph(gm, inputs))
         return gm.forward
 
     torch._dynamo.reset()
     torch.compile(torch.nn.Linear(4, 2), backend=read)(torch.zeros(3, 4))
-    assert found[0].inputs == ("f32[3, 4]",)
-    assert found[0].operators == 1
+    assert results[0].inputs == ("f32[3, 4]",)
+    assert results[0].operators == 1

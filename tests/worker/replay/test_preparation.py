@@ -28,8 +28,8 @@ class Pictures(torch.nn.Module):
         self.second = torch.nn.Conv2d(8, 4, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.second(self.first(x).relu())
-        return found
+        tensor: torch.Tensor = self.second(self.first(x).relu())
+        return tensor
 
 
 class Flattened(Pictures):
@@ -98,7 +98,7 @@ def test_a_graph_that_views_a_contiguous_result_stays_as_it_is() -> None:
 
 def test_a_weight_within_a_larger_storage_is_not_moved() -> None:
     model, x = Pictures(), torch.randn(2, 3, 9, 9)
-    flat = torch.cat([one.detach().flatten() for one in model.first.parameters()])
+    flat = torch.cat([parameter.detach().flatten() for parameter in model.first.parameters()])
     model.first.weight.data = flat[: model.first.weight.numel()].view_as(model.first.weight)
     run, _ = compiled(Preparation(channels_last=True), model)
     run(x)
@@ -123,13 +123,13 @@ def test_autocast_computes_in_bfloat16_and_returns_float32() -> None:
     model, x = torch.nn.Linear(8, 8), torch.randn(4, 8)
     expected = model(x)
     run = torch.compile(model, backend=prepared_inductor(Preparation(precision="bf16"), None, {}))
-    found = run(x)
+    value = run(x)
     with torch.autocast("cpu", torch.bfloat16):
         reduced = model(x)
-    assert found.dtype is torch.float32
-    torch.testing.assert_close(found, reduced.float(), rtol=2e-2, atol=2e-2)
-    assert not torch.equal(found, expected)
-    found.sum().backward()
+    assert value.dtype is torch.float32
+    torch.testing.assert_close(value, reduced.float(), rtol=2e-2, atol=2e-2)
+    assert not torch.equal(value, expected)
+    value.sum().backward()
     assert model.weight.grad is not None
     assert model.weight.grad.dtype is torch.float32
 
@@ -190,9 +190,9 @@ def test_attention_uses_the_implementation_that_was_chosen(name: str) -> None:
 
     backend = prepared_inductor(Preparation(attention=name), None, {})
     with torch._inductor.config.patch(joint_custom_post_pass=seen):
-        found = torch.compile(attend, backend=backend)(q, k, v)
-    torch.testing.assert_close(found, expected)
-    torch.autograd.backward(found.sum())
+        tensor = torch.compile(attend, backend=backend)(q, k, v)
+    torch.testing.assert_close(tensor, expected)
+    torch.autograd.backward(tensor.sum())
     fused = any("_scaled_dot_product_flash_attention_for_cpu" in text for text in texts)
     assert fused == (name == "flash")
 

@@ -88,22 +88,22 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TunedResult:
     torch._dynamo.reset()
     model, x = model_and_input(FREEZES)
     name = "default+freezing=True"
-    with configured(parse_configuration(name), find("cpu")) as made, torch.no_grad():
+    with configured(parse_configuration(name), find("cpu")) as backends, torch.no_grad():
         compiled = torch.compile(model)
         compiled(x)
-        artifacts = save_artifacts(made, lambda: compiled(x), str(tmp_path))
+        artifacts = save_artifacts(backends, lambda: compiled(x), str(tmp_path))
     torch._dynamo.reset()
-    return replace(result_of(made, "freezes.py", "Frozen", name), artifacts=artifacts)
+    return replace(result_of(backends, "freezes.py", "Frozen", name), artifacts=artifacts)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel `fuselight-runtime` and nothing else."""
     pytest.importorskip("hatchling", reason="nothing here builds a wheel")
-    made, folder = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(made)]
+    path, folder = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(path)]
     subprocess.run(build, cwd=ROOT / "compiler", check=True, capture_output=True)
-    (wheel,) = made.glob("*.whl")
+    (wheel,) = path.glob("*.whl")
     assert wheel.name.startswith("fuselight_runtime-")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -193,17 +193,17 @@ def test_saved_artifacts_are_of_the_compile_that_a_replay_makes(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "search"))
     model, x = model_and_input()
     torch._dynamo.reset()
-    with configured(parse_configuration(NAME), find("cpu")) as made, torch.no_grad():
+    with configured(parse_configuration(NAME), find("cpu")) as backends, torch.no_grad():
         compiled = torch.compile(model)
         expected = compiled(x)
-        name = save_artifacts(made, lambda: compiled(x), str(tmp_path))
+        name = save_artifacts(backends, lambda: compiled(x), str(tmp_path))
     path = kept(tmp_path, replace(result, artifacts=name))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "program"))
     torch._dynamo.reset()
     counters.clear()
     with torch.no_grad():
-        found = torch.compile(model, backend=backend.replay, options={"file": str(path)})(x)
-    torch.testing.assert_close(found, expected)
+        value = torch.compile(model, backend=backend.replay, options={"file": str(path)})(x)
+    torch.testing.assert_close(value, expected)
     assert counters["inductor"]["fxgraph_cache_miss"] == 0
     assert counters["aot_autograd"]["autograd_cache_hit"] == 1
     torch._dynamo.reset()
@@ -243,11 +243,11 @@ def test_what_does_not_hold_compiles_as_the_default_and_says_so_once(
     with caplog.at_level(logging.WARNING, "fuselight"):
         run(grad=changes.get("work") is Work.INFERENCE, times=2)
     assert chosen.calls == [(Preparation(), None, {})] * 2
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert words in said
-    assert "ompiling as torch.compile's default does" in said
-    assert "`fuselight tune model.py --target Net" in said
-    assert "\n" not in said
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert words in message
+    assert "ompiling as torch.compile's default does" in message
+    assert "`fuselight tune model.py --target Net" in message
+    assert "\n" not in message
 
 
 @pytest.mark.usefixtures("chosen")
@@ -266,13 +266,13 @@ def test_what_cannot_be_compiled_here_compiles_as_the_default(
     path = kept(tmp_path, replace(result, options=options, configuration="default+a=1", optimizer=True))
     model, x = model_and_input()
     with torch.no_grad():
-        found = torch.compile(model, backend=backend.replay)(x)
-        torch.testing.assert_close(found, model(x))
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert f"the configuration `default+a=1` of `{path}` (model.py Net) cannot be compiled here" in said
-    assert "RuntimeError: No working C++ compiler found" in said
-    assert said.endswith("Tune again on this machine: `fuselight tune model.py --target Net`")
-    assert "\n" not in said
+        value = torch.compile(model, backend=backend.replay)(x)
+        torch.testing.assert_close(value, model(x))
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert f"the configuration `default+a=1` of `{path}` (model.py Net) cannot be compiled here" in message
+    assert "RuntimeError: No working C++ compiler found" in message
+    assert message.endswith("Tune again on this machine: `fuselight tune model.py --target Net`")
+    assert "\n" not in message
 
 
 def test_an_error_that_the_default_has_too_reaches_the_user(
@@ -426,8 +426,8 @@ def test_a_result_with_other_arithmetic_is_reported(
     kept(Path(), replace(result, preparation=preparation, options=options, numerics=Numerics.REDUCED))
     run(None if allowed is None else {"numerics": allowed}, times=2)
     assert chosen.calls[0][2].get("max_fusion_size") == size
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert words in said
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert words in message
 
 
 def test_what_the_backend_cannot_do_is_said(
@@ -459,15 +459,17 @@ def test_kernels_that_were_not_tuned_are_reported(
         configurations = [SimpleNamespace(kwargs={}, num_warps=4, num_stages=1) for _ in range(2)]
         with compiling():
             for used in (configurations, configurations, configurations[:1]):
-                kernel = SimpleNamespace(launchers=[SimpleNamespace(config=one) for one in used])
+                kernel = SimpleNamespace(launchers=[SimpleNamespace(config=namespace) for namespace in used])
                 heuristics.CachingAutotuner._dynamic_scale_rblock(kernel)
         return lambda gm, _inputs: gm.forward
 
     monkeypatch.setattr(backend, "prepared_inductor", compile_kernels)
     run(times=2)
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert said.startswith("fuselight: the tuned launch configurations are for none of the generated kernels")
-    assert said.endswith("Tune again: `fuselight tune model.py --target Net`")
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert message.startswith(
+        "fuselight: the tuned launch configurations are for none of the generated kernels"
+    )
+    assert message.endswith("Tune again: `fuselight tune model.py --target Net`")
 
 
 def test_a_program_that_skips_guards_is_not_asked_to(
@@ -543,8 +545,8 @@ def test_a_tuned_file_runs_no_program(
     path = kept(tmp_path, replace(result, options={"max_fusion_size": 8}))
     assert "cpp.cxx" in _hostile(path)
     run()
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert f"`{path}` has the option `cpp.cxx`, which a search cannot set" in said
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert f"`{path}` has the option `cpp.cxx`, which a search cannot set" in message
     model, _ = model_and_input()
     with pytest.raises(TunedOptionsError, match=r"has the option `cpp\.cxx`"):
         fuselight.tuned_options(model)

@@ -60,9 +60,9 @@ def test_the_likely_causes_of_another_graph_are_named(
             torch._dynamo.reset()
             torch.compile(model, backend=backend.replay)(torch.ones(rows, 8))
     assert chosen.calls == [(Preparation(), None, {})] * 2
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
-    assert "is for this graph (3 operators; f32[5, 8]); model.py Net" in said
-    assert words in said
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "fuselight"]
+    assert "is for this graph (3 operators; f32[5, 8]); model.py Net" in message
+    assert words in message
 
 
 @pytest.mark.usefixtures("chosen")

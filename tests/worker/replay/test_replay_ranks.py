@@ -59,7 +59,7 @@ def test_a_result_must_hold_on_the_devices_of_all_ranks(tmp_path: Path) -> None:
     second = tuned_files.agree(JobStore(memory, 1, 2), str(tmp_path), OTHER)
     assert first == second
     assert first.machines == (HERE, OTHER)
-    assert [one.device for one in first.results] == ["CPU A"]
+    assert [tuned_result.device for tuned_result in first.results] == ["CPU A"]
 
 
 def test_a_rank_that_never_compiles_is_not_waited_for_without_end(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_a_sweep_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     options = ("--device", "cpu", "--rounds", "2", "--seconds", "0.02", "--no-accuracy", "--jobs", "1")
     checked = run_cli("sweep", "list.jsonl", "--out", "out", *options)
     assert checked.exit_code == 0, checked.stderr
-    rows = {one.id: one for one in read_results("out").rows}
-    assert [one.status for one in rows.values()] == [RowStatus.ABSENT, RowStatus.DONE, RowStatus.DONE]
+    rows = {row.id: row for row in read_results("out").rows}
+    assert [row.status for row in rows.values()] == [RowStatus.ABSENT, RowStatus.DONE, RowStatus.DONE]
     died, net = rows["models/dies.py:Net check"], rows["net check"]
     assert (died.attempts, died.graphs, died.breaks) == (2, 1, 0)
     assert "first attempt was lost" in died.notes[0]
@@ -45,7 +45,10 @@ def test_a_sweep_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     resumed = run_cli("sweep", "list.jsonl", "--out", "out", "--do", "check,bench", "--resume", *options)
     assert resumed.exit_code == 0, resumed.stderr
     assert "1 task on" in resumed.stderr
-    (bench,) = (one for one in read_results("out").rows if one.job.is_timed)
-    assert {one.name: one.us is not None for one in bench.configurations} == {"eager": True, "default": True}
+    (bench,) = (row for row in read_results("out").rows if row.job.is_timed)
+    assert {configuration.name: configuration.us is not None for configuration in bench.configurations} == {
+        "eager": True,
+        "default": True,
+    }
     assert bench.best is not None
     assert bench.machine

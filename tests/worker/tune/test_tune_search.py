@@ -40,7 +40,7 @@ NAMES = (GRAPHS, TUNED, FROZEN, GEMM, COMBO, "default+combo_kernels=True")
 
 
 def rows(tuned: Tuned) -> dict[str, TuneCandidate]:
-    return {one.configuration.name: one for one in tuned.candidates}
+    return {candidate.configuration.name: candidate for candidate in tuned.candidates}
 
 
 def times(tuned: Tuned, name: str) -> MeasuredConfiguration:
@@ -65,16 +65,18 @@ def test_the_fastest_combination_wins_and_is_confirmed() -> None:
         "9.0",
     )
     assert result.default_us == pytest.approx(1000)
-    assert {one.stage for one in tuned.race} == set(range(1, max(one.stage for one in tuned.race) + 1))
+    assert {sample.stage for sample in tuned.race} == set(
+        range(1, max(sample.stage for sample in tuned.race) + 1)
+    )
 
 
 def test_eager_is_timed_again_after_the_decision() -> None:
     targets = (FakeTarget(us={"eager": 1500, GRAPHS: 500}), FakeTarget(us={"eager": 1500}))
     for target in targets:
         tuned = FakeMachine(target).search()
-        stages = sorted({one.stage for one in tuned.race if one.name == "eager"})
-        assert (stages[0], stages[-1]) == (1, max(one.stage for one in tuned.race))
-        last = [one.name for one in tuned.race if one.stage == stages[-1]]
+        stages = sorted({sample.stage for sample in tuned.race if sample.name == "eager"})
+        assert (stages[0], stages[-1]) == (1, max(sample.stage for sample in tuned.race))
+        last = [sample.name for sample in tuned.race if sample.stage == stages[-1]]
         assert sorted(last) == ["default"] * 5 + ["eager"] * 5
         assert tuned.result is not None
         assert tuned.result.eager_us == pytest.approx(1500)
@@ -83,7 +85,7 @@ def test_eager_is_timed_again_after_the_decision() -> None:
 def test_eager_is_not_timed_again_without_time() -> None:
     slow = FakeTarget(us={"eager": 8e6, "default": 1000, GRAPHS: 500})
     tuned = FakeMachine(slow).search(budget_seconds=100.0)
-    assert {one.stage for one in tuned.race if one.name == "eager"} == {1}
+    assert {sample.stage for sample in tuned.race if sample.name == "eager"} == {1}
 
 
 def test_processes_that_compile_are_paused_while_others_are_timed() -> None:
@@ -97,7 +99,7 @@ def test_other_compiles_wait_for_a_late_default() -> None:
     slow = {"default": 40.0, GRAPHS: 41.0, COMBO: 42.0, FROZEN: 43.0}
     machine = FakeMachine(FakeTarget(us={GRAPHS: 700, FROZEN: 600}, compile_s=slow))
     tuned = machine.search(jobs=5)
-    paused = {one.name: one.paused_s for one in machine.processes}
+    paused = {process.name: process.paused_s for process in machine.processes}
     assert paused[COMBO] > paused[GRAPHS] + 15
     assert paused[FROZEN] > paused[GRAPHS] + 15
     assert rows(tuned)[FROZEN].outcome is TuneOutcome.WINNER, "it goes on afterwards"
@@ -111,7 +113,7 @@ def test_other_compiles_do_not_wait_where_all_have_cores() -> None:
     for cores in (4.0, 16.0):
         machine = FakeMachine(target)
         machine.search(jobs=5, cores=cores, budget_seconds=60.0)
-        waited[cores] = {one.name: one.paused_s for one in machine.processes}[COMBO]
+        waited[cores] = {process.name: process.paused_s for process in machine.processes}[COMBO]
     assert waited[4.0] > 15
     assert waited[16.0] < 5, "it is paused only while others are timed"
 
@@ -121,14 +123,14 @@ def test_nothing_faster_leaves_default() -> None:
     assert tuned.winner == "default"
     assert tuned.result is not None
     assert tuned.result.gain == 1.0
-    outcomes = {one.outcome for name, one in rows(tuned).items() if name not in {"eager", "default"}}
+    outcomes = {row.outcome for name, row in rows(tuned).items() if name not in {"eager", "default"}}
     assert outcomes <= {TuneOutcome.SLOWER, TuneOutcome.ELIMINATED, TuneOutcome.UNCONFIRMED}
 
 
 def test_a_knob_that_cannot_gain_more_than_the_noise_is_not_tried() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, idle=0.0, compile_s={GRAPHS: 60.0}))
     tuned = machine.search()
-    assert {one.name: one.skipped for one in tuned.knobs}["cuda_graphs"] in {Skip.NOISE, Skip.ABSENT}
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["cuda_graphs"] in {Skip.NOISE, Skip.ABSENT}
     assert rows(tuned)[GRAPHS].outcome is TuneOutcome.SKIPPED
     assert rows(tuned)[GRAPHS].skipped is not None
     assert tuned.seconds < 60
@@ -175,11 +177,11 @@ def test_compiles_for_which_there_is_no_time_are_not_started() -> None:
     tuned = machine.search(budget_seconds=30.0)
     assert tuned.winner == GRAPHS
     assert tuned.seconds <= 30.0
-    skipped = {name for name, one in rows(tuned).items() if one.skipped is Skip.BUDGET}
+    skipped = {name for name, row in rows(tuned).items() if row.skipped is Skip.BUDGET}
     assert skipped
     assert not skipped & set(machine.names())
     assert any("not compiled: the budget of 30 s" in note for note in tuned.notes)
-    why = {one.name: one.skipped for one in tuned.knobs}
+    why = {knob.name: knob.skipped for knob in tuned.knobs}
     assert why["gemm_autotune"] is why["coordinate_descent"] is Skip.BUDGET
 
 
@@ -193,7 +195,9 @@ def test_a_compile_that_times_kernels_starts_early_only_with_a_long_budget(
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={"default": 20.0, name: 90.0}))
     machine.search(budget_seconds=budget, jobs=8, work=work)
     assert machine.names()[:9].count(name) == started
-    assert len([one for one in machine.names()[:9] if "max_autotune_gemm" in one]) == started, "one at a time"
+    assert len([name for name in machine.names()[:9] if "max_autotune_gemm" in name]) == started, (
+        "one at a time"
+    )
 
 
 def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_time(
@@ -203,9 +207,9 @@ def test_a_compile_that_times_kernels_makes_way_for_others_if_it_cannot_end_in_t
     slow = {"default": 50.0, FROZEN_GEMM: 200.0}
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow))
     tuned = machine.search(budget_seconds=105.0, jobs=8)
-    found = rows(tuned)[FROZEN_GEMM]
-    assert (found.outcome, found.skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    candidate = rows(tuned)[FROZEN_GEMM]
+    assert (candidate.outcome, candidate.skipped) == (TuneOutcome.SKIPPED, Skip.BUDGET)
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
     assert [name for name in rows(tuned) if "max_autotune_pointwise" in name]
     longer = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s=slow)).search(budget_seconds=300.0, jobs=8)
     assert rows(longer)[FROZEN_GEMM].outcome is not TuneOutcome.SKIPPED
@@ -220,7 +224,7 @@ def test_a_compile_that_times_kernels_starts_if_all_of_its_time_is_left() -> Non
     tuned = short.search(budget_seconds=20.0, jobs=8)  # a compile of 12 s is predicted, and less is left
     assert tuned.winner == GRAPHS
     assert not [name for name in short.names() if "max_autotune_gemm" in name]
-    assert {one.name: one.skipped for one in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["gemm_autotune"] is Skip.BUDGET
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_a_candidate_on_top_of_timed_multiplications_needs_no_time_for_them(
 
 
 @pytest.mark.parametrize(
-    ("name", "added", "found"),
+    ("name", "added", "flag"),
     [
         ("gemm_autotune", "combo_kernels", True),
         ("gemm_autotune", "channels_last", False),
@@ -256,9 +260,9 @@ def test_a_candidate_on_top_of_timed_multiplications_needs_no_time_for_them(
 def test_which_knobs_find_what_an_earlier_candidate_has_timed(
     name: str,
     added: str,
-    found: bool,  # noqa: FBT001 - both cases
+    flag: bool,  # noqa: FBT001 - both cases
 ) -> None:
-    assert _finds_timings(name, Knobs({added})) == found
+    assert _finds_timings(name, Knobs({added})) == flag
 
 
 def test_of_three_named_candidates_two_time_kernels_at_the_same_time() -> None:
@@ -266,8 +270,8 @@ def test_of_three_named_candidates_two_time_kernels_at_the_same_time() -> None:
     descent = f"{TUNED}+epilogue_fusion=False"  # no set of knobs
     named = (GEMM, descent, f"{gemm}+shape_padding=False", COMBO)
     machine = FakeMachine(FakeTarget(compile_s={"default": 5.0, GEMM: 10.0, descent: 12.0}))
-    found = rows(machine.search(candidates=named, only=True, jobs=8))
-    first, second, third, other = (found[name] for name in named)
+    candidates = rows(machine.search(candidates=named, only=True, jobs=8))
+    first, second, third, other = (candidates[name] for name in named)
     assert first.started_s == second.started_s == other.started_s == 0.0
     assert first.ready_s is not None
     assert (third.started_s or 0.0) >= first.ready_s
@@ -293,20 +297,20 @@ def test_candidates_build_on_the_structure_that_is_expected_to_win() -> None:
     assert tuned.winner.startswith(GRAPHS)
     added = [name for name in machine.names()[3:] if name != MODE]
     assert all("triton.cudagraphs=True" in name for name in added), added
-    assert {one.name: one.skipped for one in tuned.knobs}["combo_kernels"] is None
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["combo_kernels"] is None
 
 
 def test_a_repeated_block_is_not_combined_with_the_cuda_graphs_that_won() -> None:
     tuned = FakeMachine(FakeTarget(us={GRAPHS: 500}, idle=0.5)).search()
     assert tuned.winner.startswith(GRAPHS)
     assert not [name for name in rows(tuned) if "blocks" in name]
-    assert {one.name: one.skipped for one in tuned.knobs}["blocks"] is Skip.EXCLUDED
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["blocks"] is Skip.EXCLUDED
 
 
 def test_a_repeated_block_is_tried_where_cuda_graphs_gain_nothing() -> None:
     tuned = FakeMachine(FakeTarget(us={"default+blocks": 800}, idle=0.0)).search()
     assert tuned.winner == "default+blocks"
-    assert {one.name: one.skipped for one in tuned.knobs}["blocks"] is None
+    assert {knob.name: knob.skipped for knob in tuned.knobs}["blocks"] is None
 
 
 def test_a_default_that_fails_ends_the_search() -> None:
@@ -316,7 +320,7 @@ def test_a_default_that_fails_ends_the_search() -> None:
     assert times(tuned, "default").failure == failed()
     assert tuned.notes == (), "the failure says it"
     assert tuned.seconds < tuned.budget_seconds / 2
-    assert all(one.is_ended for one in machine.processes)
+    assert all(process.is_ended for process in machine.processes)
 
 
 def test_a_default_without_memory_is_measured_again_by_itself() -> None:
@@ -374,8 +378,8 @@ def test_a_named_candidate_with_cuda_graphs_is_compared_over_several_races(
     """The host limits `default`: its time differs from race to race, and that of CUDA graphs does not."""
     pool: Any = DisturbedPool({"default": 1400.0, name: 1000.0})
     default, named = (
-        Trial(one, FakeSearchProcess(FakeMachine(FakeTarget()), one), lambda: 0.0, 0.0, 0.0)
-        for one in pool.us
+        Trial(value, FakeSearchProcess(FakeMachine(FakeTarget()), value), lambda: 0.0, 0.0, 0.0)
+        for value in pool.us
     )
     pool.default = default
     rounds = TimedRounds(TunePlan(), pool, 0.02)
@@ -416,7 +420,7 @@ def test_candidates_that_missed_each_others_races_race_before_the_decision(
 ) -> None:
     machine = FakeMachine(replace(DRIFTING, judge_s={GRAPHS: judge_s}))  # in which it cannot race
     tuned = machine.search(budget_seconds=budget_seconds, seconds=0.2, work=Work.FORWARD_BACKWARD)
-    races = [{one.name for one in tuned.race if one.stage == stage} for stage in range(1, 20)]
+    races = [{sample.name for sample in tuned.race if sample.stage == stage} for stage in range(1, 20)]
     assert {"default", COMBO} in races
     if judge_s < budget_seconds - 8:
         assert any(race >= {"default", COMBO, GRAPHS} for race in races)
@@ -507,7 +511,9 @@ def test_a_search_that_is_ended_early_keeps_the_best_so_far() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 500}, compile_s={**dict.fromkeys(NAMES, 40.0), GRAPHS: 5.0}))
     machine.search()
     early = [
-        one for one in machine.kept if not one.finished and one.winner == GRAPHS and one.confirmation is None
+        search
+        for search in machine.kept
+        if not search.finished and search.winner == GRAPHS and search.confirmation is None
     ]
     assert early
     assert early[0].result is not None
@@ -549,9 +555,9 @@ def test_the_winner_is_right_never_slower_than_default_and_found_in_time(
     assert tuned.seconds <= budget
     assert all(process.is_ended for process in machine.processes)
     raced = [
-        target.us_of(one.configuration.name)
-        for one in tuned.candidates
-        if one.stage > 1 and one.outcome is not TuneOutcome.INACCURATE
+        target.us_of(candidate.configuration.name)
+        for candidate in tuned.candidates
+        if candidate.stage > 1 and candidate.outcome is not TuneOutcome.INACCURATE
     ]
     assert won <= min(raced, default=1000.0) * (1.02 + 6 * target.jitter)
 
@@ -559,7 +565,7 @@ def test_the_winner_is_right_never_slower_than_default_and_found_in_time(
 def test_calls_that_compile_are_made_before_anything_is_timed() -> None:
     machine = FakeMachine(FakeTarget(us={GRAPHS: 700}))
     machine.search()
-    timed = [one.orders for one in machine.processes if "warm" in one.orders]
+    timed = [process.orders for process in machine.processes if "warm" in process.orders]
     assert timed
     assert all(orders.index("settle") < orders.index("warm") for orders in timed)
 
@@ -600,7 +606,7 @@ def test_the_budget_holds_on_a_busy_machine(compile_s: float, order_s: float) ->
         "the budget, the time to finish, and a limit for each last order"
     )
     assert order_s == BUSY or tuned.seconds <= 40.0 + 10.0 + 5.0
-    assert all(one.is_ended for one in machine.processes)
+    assert all(process.is_ended for process in machine.processes)
     row = times(tuned, "default")
     if compile_s == math.inf:
         assert row.failure is not None

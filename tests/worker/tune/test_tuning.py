@@ -50,8 +50,8 @@ FREEZING = "default+freezing=True"
 
 def tune(live: LiveWorker, source: str = MODEL, **plan: object) -> Report:
     plan = {"budget_seconds": DEADLINE, "seconds": 0.2, "rounds": 6, "device": "cpu", "jobs": 2, **plan}
-    made = TunePlan(**plan)  # type: ignore[arg-type]  # its own fields
-    request = live.request(source, "Net", seconds=DEADLINE).of_kind(TuneRequest, plan=made)
+    tune_plan = TunePlan(**plan)  # type: ignore[arg-type]  # its own fields
+    request = live.request(source, "Net", seconds=DEADLINE).of_kind(TuneRequest, plan=tune_plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
     assert isinstance(outcome, Answer), outcome
     return outcome.report
@@ -80,9 +80,9 @@ def test_every_candidate_runs_the_text_from_the_start_of_the_search(live: LiveWo
     (live.folder / "helper.py").write_text("SCALE = 1\n")
     report = tune(live, CHANGES_ITSELF, candidates=("default+max_fusion_size=63",), only=True, seconds=0.05)
     assert report.output is not None
-    said = report.output.stdout.split("\n")
-    assert len(said) > 3
-    assert set(said) == {"sum: 11", ""}
+    messages = report.output.stdout.split("\n")
+    assert len(messages) > 3
+    assert set(messages) == {"sum: 11", ""}
     tuned = report.tuned
     assert tuned is not None
     assert not [row.configuration.failure for row in tuned.candidates if row.configuration.failure]
@@ -104,11 +104,11 @@ def test_what_torch_would_refuse_is_refused_before_the_search(name: str, words: 
     with pytest.raises(ConfigurationError) as raised:
         tuning._candidate_name(name, TunePlan(), settings.inductor_options())
     assert words in str(raised.value)
-    said = failed(Failure(Culprit.USER, "configuration", str(raised.value), tuning._READ_MORE))
-    assert said.endswith(
+    message = failed(Failure(Culprit.USER, "configuration", str(raised.value), tuning._READ_MORE))
+    assert message.endswith(
         ("? See what can be tried in docs/tuning.md", ". See what can be tried in docs/tuning.md")
     )
-    assert "?." not in said
+    assert "?." not in message
 
 
 def test_values_that_torch_takes_are_no_error() -> None:
@@ -162,7 +162,7 @@ def test_a_search_measures_compares_and_decides(live: LiveWorker) -> None:
     assert tuned is not None
     assert tuned.finished
     assert tuned.work is Work.INFERENCE
-    rows = {one.configuration.name: one for one in tuned.candidates}
+    rows = {candidate.configuration.name: candidate for candidate in tuned.candidates}
     assert set(rows) == {"eager", "default", FREEZING}
     for row in rows.values():
         assert row.configuration.wall is not None, row
@@ -229,7 +229,7 @@ def test_what_is_found_by_timing_is_shared_by_all_candidates_but_torchs_own_mode
     target = Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False)
     request = TuneRequest(1, 1, target, InputsPlan(), (str(tmp_path),))
     state = RunState(ChildJob(request, str(tmp_path), frozenset(), progress=-1), Sources(()), 0)
-    searching = tuning._Searching(state, request, TunePlan(device="cpu"), {}, TimedResult())
+    searching = tuning._TimedSearch(state, request, TunePlan(device="cpu"), {}, TimedResult())
     sharing = ("default+freezing=True", "default+freezing=True+max_autotune_gemm=True+longest=8")
     others = ("eager", "float64", *MODES)
     plans: dict[str, Any] = {name: searching._start(name) for name in (*sharing, *others)}

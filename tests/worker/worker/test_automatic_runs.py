@@ -64,8 +64,8 @@ def write(folder: Path) -> None:
 
 
 def files(folder: Path) -> dict[str, str]:
-    found = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
-    return {path.relative_to(folder).as_posix(): path.read_bytes().decode(errors="replace") for path in found}
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes().decode(errors="replace") for path in paths}
 
 
 def test_a_run_on_save_writes_no_file_of_the_workspace(worker: LiveWorker) -> None:
@@ -96,7 +96,7 @@ def test_a_run_on_save_ends_once_nothing_new_is_compiled(worker: LiveWorker) -> 
 def test_a_run_that_the_user_starts_is_the_whole_program(worker: LiveWorker) -> None:
     write(worker.folder)
     report = run(worker, f"import os\nos.chdir({str(worker.folder)!r})\n{TRAINING}", automatic=False)
-    assert [one.exception for one in report.failures] == ["ValueError"]
+    assert [failure.exception for failure in report.failures] == ["ValueError"]
     assert not {"writes_diverted", "ended_early"} & {note.kind for note in report.notes}
     assert set(files(worker.folder)) == {"ckpt.pt", "moved.txt", "new.txt"}
 
@@ -114,6 +114,10 @@ def f(x):
 
 def test_a_break_at_open_reads_the_same_in_either_run(worker: LiveWorker) -> None:
     saved, asked = (run(worker, READING, "f", automatic=automatic) for automatic in (True, False))
-    assert [one.reason for one in saved.breaks] == [one.reason for one in asked.breaks]
-    assert [one.stack for one in saved.breaks] == [one.stack for one in asked.breaks]
+    assert [graph_break.reason for graph_break in saved.breaks] == [
+        graph_break.reason for graph_break in asked.breaks
+    ]
+    assert [graph_break.stack for graph_break in saved.breaks] == [
+        graph_break.stack for graph_break in asked.breaks
+    ]
     assert saved.breaks

@@ -62,10 +62,12 @@ def without_own(error: BaseException) -> None:
         if entry.tb_frame.f_code.co_filename != __file__:
             kept.append(entry)
         entry = entry.tb_next
-    made: TracebackType | None = None
-    for one in reversed(kept):
-        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    error.__traceback__ = made
+    traceback: TracebackType | None = None
+    for other_traceback in reversed(kept):
+        traceback = TracebackType(
+            traceback, other_traceback.tb_frame, other_traceback.tb_lasti, other_traceback.tb_lineno
+        )
+    error.__traceback__ = traceback
 
 
 @pytest.fixture

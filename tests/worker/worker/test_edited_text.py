@@ -57,15 +57,18 @@ TEXT = textwrap.dedent(
 
 def _codes(text: str) -> dict[str, list[CodeType]]:
     parsed = ParsedFile(text, "model.py")
-    every = [one for functions in parsed.functions.values() for one in functions]
+    every = [function for functions in parsed.functions.values() for function in functions]
     compiled = parsed.compiled(every, redirect=False)
     assert len(compiled) == len(every)
-    return {name: [compiled[id(one.node)] for one in found] for name, found in parsed.functions.items()}
+    return {
+        name: [compiled[id(function_text.node)] for function_text in function]
+        for name, function in parsed.functions.items()
+    }
 
 
 def test_each_function_has_a_code_object_with_the_lines_of_the_text() -> None:
     codes = _codes(TEXT)
-    assert {name: [code.co_firstlineno for code in found] for name, found in codes.items()} == {
+    assert {name: [code.co_firstlineno for code in code] for name, code in codes.items()} == {
         "Outer.Inner.value": [10, 14],
         "outer": [18],
         "outer.<locals>.inner": [19],
@@ -78,7 +81,7 @@ def test_each_function_has_a_code_object_with_the_lines_of_the_text() -> None:
 def test_code_moves_with_what_is_inside_it() -> None:
     (outer,) = _codes(TEXT)["outer"]
     lower = moved(outer, 5)
-    inner = next(one for one in lower.co_consts if isinstance(one, CodeType))
+    inner = next(constant for constant in lower.co_consts if isinstance(constant, CodeType))
     assert (lower.co_firstlineno, inner.co_firstlineno) == (23, 24)
     assert FunctionType(lower, {})(1)(2) == 3
 
@@ -100,18 +103,18 @@ def test_a_changed_def_statement_is_not_taken_over(old: str, new: str, reason: s
     if reason is None:
         check_replaceable(before, after)
         return
-    with pytest.raises(NotApplicableError) as found:
+    with pytest.raises(NotApplicableError) as error_info:
         check_replaceable(before, after)
-    assert found.value.reason == reason
+    assert error_info.value.reason == reason
 
 
 def test_a_new_variable_of_the_function_around_it_is_unknown() -> None:
     (before,) = _codes("def f(a, b):\n    def g(): return a\n")["f.<locals>.g"]
     (after,) = _codes("def f(a, b):\n    def g(): return a + b\n")["f.<locals>.g"]
     check_code(before, after, ("a", "b"))
-    with pytest.raises(NotApplicableError) as found:
+    with pytest.raises(NotApplicableError) as error_info:
         check_code(before, after, ("a",))
-    assert found.value.reason == "closure"
+    assert error_info.value.reason == "closure"
 
 
 @dataclasses.dataclass

@@ -78,12 +78,14 @@ def compared(
 
 def differing(verification: Verification) -> dict[tuple[CaseFamily, Aspect], str]:
     """The first real difference of each family and aspect."""
-    found: dict[tuple[CaseFamily, Aspect], str] = {}
+    entries: dict[tuple[CaseFamily, Aspect], str] = {}
     for comparison in verification.comparisons:
-        for one in comparison.differences:
-            if not one.rounding and one.aspect is not Aspect.MEMORY:
-                found.setdefault((comparison.family, one.aspect), f"{comparison.values}: {one.text}")
-    return found
+        for difference in comparison.differences:
+            if not difference.rounding and difference.aspect is not Aspect.MEMORY:
+                entries.setdefault(
+                    (comparison.family, difference.aspect), f"{comparison.values}: {difference.text}"
+                )
+    return entries
 
 
 ROWS = {
@@ -198,8 +200,8 @@ def sides(text: str) -> tuple[str, str]:
 def test_a_further_call_shows_what_the_known_one_does_not(row: str, live: LiveWorker, tmp_path: Path) -> None:
     text, (family, aspect, words) = ROWS[row]
     old, new = sides(text)
-    found = differing(compared(live, tmp_path, old, new, "Net" if "class Net" in text else "f"))
-    assert words in found[family, aspect]
+    entries = differing(compared(live, tmp_path, old, new, "Net" if "class Net" in text else "f"))
+    assert words in entries[family, aspect]
 
 
 DTYPES = {
@@ -212,15 +214,17 @@ DTYPES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_input_comes_as_each_kind_of_number(dtype: torch.dtype) -> None:
     prepared = Prepared(lambda x: x, (torch.arange(4).to(dtype),), {})
-    cases = [one for one in cases_of(prepared) if one.family is CaseFamily.DTYPE and one.name != "autocast"]
-    inputs = [(one.name.split()[0], one.change(prepared).args[0]) for one in cases]
+    cases = [
+        case for case in cases_of(prepared) if case.family is CaseFamily.DTYPE and case.name != "autocast"
+    ]
+    inputs = [(case.name.split()[0], case.change(prepared).args[0]) for case in cases]
     assert list(dict.fromkeys(name for name, _ in inputs)) == DTYPES[dtype].split()
     assert {(name, str(tensor.dtype)) for name, tensor in inputs} == {
         (name, f"torch.{name}") for name in DTYPES[dtype].split()
     }
     assert len(cases) <= len(set(map(repr, inputs))) + len(DTYPES[dtype].split()), "few calls are made twice"
     bools = [tensor.tolist() for name, tensor in inputs if name == "bool"]
-    assert not bools or {(any(one), all(one)) for one in bools} == {
+    assert not bools or {(any(value), all(value)) for value in bools} == {
         (True, False),
         (True, True),
         (False, False),
@@ -237,8 +241,8 @@ def test_a_layer_that_fails_in_training_alone_is_called_in_training_compiled(
     )
     old = text.format("if x.sum() > 0:\n            x = self.norm(x)")
     new = text.format("x = torch.cond(x.sum() > 0, lambda: self.norm(x), lambda: x.clone())")
-    found = differing(compared(live, tmp_path, old, new, "Net"))
-    assert set(found) >= {(CaseFamily.MODE, Aspect.EXCEPTION)}
+    entries = differing(compared(live, tmp_path, old, new, "Net"))
+    assert set(entries) >= {(CaseFamily.MODE, Aspect.EXCEPTION)}
 
 
 def test_an_equal_text_differs_nowhere_and_what_the_target_refuses_is_no_difference(
@@ -251,8 +255,8 @@ def test_an_equal_text_differs_nowhere_and_what_the_target_refuses_is_no_differe
         "# fuselight: Net()(f32[2, 4], bool[2], train=True)\nNet\n"
     )
     verification = compared(live, tmp_path, text, text, "Net")
-    assert all(one.differences == () for one in verification.comparisons)
-    names = {(one.values, one.compiled) for one in verification.comparisons}
+    assert all(comparison.differences == () for comparison in verification.comparisons)
+    names = {(comparison.values, comparison.compiled) for comparison in verification.comparisons}
     assert {("inference", False), ("inference", True), ("size 3 in place of 2", False)} <= names
     assert {("float64 inputs", False), ("empty inputs", False), ("NaN in one element", True)} <= names
     refused = {"size 5 in place of 4", "int64 inputs", "uint8 inputs", "bool inputs", "complex64 inputs"}
@@ -271,8 +275,12 @@ def test_a_second_gradient_of_zeros_in_place_of_none_is_no_difference(
     old = text.format("x = torch.relu(x) if x.mean() > 100 else x - 1")
     new = text.format("x = torch.where(x.mean() > 100, torch.relu(x), x - 1)")
     verification = compared(live, tmp_path, old, new, "Net")
-    second = [one for one in verification.comparisons if one.family is CaseFamily.SECOND and not one.compiled]
-    assert [one.differences for one in second] == [()]
+    second = [
+        comparison
+        for comparison in verification.comparisons
+        if comparison.family is CaseFamily.SECOND and not comparison.compiled
+    ]
+    assert [comparison.differences for comparison in second] == [()]
 
 
 def test_what_there_is_no_time_for_is_reported(live: LiveWorker, tmp_path: Path) -> None:
@@ -290,7 +298,7 @@ def test_a_call_that_never_ends_is_a_difference_unless_the_old_text_does_not_end
     verification = compared(live, tmp_path, text.format("pass"), text.format(loop), seconds=6.0)
     last = verification.comparisons[-1]
     assert (last.family, last.compiled) == (CaseFamily.GRADIENTS, False)
-    assert [one.aspect for one in last.differences] == [Aspect.TIME]
+    assert [difference.aspect for difference in last.differences] == [Aspect.TIME]
     assert "takes more than 3 s, and took 0.1 s before" in last.differences[0].text
     if loop == LOOP_THAT_CATCHES:
         return
@@ -317,13 +325,13 @@ def test_the_modes_of_modules_are_restored() -> None:
     norm, linear = torch.nn.BatchNorm1d(2).eval(), torch.nn.Linear(2, 2)
     linear.bias.requires_grad = False
     module = torch.nn.Sequential(norm, linear)
-    before = {name: one.data_ptr() for name, one in module.state_dict().items()}
+    before = {name: value.data_ptr() for name, value in module.state_dict().items()}
     modes = ModuleModes(Prepared(module, (), {}))
     module.requires_grad_(requires_grad=False).half().train()
     modes.restore()
-    assert {name: one.data_ptr() for name, one in module.state_dict().items()} == before
-    assert [one.requires_grad for one in module.parameters()] == [True, True, True, False]
-    assert [one.training for one in module.modules()] == [True, False, True]
+    assert {name: value.data_ptr() for name, value in module.state_dict().items()} == before
+    assert [parameter.requires_grad for parameter in module.parameters()] == [True, True, True, False]
+    assert [module.training for module in module.modules()] == [True, False, True]
     module(torch.ones(3, 2)).sum().backward()
 
 
@@ -366,8 +374,12 @@ def test_a_compiled_call_alone_may_round_as_far_as_compiling_moves_the_old_text(
     calls._add(case, new, [eager, eager], compiled=True)
     calls._add(case, new, [eager], compiled=True)  # the old text was not compiled
     calls._add(case, new, [eager], compiled=False)
-    found = [one.rounding for comparison in result.so_far.comparisons for one in comparison.differences]
-    assert found == [True, False, False, False]
+    roundings = [
+        difference.rounding
+        for comparison in result.so_far.comparisons
+        for difference in comparison.differences
+    ]
+    assert roundings == [True, False, False, False]
 
 
 def test_autocast_is_that_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_a_program_gives_the_inputs_of_its_first_call(
     assert report.failures == ()
     assert report.inputs is not None
     assert (report.inputs.rung, report.inputs.path) == (Rung.CALLER, str(live.folder / program))
-    assert [one.text for one in report.inputs.calls] == [call]
+    assert [call.text for call in report.inputs.calls] == [call]
     assert report.inputs.training is (mode == "training")
     assert len(report.compiles) == 1
     ran = str(live.folder / program) in report.files
@@ -99,7 +99,7 @@ def test_tests_run_in_the_worker_where_the_users_settings_spread_them(live: Live
         settings.unlink()
     assert report.failures == ()
     assert report.inputs is not None
-    assert [one.text for one in report.inputs.calls] == ["Net(f32[5, 6], scale=1.0)"]
+    assert [call.text for call in report.inputs.calls] == ["Net(f32[5, 6], scale=1.0)"]
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_tests_run_without_pytest(live: LiveWorker) -> None:
     report = live.analyse(source, "Net", program=str(live.folder / "test_model.py"))
     assert report.failures == ()
     assert report.inputs is not None
-    assert [one.text for one in report.inputs.calls] == ["Net(f32[5, 6], scale=1.0)"]
+    assert [call.text for call in report.inputs.calls] == ["Net(f32[5, 6], scale=1.0)"]

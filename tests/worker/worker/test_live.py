@@ -47,9 +47,9 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def net(live: LiveWorker) -> Iterator[EditedRun]:
-    made = EditedRun(live, NET, "Net")
-    yield made
-    made.close()
+    edited_run = EditedRun(live, NET, "Net")
+    yield edited_run
+    edited_run.close()
 
 
 def test_functions_that_were_traced_are_listed(net: EditedRun) -> None:
@@ -105,7 +105,7 @@ def test_a_break_is_told_before_the_end_as_the_end_has_it(net: EditedRun, body: 
     early, answer = net.ask_early(text, "Net.attend")
     assert isinstance(answer, Answer)
     assert len(early[0].breaks) >= 1
-    assert all(set(one.breaks) <= set(answer.report.breaks) for one in early)
+    assert all(set(report.breaks) <= set(answer.report.breaks) for report in early)
     assert len(early[0].compiles) < len(answer.report.compiles), "the rest of the function is traced later"
 
 
@@ -131,9 +131,9 @@ def _fork_made_ahead(host: int) -> int:
     """The newest process below a host: a live run forks nothing else between traces."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        found = process.descendants(host)
-        if len(found) == 3:
-            return found[-1]
+        descendants = process.descendants(host)
+        if len(descendants) == 3:
+            return descendants[-1]
         time.sleep(0.02)
     raise AssertionError("no fork was made")
 
@@ -314,9 +314,9 @@ METHODS = (
 
 @pytest.fixture(scope="module")
 def variety(live: LiveWorker) -> Iterator[EditedRun]:
-    made = EditedRun(live, VARIETY, "Net", file="variety.py")
-    yield made
-    made.close()
+    edited_run = EditedRun(live, VARIETY, "Net", file="variety.py")
+    yield edited_run
+    edited_run.close()
 
 
 def _def_line(source: str, name: str) -> int:
@@ -356,9 +356,9 @@ def test_what_runs_in_eager_mode_because_of_a_function_is_what_calls_it(
     alone = variety.edit(old, f"print(0); {old}", name)
     assert len(breaks(alone)) == 1
     assert alone.not_compiled == ()
-    assert not any(one.frame_skipped for one in alone.breaks)
+    assert not any(graph_break.frame_skipped for graph_break in alone.breaks)
     with_caller = variety.edit(old, f"print(0); {old}", name, "Net.forward")
-    assert name not in {one.function for one in with_caller.not_compiled}
+    assert name not in {uncompiled_code.function for uncompiled_code in with_caller.not_compiled}
 
 
 def test_unchanged_functions_have_nothing_to_report(variety: EditedRun) -> None:
@@ -410,9 +410,9 @@ def f(x):
 
 @pytest.fixture(scope="module")
 def hostile(live: LiveWorker) -> Iterator[EditedRun]:
-    made = EditedRun(live, HOSTILE, file="hostile.py")
-    yield made
-    made.close()
+    edited_run = EditedRun(live, HOSTILE, file="hostile.py")
+    yield edited_run
+    edited_run.close()
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,12 @@ def test_a_trace_that_ends_badly_costs_itself_alone(hostile: EditedRun, line: st
 )
 def test_side_effects_of_a_trace_do_not_reach_the_live_run(hostile: EditedRun, line: str) -> None:
     report = hostile.edit("    return", f"    {line}\n    return", "f")
-    assert {place.line for one in report.breaks for place in one.stack if place.path == hostile.path} == {7}
+    assert {
+        place.line
+        for graph_break in report.breaks
+        for place in graph_break.stack
+        if place.path == hostile.path
+    } == {7}
     assert breaks(hostile.edit("x.sin()", "x.cos()", "f")) == []
 
 
@@ -485,9 +490,9 @@ def test_a_cancelled_request_ends_its_trace(hostile: EditedRun) -> None:
 
 
 def test_a_live_run_that_has_ended_is_refused(live: LiveWorker) -> None:
-    made = EditedRun(live, HOSTILE, file="ended.py")
-    made.close()
-    answer = made.ask(HOSTILE, "f")
+    edited_run = EditedRun(live, HOSTILE, file="ended.py")
+    edited_run.close()
+    answer = edited_run.ask(HOSTILE, "f")
     assert isinstance(answer, Refused)
     assert answer.reason == "no_live"
 
@@ -513,9 +518,9 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def trained(live: LiveWorker) -> Iterator[EditedRun]:
-    made = EditedRun(live, TRAINED, "Net", file="trained.py")
-    yield made
-    made.close()
+    edited_run = EditedRun(live, TRAINED, "Net", file="trained.py")
+    yield edited_run
+    edited_run.close()
 
 
 @pytest.mark.parametrize("line", ["x.sum().item()", "x.nonzero()", "x.add_(1)"])
@@ -529,12 +534,12 @@ def test_what_fullgraph_forbids_is_a_failure_on_its_line(trained: EditedRun) -> 
     (failure,) = report.failures
     assert (failure.kind, failure.stack[-1].line) == ("fullgraph", 10)
     report = trained.edit("return x * 2", "return x * 2 if x.is_leaf else print(0)", "Net.inner")
-    assert [one.kind for one in report.failures] == ["fullgraph"]
+    assert [failure.kind for failure in report.failures] == ["fullgraph"]
 
 
 def test_an_edit_that_fixes_a_size_is_seen(trained: EditedRun) -> None:
     report = trained.edit("return x * 2", "return x * 2 if x.shape[0] == 4 else x", "Net.inner")
-    fixed = {one.source: one.specialized_to for done in report.compiles for one in done.symbols}
+    fixed = {symbol.source: symbol.specialized_to for done in report.compiles for symbol in done.symbols}
     assert fixed["x.size(0)"] == "4"
 
 
@@ -556,10 +561,12 @@ if __name__ == "__main__":
 
 
 def test_a_program_is_run_until_its_functions_were_called(live: LiveWorker) -> None:
-    made = EditedRun(live, MAIN, "", file="main.py")
-    assert made.functions == {"scale": 1, "step": 1}
-    assert {line for line, _ in breaks(made.edit("return x * 2", "print(0); return x * 2", "scale"))} == {4}
-    made.close()
+    edited_run = EditedRun(live, MAIN, "", file="main.py")
+    assert edited_run.functions == {"scale": 1, "step": 1}
+    assert {
+        line for line, _ in breaks(edited_run.edit("return x * 2", "print(0); return x * 2", "scale"))
+    } == {4}
+    edited_run.close()
 
 
 LAYERS = """\
@@ -589,13 +596,13 @@ class Net(nn.Module):
 
 
 def test_repeated_layers_are_traced_twice(live: LiveWorker) -> None:
-    made = EditedRun(live, LAYERS, "Net", file="layers.py")
-    clean = made.edit("return x\n", "return x + 1\n", "Net.forward")
+    edited_run = EditedRun(live, LAYERS, "Net", file="layers.py")
+    clean = edited_run.edit("return x\n", "return x + 1\n", "Net.forward")
     (done,) = clean.compiles
     assert done.graph is not None
     assert done.graph.operators == 2 * (2 + 1) + 1, "two layers, and the one that differs"
-    all_of_them = made.edit("        return x\n", "        return self.layers[11](x)\n", "Net.forward")
+    all_of_them = edited_run.edit("        return x\n", "        return self.layers[11](x)\n", "Net.forward")
     assert all_of_them.failures == ()
     assert all_of_them.compiles[-1].graph is not None
     assert all_of_them.compiles[-1].graph.operators == 12 * 2 + 2
-    made.close()
+    edited_run.close()

@@ -77,9 +77,9 @@ def closing(value: Any) -> Callable[[], Any]:
 
 
 def marked(text: str) -> Named:
-    made = Named(a=1)
-    made.text = text  # type: ignore[attr-defined]
-    return made
+    named_mapping = Named(a=1)
+    named_mapping.text = text  # type: ignore[attr-defined]
+    return named_mapping
 
 
 def linear(value: float) -> torch.nn.Module:
@@ -157,11 +157,11 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "a subclass": (lambda: dense(1).as_subclass(Marked), lambda: dense(2).as_subclass(Marked)),
     "a subclass and a tensor": (lambda: dense(1).as_subclass(Marked), lambda: dense(1)),
     "text and None": (lambda: ["a", dense(1)], lambda: [None, dense(1)]),
-    "one object twice": (lambda: [one := Held(1), one], lambda: [Held(1), Held(1)]),
+    "one object twice": (lambda: [held_worker := Held(1), held_worker], lambda: [Held(1), Held(1)]),
 }
 """Outputs that differ; each equals itself."""
 UNCOMPARED: dict[str, Callable[[], Any]] = {
-    "a generator": lambda: (one for one in [1]),
+    "a generator": lambda: (number for number in [1]),
     "an iterator": lambda: [dense(1), iter([1])],
     "a lock": lambda: Held(threading.Lock()),
     "a file": lambda: io.StringIO("a"),
@@ -173,9 +173,9 @@ UNCOMPARED: dict[str, Callable[[], Any]] = {
 
 def record(make: Callable[[], Any], path: Any) -> CallRecord:
     streams = RecordingStream(io.StringIO()), RecordingStream(io.StringIO())
-    made, error = record_call(Prepared(lambda: None, (), {}), {}, streams, make)
+    call_record, error = record_call(Prepared(lambda: None, (), {}), {}, streams, make)
     assert error is None
-    made.save(str(path))
+    call_record.save(str(path))
     return load_record(str(path))
 
 
@@ -189,13 +189,13 @@ def differences(
 @pytest.mark.parametrize("compiled", [False, True])
 def test_outputs_of_any_type_are_compared(case: str, tmp_path: Any, *, compiled: bool) -> None:
     old, new = PAIRS[case]
-    assert any(not one.rounding for one in differences(old, new, tmp_path, compiled=compiled))
-    for one in (old, new):
-        assert differences(one, one, tmp_path, compiled=compiled) == ()
+    assert any(not difference.rounding for difference in differences(old, new, tmp_path, compiled=compiled))
+    for function in (old, new):
+        assert differences(function, function, tmp_path, compiled=compiled) == ()
 
 
 @pytest.mark.parametrize("case", UNCOMPARED)
 def test_an_output_that_cannot_be_compared_is_a_difference(case: str, tmp_path: Any) -> None:
     make = UNCOMPARED[case]
-    (found,) = differences(make, make, tmp_path, compiled=False)
-    assert found.text.endswith(", which cannot be compared")
+    (difference,) = differences(make, make, tmp_path, compiled=False)
+    assert difference.text.endswith(", which cannot be compared")

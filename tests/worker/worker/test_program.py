@@ -160,20 +160,20 @@ def test_findings_and_inputs_are_recorded_and_a_forked_process_leaves_the_report
     assert "fuselight" not in done.stderr
     assert report is not None
     assert report.problems == ()
-    assert {found.stack[-1].line for found in report.breaks} == {12}
+    assert {graph_break.stack[-1].line for graph_break in report.breaks} == {12}
     assert len(report.recompiles) >= 1
     assert report.inputs is not None
     assert report.inputs.rung is Rung.PROGRAM
-    assert [(one.exception, one.phase) for one in report.failures] == [("ValueError", "main")]
-    texts = {(one.target, one.text) for one in report.recorded}
+    assert [(failure.exception, failure.phase) for failure in report.failures] == [("ValueError", "main")]
+    texts = {(recorded_call.target, recorded_call.text) for recorded_call in report.recorded}
     assert texts == {
         ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0, train=True)"),
         ("Net", "Net(dim=4, act='relu')(f32[5, 4], 1.0, train=True)"),
         ("step", "step(f32[2], 3, no_grad=False)"),
         ("step", "step(f32[2], 4, no_grad=False)"),
     }
-    for one in report.recorded:
-        parse_directive(one.text)
+    for recorded_call in report.recorded:
+        parse_directive(recorded_call.text)
     assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
@@ -211,10 +211,10 @@ def test_the_report_is_complete_after_an_end_that_runs_no_code_and_adds_little_t
     assert done.returncode != 0
     assert report is not None, done.stderr
     line = 1 + (TIMED + MODEL).splitlines().index('        print("in the break")')
-    assert {found.stack[-1].line for found in report.breaks} == {line}
-    assert [one.target for one in report.recorded[:3]] == ["Net", "Net", "step"]
-    assert all(one.graph is not None for one in report.compiles[-41:])
-    functions = [report.frames[one.frame].function for one in report.compiles]
+    assert {graph_break.stack[-1].line for graph_break in report.breaks} == {line}
+    assert [recorded_call.target for recorded_call in report.recorded[:3]] == ["Net", "Net", "step"]
+    assert all(record.graph is not None for record in report.compiles[-41:])
+    functions = [report.frames[record.frame].function for record in report.compiles]
     assert functions[-41:] == ["step", *(f"f{number}" for number in range(40))]
     assert report.problems == ()
     assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]

@@ -106,15 +106,19 @@ def repeated(live: LiveWorker, name: str) -> Report:
 
 
 def test_a_program_names_what_it_compiles_and_where(program: Report) -> None:
-    compiled = {one.target: one.compiled_at for one in program.recorded if one.compiled_at is not None}
+    compiled = {
+        recorded_call.target: recorded_call.compiled_at
+        for recorded_call in program.recorded
+        if recorded_call.compiled_at is not None
+    }
     assert set(compiled) == {
         *("main.scaled", "Trainer._step", "Sequential", "on_parameter", "reads"),
         *("Block", "doubled", "in_thread"),
     }
     assert all(at is not None and at.path.endswith((".py",)) for at in compiled.values())
-    assert {one.path for one in program.recorded if one.target == "doubled"} == {
-        str(program.target.path).replace("main.py", "shared.py")
-    }
+    assert {
+        recorded_call.path for recorded_call in program.recorded if recorded_call.target == "doubled"
+    } == {str(program.target.path).replace("main.py", "shared.py")}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ def test_calls_are_repeated_with_the_programs_objects(
     assert report.inputs.grad is (name != "Sequential")
     # In training mode it stays there, also without gradients.
     assert name != "Sequential" or report.inputs.training is True
-    assert any(one.graph is not None for one in report.compiles)
+    assert any(record.graph is not None for record in report.compiles)
     # Seen first while the program runs in eager mode, last when the call is repeated.
     lines = [line for line in report.output.stdout.splitlines() if line == seen]
     assert not seen or len(lines) >= 2, report.output.stdout
@@ -197,7 +201,7 @@ def test_a_graph_that_is_too_large_for_aot_autograd_is_counted_and_the_others_ar
 ) -> None:
     report = live.analyse(LARGE, "", file="large.py")
     assert report.failures == ()
-    (note,) = (one for one in report.notes if one.kind == "without_aot")
+    (note,) = (note for note in report.notes if note.kind == "without_aot")
     assert note.text.startswith("1 graph was captured by TorchDynamo alone")
     assert len(report.recompiles) == 2, "AOTAutograd specializes each weight"
 

@@ -133,14 +133,14 @@ def test_each_kind_of_configuration_is_read() -> None:
 
 def test_each_kind_of_configuration_is_copied_with_other_tensors() -> None:
     given = configurations()
-    copied = with_tensors(given, lambda one: one + 1)
+    copied = with_tensors(given, lambda tensor: tensor + 1)
     assert {name: type(value) for name, value in copied.items()} == {
         name: type(value) for name, value in given.items()
     }
     changed = tensors_in(copied)
     assert len(changed) == len(tensors_in(given)) == 5
-    assert all(bool((one == 1).all()) for one in changed)
-    assert all(bool((one == 0).all()) for one in tensors_in(given))
+    assert all(bool((tensor == 1).all()) for tensor in changed)
+    assert all(bool((tensor == 0).all()) for tensor in tensors_in(given))
     assert (copied["settings"].depth, copied["settings"]["rate"]) == (2, 0.5)
     assert (copied["batch"].tag, copied["batch"].steps) == (1, [])
     assert copied["frozen"].values == {"a": 1}
@@ -150,7 +150,7 @@ def test_each_kind_of_configuration_is_copied_with_other_tensors() -> None:
     assert list(copied["ordered"]) == ["a", "b"]
     assert copied["shape"] == given["shape"]
     error = FailedError("a", 1)
-    assert with_tensors(error, lambda one: one).detail == 1
+    assert with_tensors(error, lambda tensor: tensor).detail == 1
 
 
 @dataclass

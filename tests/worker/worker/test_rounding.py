@@ -50,8 +50,8 @@ class Layer:
 
 def record(*tensors: torch.Tensor, dtype: str = "") -> CallRecord:
     values = (
-        Value(f"output[{index}]", one, dtype or str(one.dtype), tuple(one.shape))
-        for index, one in enumerate(tensors)
+        Value(f"output[{index}]", tensor, dtype or str(tensor.dtype), tuple(tensor.shape))
+        for index, tensor in enumerate(tensors)
     )
     return CallRecord(CallResults(tuple(values)))
 
@@ -62,8 +62,8 @@ def is_rounding(
     """Whether a compiled call of a new text differs from the eager call by rounding alone."""
     old = record(eager, dtype=dtype)
     measured = None if compiled is None else MeasuredRounding(old, record(compiled, dtype=dtype))
-    found = compare_records(record(new, dtype=dtype), old, compiled=True, measured=measured)
-    return all(one.rounding for one in found)
+    differences = compare_records(record(new, dtype=dtype), old, compiled=True, measured=measured)
+    return all(difference.rounding for difference in differences)
 
 
 def deep(order: int = 0, accumulates: torch.dtype = torch.float32) -> torch.Tensor:
@@ -94,8 +94,8 @@ CHANGES: dict[str, Callable[..., Layer]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_formula_is_no_rounding_in_either_mode(change: str) -> None:
     eager, compiled = Layer()(), Layer(order=1)()
-    (found,) = compare_records(record(CHANGES[change]()()), record(eager), compiled=False)
-    assert not found.rounding
+    (difference,) = compare_records(record(CHANGES[change]()()), record(eager), compiled=False)
+    assert not difference.rounding
     for order in range(4):
         assert not is_rounding(CHANGES[change](order=order)(), eager, compiled)
         assert is_rounding(Layer(order=order)(), eager, compiled)
@@ -171,8 +171,9 @@ def test_each_value_has_its_rounding() -> None:
     old = record(eager, shared)
     measured = MeasuredRounding(old, record(compiled, shared))
     assert all(
-        one.rounding for one in compare_records(record(new, shared), old, compiled=True, measured=measured)
+        record.rounding
+        for record in compare_records(record(new, shared), old, compiled=True, measured=measured)
     )
-    (found,) = compare_records(record(new, shared * 1.00001), old, compiled=True, measured=measured)
-    assert not found.rounding
-    assert found.text.startswith("output[1]: element [0] was 1")
+    (difference,) = compare_records(record(new, shared * 1.00001), old, compiled=True, measured=measured)
+    assert not difference.rounding
+    assert difference.text.startswith("output[1]: element [0] was 1")

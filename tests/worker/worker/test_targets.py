@@ -102,7 +102,7 @@ def test_dummy_inputs_of_a_transformers_model(live: LiveWorker) -> None:
     assert texts(report) == ["Small()(input_ids=i64[3, 5])"]
     assert report.inputs is not None
     assert report.inputs.rung is Rung.DUMMY_INPUTS
-    assert any(one.graph is not None for one in report.compiles)
+    assert any(record.graph is not None for record in report.compiles)
 
 
 JAXTYPING = """\
@@ -190,8 +190,8 @@ def test_ways_to_compile(live: LiveWorker, source: str) -> None:
 def test_a_disabled_target_is_reported(live: LiveWorker) -> None:
     source = "import torch\n@torch.compiler.disable\n# fuselight: f(f32[2])\ndef f(x):\n    return x + 1\n"
     report = live.analyse(source)
-    (found,) = report.not_compiled
-    assert (found.kind.value, found.location.line) == ("disabled", 4)
+    (uncompiled_code,) = report.not_compiled
+    assert (uncompiled_code.kind.value, uncompiled_code.location.line) == ("disabled", 4)
 
 
 DEEP = """\
@@ -249,7 +249,7 @@ def test_a_class_with_compiled_parts_runs_unchanged(live: LiveWorker, source: st
 def test_a_class_without_compiled_parts_is_compiled_entirely(live: LiveWorker, source: str) -> None:
     directive = "# fuselight: Deep()(f32[2, 4])\n"
     report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
-    assert [one.kind for one in report.notes] == []
+    assert [note.kind for note in report.notes] == []
     assert len(report.breaks) >= 1
 
 

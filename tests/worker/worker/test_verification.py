@@ -92,9 +92,9 @@ class Compared:
         return self.report(new, name, folder, records=False, seconds=seconds, non_finite=non_finite)
 
     def verification(self, old: str, new: str, name: str = "f", *, non_finite: bool = False) -> Verification:
-        found = self.run(old, new, name, non_finite=non_finite).verification
-        assert found is not None
-        return found
+        verification = self.run(old, new, name, non_finite=non_finite).verification
+        assert verification is not None
+        return verification
 
     def differing(
         self, old: str, new: str, name: str = "f", *, non_finite: bool = False
@@ -104,10 +104,10 @@ class Compared:
         assert not verification.refused
         assert verification.comparisons
         return {
-            one.aspect: one.text
+            difference.aspect: difference.text
             for comparison in reversed(verification.comparisons)
-            for one in reversed(comparison.differences)
-            if not one.rounding
+            for difference in reversed(comparison.differences)
+            if not difference.rounding
         }
 
 
@@ -115,8 +115,8 @@ def test_an_equal_text_is_equal_in_each_mode_with_each_value(compared: Compared)
     report = compared.run(OLD, NEW, non_finite=True)
     assert report.failures == ()
     assert report.verification is not None
-    assert [one.differences for one in report.verification.comparisons] == [()] * 12
-    assert {(one.values, one.compiled) for one in report.verification.comparisons} == {
+    assert [comparison.differences for comparison in report.verification.comparisons] == [()] * 12
+    assert {(comparison.values, comparison.compiled) for comparison in report.verification.comparisons} == {
         (values, compiled) for values in VALUES for compiled in (False, True)
     }
     assert (len(compared.old.breaks) > 0, len(report.breaks)) == (True, 0)
@@ -148,17 +148,21 @@ def test_a_wrong_shape_rule_is_seen_by_inductor_alone(compared: Compared, *, ind
             VerifyRequest, folder=str(compared.records), records=records, inductor=inductor
         )
         report = compared.live.report(request)
-    found = report.verification.comparisons if report.verification is not None else ()
-    differences = {(one.compiled, two.aspect) for one in found for two in one.differences}
+    comparisons = report.verification.comparisons if report.verification is not None else ()
+    differences = {
+        (comparison.compiled, two.aspect) for comparison in comparisons for two in comparison.differences
+    }
     assert differences == ({(True, Aspect.EXCEPTION)} if inductor else set())
 
 
 def test_rounding_is_named_and_is_no_real_difference(compared: Compared) -> None:
     old = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x / 3\n"
     verification = compared.verification(old, old.replace("x / 3", "x * (1 / 3)"))
-    found = [one for comparison in verification.comparisons for one in comparison.differences]
-    assert found
-    assert {(one.aspect, one.rounding) for one in found} == {(Aspect.OUTPUT, True)}
+    differences = [
+        difference for comparison in verification.comparisons for difference in comparison.differences
+    ]
+    assert differences
+    assert {(difference.aspect, difference.rounding) for difference in differences} == {(Aspect.OUTPUT, True)}
 
 
 @pytest.mark.parametrize(
@@ -185,9 +189,9 @@ def test_rounding_is_named_and_is_no_real_difference(compared: Compared) -> None
 def test_a_difference_has_its_aspect_and_words(
     compared: Compared, change: tuple[str, str], aspect: Aspect, words: str
 ) -> None:
-    found = compared.differing(TRAINED, TRAINED.replace(*change), "Net")
-    assert list(found) == [aspect]
-    assert words in found[aspect]
+    entries = compared.differing(TRAINED, TRAINED.replace(*change), "Net")
+    assert list(entries) == [aspect]
+    assert words in entries[aspect]
 
 
 def test_a_gradient_that_is_nan_in_the_branch_not_taken_is_found(compared: Compared) -> None:
@@ -196,9 +200,9 @@ def test_a_gradient_that_is_nan_in_the_branch_not_taken_is_found(compared: Compa
         "    return torch.stack([v.sqrt() if v > 0 else v for v in x])\n"
     )
     new = old.replace("torch.stack([v.sqrt() if v > 0 else v for v in x])", "torch.where(x > 0, x.sqrt(), x)")
-    found = compared.differing(old, new)
-    assert list(found) == [Aspect.GRADIENT]
-    assert "is nan" in found[Aspect.GRADIENT]
+    entries = compared.differing(old, new)
+    assert list(entries) == [Aspect.GRADIENT]
+    assert "is nan" in entries[Aspect.GRADIENT]
 
 
 def test_nan_shows_a_difference_that_numbers_do_not(compared: Compared) -> None:
@@ -239,10 +243,14 @@ def test_values_that_a_provider_cannot_draw_again_are_replaced(compared: Compare
     request = compared.live.request(old, provider="example_inputs", provider_line=2)
     compared.live.report(request.of_kind(VerifyRequest, folder=str(compared.records), records=True))
     changed = compared.live.request(new, provider="example_inputs", provider_line=2)
-    found = compared.live.report(changed.of_kind(VerifyRequest, folder=str(compared.records)))
-    assert found.verification is not None
-    assert "the inputs are the same with another seed" in found.verification.notes[0]
-    assert [bool(one.differences) for one in found.verification.comparisons] == [False, True, True] * 2
+    report = compared.live.report(changed.of_kind(VerifyRequest, folder=str(compared.records)))
+    assert report.verification is not None
+    assert "the inputs are the same with another seed" in report.verification.notes[0]
+    assert [bool(comparison.differences) for comparison in report.verification.comparisons] == [
+        False,
+        True,
+        True,
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -251,13 +259,13 @@ def test_values_that_a_provider_cannot_draw_again_are_replaced(compared: Compare
 )
 def test_a_text_that_cannot_run_is_a_failure(compared: Compared, body: str, kind: str) -> None:
     report = compared.run(OLD, f"# fuselight: f(f32[4])\n{body}\n")
-    assert [one.kind for one in report.failures] == [kind]
+    assert [failure.kind for failure in report.failures] == [kind]
 
 
 def test_a_text_that_never_returns_is_ended(compared: Compared) -> None:
     endless = "# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        pass\n"
     report = compared.run(OLD, endless, seconds=1.0)
-    assert [one.kind for one in report.failures] == ["timeout"]
+    assert [failure.kind for failure in report.failures] == ["timeout"]
 
 
 @pytest.mark.parametrize(
@@ -280,9 +288,11 @@ def test_sides_of_another_kind_differ_although_no_call_takes_them(
     selected = f"torch.where(x.abs().max() > 1e4, {rare}, {usual})"
     new = f"import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return {selected}\n"
     verification = compared.verification(old, new)
-    found = [one.text for comparison in verification.comparisons for one in comparison.differences]
-    assert bool(found) == bool(words)
-    assert all(words in text for text in found)
+    texts = [
+        difference.text for comparison in verification.comparisons for difference in comparison.differences
+    ]
+    assert bool(texts) == bool(words)
+    assert all(words in text for text in texts)
     assert "was always False: the other side was not compared" in verification.notes[0]
 
 
@@ -316,14 +326,14 @@ def test_text_attributes_and_shared_memory_are_compared(
         "        m = torch.tensor(x.numel())\n        n = x.numel()\n        self.seen.append(n)\n"
         "        self._last = x * n\n        return x, str(n)\n"
     )
-    found = compared.differing(old, old.replace(*change), "Net")
-    assert list(found) == [aspect]
-    assert words in found[aspect]
+    entries = compared.differing(old, old.replace(*change), "Net")
+    assert list(entries) == [aspect]
+    assert words in entries[aspect]
 
 
 def test_outputs_that_need_no_gradient_any_more_are_a_difference(compared: Compared) -> None:
     old = TRAINED.replace(".sum()\n", ".sum(), self.weight * 0\n")
     for new in ("(self.weight * 0).detach()", "self.weight * (0 if torch.is_grad_enabled() else 1)"):
-        found = compared.differing(old, old.replace("self.weight * 0", new), "Net")
+        entries = compared.differing(old, old.replace("self.weight * 0", new), "Net")
         words = "the gradient of output[1] was required, is not required"
-        assert found == ({Aspect.GRADIENT: words} if "detach" in new else {})
+        assert entries == ({Aspect.GRADIENT: words} if "detach" in new else {})

@@ -46,7 +46,9 @@ def test_a_cancel_breaks_no_graph(live: LiveWorker) -> None:
     (failure,) = report.failures
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 5)
     assert report.breaks
-    assert all("sleep" in one.explanation for one in report.breaks), "our own handler was traced"
+    assert all("sleep" in graph_break.explanation for graph_break in report.breaks), (
+        "our own handler was traced"
+    )
 
 
 def test_an_endless_call_in_c_is_killed_on_its_line(live: LiveWorker) -> None:
@@ -75,7 +77,9 @@ def test_a_silent_process_has_no_stale_location(
 
 def test_a_silent_run_is_sampled_on_the_users_line(live: LiveWorker) -> None:
     live.analyse(body("import time\nwhile True: time.sleep(0.01)"), seconds=6)
-    sampled = [one for one in live.progress if one.line == 6 and "model.py:6" in one.detail]
+    sampled = [
+        progress for progress in live.progress if progress.line == 6 and "model.py:6" in progress.detail
+    ]
     assert sampled, live.progress
 
 
@@ -88,15 +92,15 @@ def test_without_py_spy_the_run_reports_its_location(
 ) -> None:
     monkeypatch.setattr(pending, "sample", not_permitted)
     report = live.analyse(spinning("while True: __import__('time').sleep(0.01)"), seconds=6)
-    assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
-        live.progress
-    )
+    assert any(
+        progress.line == 8 and progress.detail.endswith("spin, model.py:8") for progress in live.progress
+    ), live.progress
     assert any("Permission denied" in line for line in live.lines)
     (failure,) = report.failures
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 8)
     asked = live.analyse(spinning("import time\ntime.sleep(3)"), seconds=60)
     assert asked.failures == (), "to be asked changes nothing"
-    assert any(one.line == 9 for one in live.progress), live.progress
+    assert any(progress.line == 9 for progress in live.progress), live.progress
 
 
 def test_without_a_location_only_the_phase_is_shown(
@@ -107,7 +111,7 @@ def test_without_a_location_only_the_phase_is_shown(
     (failure,) = report.failures
     assert report.breaks[0].stack[-1].line == 4, "facts from before the failure count"
     assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "timeout", "trace")
-    assert not [one for one in live.progress if one.line in range(8, 11)]
+    assert not [progress for progress in live.progress if progress.line in range(8, 11)]
 
 
 def test_runs_of_two_saves_do_not_disturb_each_other(live: LiveWorker) -> None:
@@ -119,7 +123,7 @@ def test_runs_of_two_saves_do_not_disturb_each_other(live: LiveWorker) -> None:
     async def both() -> Answer | Refused:
         begun = asyncio.Event()
         first = asyncio.create_task(
-            live.worker.run(slow, lambda one: begun.set() if one.phase == "trace" else None)
+            live.worker.run(slow, lambda progress: begun.set() if progress.phase == "trace" else None)
         )
         await begun.wait()
         answer = await live.worker.run(good, lambda _: None)

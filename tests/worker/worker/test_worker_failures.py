@@ -74,8 +74,8 @@ def test_traces_through_an_exit_never_show_fuselights_frames(live: LiveWorker) -
     assert ours not in repr(
         replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
     )
-    assert {found.stack[-1].line for found in report.breaks} == {5}
-    assert ["`posix._exit.`" in found.explanation for found in report.breaks] == [True], (
+    assert {graph_break.stack[-1].line for graph_break in report.breaks} == {5}
+    assert ["`posix._exit.`" in graph_break.explanation for graph_break in report.breaks] == [True], (
         "as torch says it without us"
     )
     assert [failure.kind for failure in report.failures] == ["exit"]

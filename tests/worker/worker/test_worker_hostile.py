@@ -58,7 +58,7 @@ def test_replaced_functions_are_named_once_as_the_users(
 
 @hostile
 @pytest.mark.parametrize(
-    ("patch", "said", "lines"),
+    ("patch", "message", "lines"),
     [
         ("os.getpid = os._exit = lambda *_: 1", MINE, [6, 7]),
         (
@@ -77,12 +77,12 @@ def test_replaced_functions_are_named_once_as_the_users(
     ],
 )
 def test_answer_functions_are_bound_before_user_code(
-    live: LiveWorker, patch: str, said: str, lines: list[int]
+    live: LiveWorker, patch: str, message: str, lines: list[int]
 ) -> None:
     """torch may need the replaced function; the answer does not."""
     failure = live.failure(f"import json, os, time, traceback\n{patch}\n" + body("raise ValueError('mine')"))
-    assert the_users(failure) == (said, lines)
-    assert (failure.next_step == RESTORE) is (said != MINE)
+    assert the_users(failure) == (message, lines)
+    assert (failure.next_step == RESTORE) is (message != MINE)
 
 
 @hostile
@@ -134,7 +134,7 @@ def test_endless_recursion_is_the_users(live: LiveWorker, name: str) -> None:
 
 @hostile
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("act", "message"),
     [
         ("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", "limits the size of files to 0 (RLIMIT_FSIZE)"),
         ("resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))", "Too many open files"),
@@ -146,10 +146,10 @@ def test_endless_recursion_is_the_users(live: LiveWorker, name: str) -> None:
         ("resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))", "MemoryError"),
     ],
 )
-def test_a_limit_of_the_system_is_named(live: LiveWorker, act: str, said: str) -> None:
+def test_a_limit_of_the_system_is_named(live: LiveWorker, act: str, message: str) -> None:
     failure = live.failure(f"import os, resource\n{act}\n{GOOD}")
     assert failure.culprit is Culprit.USER
-    assert said in failure.message
+    assert message in failure.message
 
 
 @hostile
@@ -239,7 +239,7 @@ def test_the_hosts_folder_is_made_again(live: LiveWorker) -> None:
 def test_a_fork_in_user_code_never_reaches_the_host(live: LiveWorker, text: str) -> None:
     report = live.analyse(body(text))
     assert report.failures == ()
-    first, *others = ((one.reason, one.stack[-1].line) for one in report.breaks)
+    first, *others = ((graph_break.reason, graph_break.stack[-1].line) for graph_break in report.breaks)
     assert first == ("Call to `torch._dynamo.graph_break()`", 4)
     assert {line for _, line in others} <= set(range(5, 8))
 

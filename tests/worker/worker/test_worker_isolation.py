@@ -125,7 +125,7 @@ def _library_of_torchs() -> str:
 
 
 @pytest.mark.parametrize("name", ["events", "wire", _library_of_torchs(), "report", "host"])
-def test_the_users_modules_are_found_before_ours_and_the_librarys(live: LiveWorker, name: str) -> None:
+def test_the_users_modules_are_found_before_ours_and_the_library(live: LiveWorker, name: str) -> None:
     (live.folder / "shadow").mkdir(exist_ok=True)
     (live.folder / "shadow" / f"{name}.py").write_text("mine = True\n")
     report = live.analyse(f"import {name}\nassert {name}.mine\n" + GOOD, file="shadow/model.py")

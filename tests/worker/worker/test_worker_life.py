@@ -138,7 +138,7 @@ def test_unknown_fields_of_a_request_are_ignored_and_a_truncated_one_ends_the_ho
     request = to_json(make_request(path, GOOD, "f"))
     request["from_the_future"] = {"a": 1}
     request["target"]["mood"] = "good"
-    sent = [wire.frame(wire.dump(one)) for one in ({"type": "Unheard", "id": 1}, request)]
+    sent = [wire.frame(wire.dump(entry)) for entry in ({"type": "Unheard", "id": 1}, request)]
     messages: list[Any] = []
     with subprocess.Popen(
         [sys.executable, launch_path()], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -181,8 +181,8 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert timed.failures == ()
     assert timed.measured is not None
     assert [row.wall is not None for row in timed.measured.configurations] == [True, True]
-    pids = [one.output.stdout.split() for one in (first, timed) if one.output is not None]
-    assert list(map(len, pids)) == [1, 2], [one.output for one in (first, timed)]
+    pids = [report.output.stdout.split() for report in (first, timed) if report.output is not None]
+    assert list(map(len, pids)) == [1, 2], [report.output for report in (first, timed)]
     assert len({*itertools.chain(*pids)}) == 3
     crashed = live.analyse("import os\nprint('before')\nos.kill(os.getpid(), 9)\n" + GOOD)
     assert crashed.output is not None
@@ -214,11 +214,11 @@ def test_without_fork_a_process_that_cannot_run_anything_waits_for_its_job(tmp_p
             time.sleep(0.01)
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(1.5)
-        _, said = child.communicate(wire.frame(b'{"request": {}, "fake": null}'), timeout=60)
+        _, data = child.communicate(wire.frame(b'{"request": {}, "fake": null}'), timeout=60)
     os.close(read)
     os.close(write)
     assert child.returncode == 1
-    assert b"has no torch" in said
+    assert b"has no torch" in data
 
 
 def test_a_host_killed_between_runs_is_replaced_silently(live: LiveWorker) -> None:

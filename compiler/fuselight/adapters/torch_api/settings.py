@@ -38,8 +38,8 @@ def setting(name: str) -> object:
 
 def recompile_limit() -> int:
     """How many versions of one function torch compiles before it runs in eager mode."""
-    found = setting("recompile_limit")  # an alias of `cache_size_limit` before 2.6
-    return found if isinstance(found, int) else 8
+    limit = setting("recompile_limit")  # an alias of `cache_size_limit` before 2.6
+    return limit if isinstance(limit, int) else 8
 
 
 def recompile_limit_of(number: int) -> contextlib.AbstractContextManager[None]:
@@ -242,7 +242,9 @@ def _finite(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        name: _finite(one) for name, one in value.items() if not (isinstance(one, float) and math.isinf(one))
+        name: _finite(result)
+        for name, result in value.items()
+        if not (isinstance(result, float) and math.isinf(result))
     }
 
 

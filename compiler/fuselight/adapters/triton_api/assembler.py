@@ -87,14 +87,18 @@ def assemble(
         return Assembled(failure=why, triton=triton)
     asked = _Question(source, device, config, triton, torch_version, disassemble and device.backend == "cuda")
     key = asked.key()
-    found, problem = store.find(key, cache)
-    if found is None and not asked.disassemble:  # what was made with SASS has the rest as well
-        found, _ = store.find(dataclasses.replace(asked, disassemble=True).key(), cache)
-    if found is None:
-        found, lasting = _asked(asked)
+    assembled_kernel, problem = store.find(key, cache)
+    if assembled_kernel is None and not asked.disassemble:  # what was made with SASS has the rest as well
+        assembled_kernel, _ = store.find(dataclasses.replace(asked, disassemble=True).key(), cache)
+    if assembled_kernel is None:
+        assembled_kernel, lasting = _asked(asked)
         if lasting:
-            problem = store.keep(key, found, cache) or problem
-    return dataclasses.replace(found, problems=(*found.problems, problem)) if problem else found
+            problem = store.keep(key, assembled_kernel, cache) or problem
+    return (
+        dataclasses.replace(assembled_kernel, problems=(*assembled_kernel.problems, problem))
+        if problem
+        else assembled_kernel
+    )
 
 
 def _versions() -> tuple[str, str] | Exception:
@@ -123,14 +127,14 @@ def _without_triton(error: Exception) -> str:
 def _asked(asked: _Question) -> tuple[Assembled, bool]:
     """What the compiler answers, and whether it would answer so again."""
 
-    def question(said: Callable[[], str]) -> bytes:
-        found, lasting = _assembled(asked, said)
-        return json.dumps([encode(found), lasting]).encode("utf-8", "surrogatepass")
+    def question(read_output: Callable[[], str]) -> bytes:
+        assembled_kernel, lasting = _assembled(asked, read_output)
+        return json.dumps([encode(assembled_kernel), lasting]).encode("utf-8", "surrogatepass")
 
     try:
         names.warm_up()
-        found, lasting = json.loads(ask_apart(question))
-        return decode(Assembled, found), lasting
+        kernel_data, lasting = json.loads(ask_apart(question))
+        return decode(Assembled, kernel_data), lasting
     except Ended as ended:
         return Assembled(failure=short(str(ended)), triton=asked.triton), False
     except (OSError, ImportError, ValueError) as error:
@@ -138,7 +142,7 @@ def _asked(asked: _Question) -> tuple[Assembled, bool]:
         return Assembled(failure=why, triton=asked.triton), False
 
 
-def _assembled(asked: _Question, said: Callable[[], str]) -> tuple[Assembled, bool]:
+def _assembled(asked: _Question, read_output: Callable[[], str]) -> tuple[Assembled, bool]:
     device, triton = asked.device, asked.triton
     try:
         target = names.gpu_target(device.backend, device.triton_arch, device.warp)
@@ -152,9 +156,11 @@ def _assembled(asked: _Question, said: Callable[[], str]) -> tuple[Assembled, bo
                 count = len(kernel.configs)
                 why = f"there is no configuration {chosen}: the kernel has {count}, counted from 0"
                 return Assembled(kernel.configs, kernel.default, failure=why, triton=triton), True
-            compiled = compile_request(kernel.request(chosen), kernel.file, kernel.first_line, folder, said)
-            found = _described(kernel, chosen, compiled, asked)
-            return found, compiled.lasting and not found.problems
+            compiled = compile_request(
+                kernel.request(chosen), kernel.file, kernel.first_line, folder, read_output
+            )
+            assembled_kernel = _described(kernel, chosen, compiled, asked)
+            return assembled_kernel, compiled.lasting and not assembled_kernel.problems
     except NoKernel as error:
         return Assembled(failure=f"this is not a Triton kernel of Inductor's: {error}", triton=triton), True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - heuristics and the text itself raise what they like

@@ -44,11 +44,11 @@ class CompiledKernel:
 
 
 def compile_request(
-    request: dict[str, Any], file: str, first_line: int, cache: str, said: Callable[[], str]
+    request: dict[str, Any], file: str, first_line: int, cache: str, read_output: Callable[[], str]
 ) -> CompiledKernel:
     """Compile inside of `virtual_driver`, whose folder is `cache`.
 
-    `first_line` is that of the kernel's `def`; `said` gives what MLIR printed.
+    `first_line` is that of the kernel's `def`; `read_output` gives what MLIR printed.
     """
     compiled = CompiledKernel()
     try:
@@ -59,7 +59,7 @@ def compile_request(
         compiled.texts = dict(_left_in(cache))
         compiled.lasting = not isinstance(error, (OSError, MemoryError))
         origins = line_map("ptx", compiled.texts.get("ptx", ""), file)
-        compiled.failure, compiled.failure_line = _explained(error, said(), file, first_line, origins)
+        compiled.failure, compiled.failure_line = _explained(error, read_output(), file, first_line, origins)
         return compiled
     metadata = kernel.metadata
     compiled.texts = {stage: kernel.asm[stage] for stage in TEXTS if stage in kernel.asm}
@@ -143,11 +143,11 @@ def _at_first_line(ptx: str) -> str:
 
 
 def _explained(
-    error: Exception, said: str, file: str, first_line: int, origins: tuple[int, ...]
+    error: Exception, output: str, file: str, first_line: int, origins: tuple[int, ...]
 ) -> tuple[str, int | None]:
     """The compiler's own words, shortened, and the line of the source that they are about.
 
-    `said` is what MLIR printed; `origins` the lines that those of the PTX come from.
+    `output` is what MLIR printed; `origins` the lines that those of the PTX come from.
     """
     raised_by_triton = names.compilation_error()
     if isinstance(error, raised_by_triton):
@@ -158,7 +158,7 @@ def _explained(
             inner = inner.__cause__
         words = inner.error_message if isinstance(inner, raised_by_triton) else str(inner)
         return short(words or str(inner)), first_line + line - 1 if line is not None else None
-    for path, number, words in _DIAGNOSTIC.findall(said):
+    for path, number, words in _DIAGNOSTIC.findall(output):
         return short(words), int(number) if path == file else None
     assembler = _PTXAS.search(str(error))
     if assembler is not None:

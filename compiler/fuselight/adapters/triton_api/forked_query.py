@@ -29,10 +29,10 @@ def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
     """Return the result of `question`. Its argument returns what was printed to descriptor 2. Raises Ended."""
     if not FORKS:
         return question(str)
-    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as output:
         child = _fork()
         if child == 0:
-            _answer(question, answer, said)
+            _answer(question, answer, output)
         try:
             _, status = os.waitpid(child, 0)
         except BaseException:  # an interrupt: nobody waits for the answer any more
@@ -43,7 +43,7 @@ def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
         if code == 0:
             answer.seek(0)
             return answer.read()
-        raise Ended(_how(code, _read(said)))
+        raise Ended(_how(code, _read(output)))
 
 
 def _fork() -> int:
@@ -53,7 +53,7 @@ def _fork() -> int:
         return os.fork()
 
 
-def _answer(question: Callable[[Callable[[], str]], bytes], answer: BinaryIO, said: BinaryIO) -> None:
+def _answer(question: Callable[[Callable[[], str]], bytes], answer: BinaryIO, output: BinaryIO) -> None:
     """The child's whole life."""
     import resource  # noqa: PLC0415 - Windows has none
 
@@ -62,26 +62,26 @@ def _answer(question: Callable[[Callable[[], str]], bytes], answer: BinaryIO, sa
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
-        os.dup2(said.fileno(), 2)
+        os.dup2(output.fileno(), 2)
         faulthandler.disable()  # it may write to another descriptor, and the stack is this package's
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        answer.write(question(lambda: _read(said)))
+        answer.write(question(lambda: _read(output)))
         answer.flush()
         code = 0
     finally:
         os._exit(code)  # no handlers of the parent's, no buffers written twice
 
 
-def _read(said: BinaryIO) -> str:
+def _read(output: BinaryIO) -> str:
     with contextlib.suppress(OSError):
-        return os.pread(said.fileno(), _HEARD, 0).decode("utf-8", "replace")
+        return os.pread(output.fileno(), _HEARD, 0).decode("utf-8", "replace")
     return ""
 
 
-def _how(code: int, said: str) -> str:
+def _how(code: int, output: str) -> str:
     # LLVM says some things many times over.
-    words = " ".join(dict.fromkeys(" ".join(line.split()) for line in said.splitlines()))
+    words = " ".join(dict.fromkeys(" ".join(line.split()) for line in output.splitlines()))
     ended = signal.Signals(-code).name if code < 0 else f"status {code}"
     return f"the compiler ended with {ended}" + (f": {words}" if words else "")

@@ -52,16 +52,16 @@ def _mlir(lines: list[str], file: str) -> Iterator[int]:
         for match in _STEP.finditer(expression):
             path, line, link = match.groups()
             if link is None:
-                found = int(line) if path == file else 0
+                line_number = int(line) if path == file else 0
             elif depth == 0:
-                found = 0
+                line_number = 0
             elif link in known:
-                found = known[link]
+                line_number = known[link]
             else:
                 known[link] = 0  # a location that refers to itself ends here
-                found = known[link] = resolve(defined.get(link, ""), depth - 1)
-            if found:
-                return found
+                line_number = known[link] = resolve(defined.get(link, ""), depth - 1)
+            if line_number:
+                return line_number
         return 0
 
     for line in lines:

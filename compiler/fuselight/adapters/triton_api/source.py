@@ -116,10 +116,10 @@ class KernelSource:
         autotuner = copy.copy(self._autotuner)
         autotuner.compile_results = [compiled]
         try:
-            found = next(iter(type(autotuner)._iter_rblock_scale_candidates(autotuner)), None)
+            candidate = next(iter(type(autotuner)._iter_rblock_scale_candidates(autotuner)), None)
         except Exception:  # noqa: BLE001 - an extra that another torch may compute otherwise: the rest stays
             return None
-        return _described(found) if found is not None else None
+        return _described(candidate) if candidate is not None else None
 
 
 def _file_of(text: str) -> str:

@@ -43,15 +43,15 @@ def find(key: str, folder: str | None) -> tuple[Assembled | None, str | None]:
         return None, f"the cache in {folder} cannot be read ({error.strerror}): kernels are compiled again"
     try:
         unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
-        found = decode(Assembled, json.loads(unpacked))
+        assembled_kernel = decode(Assembled, json.loads(unpacked))
     except (zlib.error, ValueError, DecodeError, RecursionError):
         with contextlib.suppress(OSError):
             path.unlink()
         return None, f"an entry of the cache in {folder} was damaged: the kernel was compiled again"
     with contextlib.suppress(OSError):
         os.utime(path)
-    _remember(key, found)
-    return found, None
+    _remember(key, assembled_kernel)
+    return assembled_kernel, None
 
 
 def keep(key: str, assembled: Assembled, folder: str | None) -> str | None:

@@ -40,8 +40,8 @@ def cubin_usage(cubin: bytes) -> tuple[Usage, tuple[str, ...]]:
 
 def amd_usage(assembly: str) -> tuple[Usage, tuple[str, ...]]:
     """From the metadata that LLVM writes at the end of the assembly."""
-    found = {name: re.search(pattern, assembly, re.MULTILINE) for name, pattern in _AMD.items()}
-    registers, spills = found["registers"], found["spills"]
+    matches = {name: re.search(pattern, assembly, re.MULTILINE) for name, pattern in _AMD.items()}
+    registers, spills = matches["registers"], matches["spills"]
     if registers is None:
         return Usage(), ("the assembly has no `.vgpr_count`: registers are not shown",)
     return Usage(int(registers[1]), int(spills[1]) * _WORD_BYTES if spills is not None else None), ()
@@ -72,6 +72,6 @@ def _run(tool: str, options: list[str], binary: bytes) -> tuple[str, str]:
         return "", f"{tool} did not run ({error}): what it would say is not shown"
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()
-        said = words[-1] if words else f"status {done.returncode}"
-        return "", f"{tool} failed ({said}): what it would say is not shown"
+        word = words[-1] if words else f"status {done.returncode}"
+        return "", f"{tool} failed ({word}): what it would say is not shown"
     return done.stdout, ""

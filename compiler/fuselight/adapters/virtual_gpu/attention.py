@@ -206,7 +206,7 @@ def attention_of(device: Device) -> Callable[..., torch.Tensor]:
             make: dict[str, Any] = {"dtype": query.dtype, "device": query.device}
             away = max(_CUDNN_AWAY, torch.finfo(query.dtype).min) if kernel == "cudnn" else -math.inf
             mask = torch.where(mask, torch.scalar_tensor(0.0, **make), torch.scalar_tensor(away, **make))
-        found: torch.Tensor
+        tensor: torch.Tensor
         if kernel == "cudnn":
             return aten._scaled_dot_product_cudnn_attention.default(  # type: ignore[no-any-return]
                 *tensors, mask, keep, dropout_p, is_causal, False, scale=scale
@@ -215,10 +215,10 @@ def attention_of(device: Device) -> Callable[..., torch.Tensor]:
             size = query.size(-1)
             padded = [tensor if size % 8 == 0 else pad(tensor, (0, 8 - size % 8)) for tensor in tensors]
             scale = 1 / math.sqrt(size) if scale is None else scale
-            found = aten._scaled_dot_product_flash_attention.default(
+            tensor = aten._scaled_dot_product_flash_attention.default(
                 *padded, dropout_p, is_causal, False, scale=scale
             )[0]
-            return found if size % 8 == 0 else found[..., :size]
+            return tensor if size % 8 == 0 else tensor[..., :size]
         if kernel == "efficient":
             bias = None if mask is None else _aligned(mask).expand(*query.shape[:3], key.size(2))
             return aten._scaled_dot_product_efficient_attention.default(  # type: ignore[no-any-return]

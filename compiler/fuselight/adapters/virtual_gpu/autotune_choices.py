@@ -67,11 +67,11 @@ class Choices:
 
     def of(self, nodes: Sequence[Any]) -> tuple[str, ...]:
         """What would be tried in the place of the launch of some IR nodes."""
-        found: dict[str, None] = {}
+        choices: dict[str, None] = {}
         for node in nodes:
-            found.update(dict.fromkeys(self._padding_of(node)))
-            found.update(dict.fromkeys(self._tried.get(id(node), (None, ()))[1]))
-        return tuple(found)
+            choices.update(dict.fromkeys(self._padding_of(node)))
+            choices.update(dict.fromkeys(self._tried.get(id(node), (None, ()))[1]))
+        return tuple(choices)
 
     def tried(self, node: Any, choices: Sequence[Any]) -> None:
         """`node` was taken out of `choices`."""
@@ -88,11 +88,11 @@ class Choices:
         if not self._padded or not _MULTIPLICATIONS.search(name):
             return
         operands = [
-            tuple(lowered_hint([size]) for size in one.get_size())
-            for one in node.inputs[-2:]
-            if hasattr(one, "get_size")
+            tuple(lowered_hint([size]) for size in argument.get_size())
+            for argument in node.inputs[-2:]
+            if hasattr(argument, "get_size")
         ]
-        if len(operands) == 2 and all(len(one) >= 2 for one in operands):  # noqa: PLR2004 - two matrices
+        if len(operands) == 2 and all(len(operand) >= 2 for operand in operands):  # noqa: PLR2004 - two matrices
             sizes = (*operands[0][-2:], operands[1][-1])
             larger = self._padded.get(sizes)
             if larger is not None:
@@ -110,7 +110,7 @@ def listing_choices(device: Device) -> Iterator[Choices]:
         _forget()
         stack.callback(_forget)
         stack.enter_context(wrapped(selector, "__call__", _choosing(choices)))
-        name = next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
+        name = next((text for text in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, text)), None)
         if device.backend == "cpu" or name is None:
             stack.enter_context(torch._inductor.config.patch(shape_padding=False))
         else:
@@ -132,7 +132,7 @@ def _choosing(observed: Choices) -> Callable[..., Any]:
         every = list(choices)
         if len(every) < 2:  # noqa: PLR2004 - nothing to choose
             return real(self, name, every, *args, **named)
-        taken = next((one for one in every if isinstance(one, library)), every[0])
+        taken = next((value for value in every if isinstance(value, library)), every[0])
         node = taken.output_node()
         observed.tried(node, every)
         # Before 2.13 the choice comes with the node only for callers that ask for both.

@@ -215,23 +215,23 @@ def observing(
 
 def _copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of a graph of Dynamo's that knows which inputs are parameters: those are free to keep for backward."""
-    made = copy.deepcopy(gm)
+    module = copy.deepcopy(gm)
     if hasattr(gm, "_param_name_to_source"):
-        made._param_name_to_source = gm._param_name_to_source
+        module._param_name_to_source = gm._param_name_to_source
     for old, new in zip(
-        gm.graph.find_nodes(op="placeholder"), made.graph.find_nodes(op="placeholder"), strict=True
+        gm.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True
     ):
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
-    return made
+    return module
 
 
 def mode_options(mode: str | None) -> dict[str, Any]:
     """The Inductor options of a torch.compile mode."""
     if mode in (None, "default"):
         return {}
-    found: dict[str, Any] = torch._inductor.list_mode_options(mode)
-    return found
+    options: dict[str, Any] = torch._inductor.list_mode_options(mode)
+    return options
 
 
 def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -345,8 +345,8 @@ def inductor_backend(
 ) -> Callable[..., Any]:
     """What torch.compile(mode=..., options=...) calls for each graph. Raises RuntimeError for unknown options."""
     wrapper: Any = torch._TorchCompileInductorWrapper
-    made: Callable[..., Any] = wrapper(mode, dict(options), dynamic)
-    return made
+    backend: Callable[..., Any] = wrapper(mode, dict(options), dynamic)
+    return backend
 
 
 def asks_for_cudagraphs(backend: Callable[..., Any]) -> bool:
@@ -372,12 +372,12 @@ def compile_observed(
         return module, text
 
     def compile_inner(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        made = real(*args, **named)
+        compiled = real(*args, **named)
         try:  # a unique name in profiles: equal graphs share one key in Inductor's cache
-            made._fx_graph_cache_key = observer.compiled(getattr(made, "_fx_graph_cache_key", None))
+            compiled._fx_graph_cache_key = observer.compiled(getattr(compiled, "_fx_graph_cache_key", None))
         except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
             observer.broke("compiled", error)
-        return made
+        return compiled
 
     with (
         observing(observer, lambda _: (), write),

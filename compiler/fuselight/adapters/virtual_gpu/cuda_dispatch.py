@@ -93,11 +93,11 @@ def _cast_arguments(node: torch.fx.Node, lower: torch.dtype) -> None:
 
     def cast(arg: torch.fx.Node) -> torch.fx.Node:
         with node.graph.inserting_before(node):
-            made = node.graph.call_function(_to, (arg, to, tensors if to is None else ()))
-        made.meta.update(
+            function = node.graph.call_function(_to, (arg, to, tensors if to is None else ()))
+        function.meta.update(
             {key: value for key, value in node.meta.items() if key not in {"example_value", "val"}}
         )
-        return made
+        return function
 
     node.args = torch.fx.map_arg(node.args, cast)
     node.kwargs = torch.fx.map_arg(node.kwargs, cast)

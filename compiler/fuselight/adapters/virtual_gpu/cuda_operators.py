@@ -34,8 +34,8 @@ def lstm_cell(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`torch.lstm_cell`: two multiplications and one kernel."""
     from_input, from_state = torch.matmul(x, w_ih.t()), torch.matmul(state[0], w_hh.t())
-    found = torch.ops.aten._thnn_fused_lstm_cell.default(from_input, from_state, state[1], b_ih, b_hh)
-    return found[0], found[1]
+    actual_state = torch.ops.aten._thnn_fused_lstm_cell.default(from_input, from_state, state[1], b_ih, b_hh)
+    return actual_state[0], actual_state[1]
 
 
 def gru_cell(
@@ -48,10 +48,10 @@ def gru_cell(
 ) -> torch.Tensor:
     """`torch.gru_cell`: two multiplications and one kernel."""
     from_input, from_state = torch.matmul(x, w_ih.t()), torch.matmul(state, w_hh.t())
-    made: torch.Tensor = torch.ops.aten._thnn_fused_gru_cell.default(
+    tensor: torch.Tensor = torch.ops.aten._thnn_fused_gru_cell.default(
         from_input, from_state, state, b_ih, b_hh
     )[0]
-    return made
+    return tensor
 
 
 @contextlib.contextmanager
@@ -111,12 +111,12 @@ def _half_to_float(operator: Any, whole: Any) -> Callable[..., torch.Tensor]:
     """`softmax(x, dtype=torch.float32)` of half precision: CUDA's kernel converts by itself."""
 
     def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        made: torch.Tensor
+        tensor: torch.Tensor
         if x.dtype == torch.float16 and dtype == torch.float32:
-            made = whole(x, dim, True)  # noqa: FBT003 - ATen's flag
+            tensor = whole(x, dim, True)  # noqa: FBT003 - ATen's flag
         else:
-            made = operator._op_dk(_COMPOSITE, x, dim, dtype)
-        return made
+            tensor = operator._op_dk(_COMPOSITE, x, dim, dtype)
+        return tensor
 
     return softmax
 

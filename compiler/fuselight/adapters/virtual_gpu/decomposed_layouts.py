@@ -60,10 +60,10 @@ def _decomposed(operator: Any, args: Any, named: Any, decompositions: Table) -> 
     there, named_there = pytree.tree_map(moved, (args, named))
     try:
         with fake.shape_env.ignore_fresh_unbacked_symbols(), fake, _Decomposing(decompositions):
-            found = decompositions[operator](*there, **named_there)
+            outputs = decompositions[operator](*there, **named_there)
     except Exception:  # noqa: BLE001 - a decomposition may raise anything; the graph is traced as it is
         return None
-    return None if found is NotImplemented else found
+    return None if outputs is NotImplemented else outputs
 
 
 class _Decomposing(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -78,9 +78,9 @@ class _Decomposing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         if func in self._decompositions:
             with self:
-                made = self._decompositions[func](*args, **(kwargs or {}))
-            if made is not NotImplemented:
-                return made
+                outputs = self._decompositions[func](*args, **(kwargs or {}))
+            if outputs is not NotImplemented:
+                return outputs
         return func(*args, **(kwargs or {}))
 
 
@@ -90,10 +90,10 @@ def _laid_out(plain: Any, decomposed: Any) -> Any:
     theirs = pytree.tree_leaves(decomposed)
     if len(ours) != len(theirs):
         return None
-    made = [_one_laid_out(one, other) for one, other in zip(ours, theirs, strict=True)]
-    if all(new is old for new, old in zip(made, ours, strict=True)):
+    outputs = [_one_laid_out(value, other) for value, other in zip(ours, theirs, strict=True)]
+    if all(new is old for new, old in zip(outputs, ours, strict=True)):
         return None
-    return pytree.tree_unflatten(made, form)
+    return pytree.tree_unflatten(outputs, form)
 
 
 def _one_laid_out(plain: Any, decomposed: Any) -> Any:
@@ -139,4 +139,4 @@ def _may_differ(value: Any) -> bool:
 def _aliases(operator: Any) -> bool:
     """Whether an operator writes to what it is given or gives a view of it: then a new tensor is no result of its."""
     schema = operator._schema
-    return any(one.alias_info is not None for one in (*schema.arguments, *schema.returns))
+    return any(argument.alias_info is not None for argument in (*schema.arguments, *schema.returns))

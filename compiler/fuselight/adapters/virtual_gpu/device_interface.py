@@ -92,7 +92,7 @@ def _memory_format(image: torch.Tensor, weight: torch.Tensor, backend: Any) -> A
     if torch.float64 in {image.dtype, weight.dtype}:
         return torch.contiguous_format
     wanted = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
-    either = wanted in {torch._prims_common.suggest_memory_format(one) for one in (image, weight)}
+    either = wanted in {torch._prims_common.suggest_memory_format(tensor) for tensor in (image, weight)}
     return wanted if either else torch.contiguous_format
 
 

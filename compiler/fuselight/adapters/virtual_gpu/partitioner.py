@@ -108,4 +108,4 @@ def _is_free(node: torch.fx.Node) -> bool:
         return True
     schema = getattr(node.target, "_schema", None)
     returns = () if schema is None else schema.returns
-    return bool(returns) and all(one.alias_info is not None for one in returns)
+    return bool(returns) and all(value.alias_info is not None for value in returns)

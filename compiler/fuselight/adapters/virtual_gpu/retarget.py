@@ -202,7 +202,7 @@ class _TracedAgain(torch.fx.Interpreter):
 
     def _unasked(self, n: torch.fx.Node, mode: Any) -> Any:
         """A node as it was, with its value moved."""
-        value = pytree.tree_map(lambda one: on_device(one, CUDA, self._fake), n.meta.get("val"))
+        value = pytree.tree_map(lambda result: on_device(result, CUDA, self._fake), n.meta.get("val"))
         return traced_as(value, mode, n.op, n.target, self.fetch_args_kwargs_from_env(n))
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:

@@ -68,7 +68,7 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
 
     What calls a library has one node of its own, where Inductor knows it; its `origins` hold those of its inputs too.
     """
-    found: dict[torch.fx.Node, None] = {}
+    origins: dict[torch.fx.Node, None] = {}
     for node in nodes:
         get = getattr(node, "get_origins", None)
         every = [
@@ -77,10 +77,10 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
             if origin.op == "call_function"
         ]
         for origin in _own(node, every) if isinstance(node, torch._inductor.ir.ExternKernel) else every:
-            found.setdefault(origin)
+            origins.setdefault(origin)
     graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
     order = {node: index for index, node in enumerate(graph.nodes)}
-    return sorted(found, key=lambda node: order.get(node, len(order)))
+    return sorted(origins, key=lambda node: order.get(node, len(order)))
 
 
 def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:
@@ -121,10 +121,10 @@ def traffic(members: Sequence[Any]) -> tuple[int | None, int | None] | None:
     return _sum(reads.values()), _sum(writes.values())
 
 
-def _count(found: dict[str, int | None], name: str, size: int | None) -> None:
+def _count(elements: dict[str, int | None], name: str, size: int | None) -> None:
     """Take the larger of two accesses to one buffer."""
-    before = found.get(name, 0)
-    found[name] = None if size is None or before is None else max(size, before)
+    before = elements.get(name, 0)
+    elements[name] = None if size is None or before is None else max(size, before)
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:
@@ -151,10 +151,10 @@ def touched(members: Sequence[Any]) -> Touched:
     reads: dict[str, set[Access]] = {}
     writes: dict[str, set[Access]] = {}
     for member in members:
-        for found, deps in ((reads, member.read_writes.reads), (writes, member.read_writes.writes)):
+        for elements, deps in ((reads, member.read_writes.reads), (writes, member.read_writes.writes)):
             for dep in deps:
                 if dep.name in shared:
-                    accesses = found.setdefault(dep.name, set())
+                    accesses = elements.setdefault(dep.name, set())
                     if hasattr(dep, "normalize") and hasattr(dep, "index"):
                         plain = dep.normalize()
                         accesses.add(
@@ -163,8 +163,8 @@ def touched(members: Sequence[Any]) -> Touched:
     bodies = [getattr(member, "_body", None) for member in members]
     generated = bool(bodies) and all(body is not None for body in bodies)
     return Touched(
-        {name: frozenset(found) for name, found in reads.items()},
-        {name: frozenset(found) for name, found in writes.items()},
+        {name: frozenset(accesses) for name, accesses in reads.items()},
+        {name: frozenset(accesses) for name, accesses in writes.items()},
         _elements(members) if generated else (0, 0),
         generated,
     )
@@ -192,8 +192,8 @@ def _elements(members: Sequence[Any]) -> tuple[int, int]:
 
 def compute_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
     """The widest dtype among what a kernel's nodes make."""
-    found = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
-    return _widest(found)
+    dtypes = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
+    return _widest(dtypes)
 
 
 def _widest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
@@ -294,8 +294,8 @@ def members_of(nodes: Iterable[Any], scheduled: Any) -> tuple[Any, ...]:
     """
     known = getattr(V.graph.scheduler, "name_to_node", {})
     names = [node.get_operation_name() for node in nodes if getattr(node, "operation_name", None)]
-    found = dict.fromkeys(known[name] for name in names if name in known)
-    return tuple(found) or tuple(_members(scheduled))
+    members = dict.fromkeys(known[name] for name in names if name in known)
+    return tuple(members) or tuple(_members(scheduled))
 
 
 def flops(nodes: Iterable[Any]) -> int | None:
@@ -314,8 +314,8 @@ def operand_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
     operands = [
         value
         for node in _computing(nodes)
-        for one in node.all_input_nodes
-        if isinstance(value := one.meta.get("val"), torch.Tensor)
+        for input_node in node.all_input_nodes
+        if isinstance(value := input_node.meta.get("val"), torch.Tensor)
     ]
     largest = max(operands, key=lambda value: size_hint(value.numel()) or 0, default=None)
     return None if largest is None else largest.dtype

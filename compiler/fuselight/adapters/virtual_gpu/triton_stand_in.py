@@ -101,7 +101,7 @@ def triton_standing_in(device: Device) -> Iterator[None]:
             patched(torch._inductor.codegen.triton_utils, "AttrsDescriptorWrapper", _attributes)
         )
         without: Any = torch._inductor.runtime.triton_compat.triton
-        for module in [one for name, one in sys.modules.items() if name.startswith("torch._inductor.")]:
+        for module in [module for name, module in sys.modules.items() if name.startswith("torch._inductor.")]:
             # What `triton_compat` gives without Triton has no configurations, with which templates are listed.
             for name in ("Config", "TritonConfig"):
                 if vars(module).get(name) is object:
@@ -128,12 +128,12 @@ def _attributes(
 ) -> dict[tuple[int], list[list[Any]]]:
     """What Inductor tells Triton of arguments, as `hints.AttrsDescriptorWrapper` has it since Triton 3.3."""
     del equal_to_1
-    found: dict[tuple[int], list[list[Any]]] = {
+    attributes: dict[tuple[int], list[list[Any]]] = {
         (at,): [["tt.divisibility", 16]] for at in divisible_by_16 or ()
     }
     for at in pointer_range_32 or ():
-        found.setdefault((at,), []).append(["tt.pointer_range", 32])
-    return found
+        attributes.setdefault((at,), []).append(["tt.pointer_range", 32])
+    return attributes
 
 
 def _modules(device: Device) -> dict[str, types.ModuleType]:
@@ -167,14 +167,14 @@ def _modules(device: Device) -> dict[str, types.ModuleType]:
         "triton.runtime.cache": {},
         "triton.runtime.jit": {"JITFunction": JITFunction},
     }
-    made: dict[str, types.ModuleType] = {}
+    modules: dict[str, types.ModuleType] = {}
     for name, values in contents.items():
-        module = made[name] = types.ModuleType(name)
+        module = modules[name] = types.ModuleType(name)
         vars(module).update(values)
         # `importlib.util.find_spec` wants a spec, and an import of a submodule a package.
         module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
         module.__path__ = []
         parent, _, last = name.rpartition(".")
         if parent:
-            setattr(made[parent], last, module)
-    return made
+            setattr(modules[parent], last, module)
+    return modules

@@ -57,10 +57,10 @@ def parameters_of(function: Any) -> tuple[str, ...]:
     if isinstance(function, torch.nn.Module):
         function = function.forward
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    return tuple(p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+    return tuple(p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def compiled_form(

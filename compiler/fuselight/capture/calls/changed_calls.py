@@ -34,8 +34,10 @@ def with_changes(answered: Answered, changes: tuple[CallChange, ...], names: Map
         return answered
     last = answered.calls[-1]
     more = (
-        replace(last, text=f"{last.text} with {one.text}", build=functools.partial(_build, last, one, names))
-        for one in changes
+        replace(
+            last, text=f"{last.text} with {change.text}", build=functools.partial(_build, last, change, names)
+        )
+        for change in changes
     )
     return replace(answered, calls=(*answered.calls, *more))
 
@@ -115,12 +117,12 @@ def _replaced(value: Any, keys: tuple[Any, ...], change: CallChange, dimension: 
         return _changed(value, change, dimension)
     if isinstance(value, dict):
         return {
-            key: _replaced(one, keys[1:], change, dimension) if key == keys[0] else one
-            for key, one in value.items()
+            key: _replaced(result, keys[1:], change, dimension) if key == keys[0] else result
+            for key, result in value.items()
         }
     return type(value)(
-        _replaced(one, keys[1:], change, dimension) if index == keys[0] else one
-        for index, one in enumerate(value)
+        _replaced(result, keys[1:], change, dimension) if index == keys[0] else result
+        for index, result in enumerate(value)
     )
 
 
@@ -158,8 +160,12 @@ def _other_grad_mode(_prepared: Prepared, change: CallChange, _names: Mapping[st
 
 
 def _other_autocast(prepared: Prepared, change: CallChange, _names: Mapping[str, Any]) -> _During:
-    tensors = (one for one in (*prepared.args, *prepared.kwargs.values()) if isinstance(one, torch.Tensor))
-    device = next((one.device.type for one in tensors), "cpu")
+    tensors = (
+        argument
+        for argument in (*prepared.args, *prepared.kwargs.values())
+        if isinstance(argument, torch.Tensor)
+    )
+    device = next((tensor.device.type for tensor in tensors), "cpu")
     return functools.partial(torch.autocast, device, dtype=torch.bfloat16, enabled=change.now == "on")
 
 
@@ -170,14 +176,14 @@ def _other_attribute(prepared: Prepared, change: CallChange, names: Mapping[str,
 
 @contextlib.contextmanager
 def _training(module: torch.nn.Module | None, *, is_training: bool) -> Iterator[None]:
-    parts = [] if module is None else [(one, one.training) for one in module.modules()]
-    for one, _ in parts:
-        vars(one)["training"] = is_training
+    parts = [] if module is None else [(module, module.training) for module in module.modules()]
+    for part, _ in parts:
+        vars(part)["training"] = is_training
     try:
         yield
     finally:
-        for one, flag in parts:
-            vars(one)["training"] = flag
+        for part, flag in parts:
+            vars(part)["training"] = flag
 
 
 def _holder(function: Any, text: str, names: Mapping[str, Any]) -> tuple[Any, str]:

@@ -40,11 +40,11 @@ def redirect_devices(tree: ast.AST, path: str) -> list[Note]:
 
 
 def _names_of_torch(tree: ast.AST) -> frozenset[str]:
-    found = {"torch"}
+    names = {"torch"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.asname for alias in node.names if alias.name == "torch" and alias.asname)
-    return frozenset(found)
+            names.update(alias.asname for alias in node.names if alias.name == "torch" and alias.asname)
+    return frozenset(names)
 
 
 class _Redirection(ast.NodeTransformer):
@@ -102,7 +102,9 @@ class _Redirection(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If | ast.IfExp) -> ast.AST:
-        if any(isinstance(one, ast.Attribute) and one.attr == "is_available" for one in ast.walk(node.test)):
+        if any(
+            isinstance(node, ast.Attribute) and node.attr == "is_available" for node in ast.walk(node.test)
+        ):
             return node
         around = self._is_choice
         self._is_choice = around or _compares_with_cuda(node.test)

@@ -33,15 +33,15 @@ _CONTAINERS: dict[object, str] = {list: "[{}]", tuple: "({},)", dict: '{{"x": {}
 
 def example_arguments(parameters: Iterable[inspect.Parameter], names: Mapping[str, Any]) -> list[str]:
     """A text for each parameter that has no default; `names`: those of the file, for annotations that are texts."""
-    found = []
-    for one in parameters:
-        if one.default is inspect.Parameter.empty:
-            value = _example_value(one.annotation, names, _DEPTH) or EXAMPLE_TENSOR
-            if one.kind in _POSITIONAL:
-                found.append(value)
-            elif one.kind is inspect.Parameter.KEYWORD_ONLY:
-                found.append(f"{one.name}={value}")
-    return found
+    arguments = []
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty:
+            value = _example_value(parameter.annotation, names, _DEPTH) or EXAMPLE_TENSOR
+            if parameter.kind in _POSITIONAL:
+                arguments.append(value)
+            elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                arguments.append(f"{parameter.name}={value}")
+    return arguments
 
 
 def _example_value(annotation: object, names: Mapping[str, Any], depth: int) -> str:
@@ -68,7 +68,7 @@ def _example_value(annotation: object, names: Mapping[str, Any], depth: int) -> 
 
 def _of_last_argument(annotation: object, names: Mapping[str, Any], depth: int) -> str:
     """An item of a container: `8` for `list[int]` and for `dict[str, int]`."""
-    items = [one for one in typing.get_args(annotation) if one is not ...]
+    items = [argument for argument in typing.get_args(annotation) if argument is not ...]
     return (_example_value(items[-1], names, depth) if items else "") or EXAMPLE_TENSOR
 
 
@@ -76,9 +76,9 @@ def _example_fields(kind: type, names: Mapping[str, Any], depth: int) -> list[st
     """What a constructor cannot do without."""
     if dataclasses.is_dataclass(kind):
         given = [
-            (one.name, one.type)
-            for one in dataclasses.fields(kind)
-            if one.init and one.default is one.default_factory is dataclasses.MISSING
+            (field.name, field.type)
+            for field in dataclasses.fields(kind)
+            if field.init and field.default is field.default_factory is dataclasses.MISSING
         ]
     else:
         try:
@@ -88,6 +88,8 @@ def _example_fields(kind: type, names: Mapping[str, Any], depth: int) -> list[st
         empty = inspect.Parameter.empty
         stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         given = [
-            (one.name, one.annotation) for one in parameters if one.default is empty and one.kind not in stars
+            (parameter.name, parameter.annotation)
+            for parameter in parameters
+            if parameter.default is empty and parameter.kind not in stars
         ]
     return [f"{name}={_example_value(annotation, names, depth) or '8'}" for name, annotation in given]

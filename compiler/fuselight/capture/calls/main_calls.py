@@ -89,8 +89,8 @@ def _call_of(target: Target, frame: types.FrameType, names: Mapping[str, Any]) -
         inner = getattr(wanted, "_orig_mod", wanted)
         return _prepared(wanted, frame, bound=True) if owner is inner and is_forward else None
     if inspect.isclass(wanted):
-        made = isinstance(owner, torch.nn.Module) and _is_same(type(owner), wanted) and is_forward
-        return _prepared(owner, frame, bound=True) if made else None
+        is_target = isinstance(owner, torch.nn.Module) and _is_same(type(owner), wanted) and is_forward
+        return _prepared(owner, frame, bound=True) if is_target else None
     if not _is_same_code(_code_of(wanted), frame.f_code):
         return None
     if "." in target.name and not isinstance(wanted, types.MethodType) and owner is not None:
@@ -102,15 +102,15 @@ def _is_same(kind: type, wanted: type) -> bool:
     """Whether two classes are one: a program may import the file under another name than ours."""
     if kind is wanted:
         return True
-    files = [getattr(sys.modules.get(one.__module__), "__file__", None) for one in (kind, wanted)]
+    files = [getattr(sys.modules.get(kind.__module__), "__file__", None) for kind in (kind, wanted)]
     return kind.__qualname__ == wanted.__qualname__ and files[0] is not None and files[0] == files[1]
 
 
-def _is_same_code(one: types.CodeType | None, other: types.CodeType) -> bool:
+def _is_same_code(code: types.CodeType | None, other: types.CodeType) -> bool:
     """As `_is_same`, for the code of functions."""
-    if one is None or one is other:
-        return one is not None
-    place = (one.co_filename, one.co_firstlineno, one.co_name)
+    if code is None or code is other:
+        return code is not None
+    place = (code.co_filename, code.co_firstlineno, code.co_name)
     return place == (other.co_filename, other.co_firstlineno, other.co_name)
 
 

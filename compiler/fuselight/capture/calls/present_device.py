@@ -42,7 +42,7 @@ def merged(properties: Any) -> Device:
     arch = f"{properties.major}.{properties.minor}"
     if hip:
         arch = str(getattr(properties, "gcnArchName", "")).partition(":")[0]  # of `gfx942:sramecc+:xnack-`
-    known = next((one for one in DEVICES if one.name.lower() == name.lower()), None)
+    known = next((device for device in DEVICES if device.name.lower() == name.lower()), None)
     base = known or _of_arch(name, arch, hip=hip)
     reported = {
         "name": name,
@@ -73,7 +73,7 @@ def _of_arch(name: str, arch: str, *, hip: bool) -> Device:
         multiprocessors=0,
         warp=64 if hip else 32,
     )
-    kin = next((one for one in DEVICES if one.arch == arch), None)
+    kin = next((device for device in DEVICES if device.arch == arch), None)
     if kin is None:
         return empty
     shared = ("shared_kb", "shared_sm_kb", "registers", "threads", "blocks", "warp")

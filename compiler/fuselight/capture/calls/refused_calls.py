@@ -64,7 +64,7 @@ def unfit_argument(error: BaseException, given: Iterable[Any] | None = None) -> 
     if not isinstance(error, AttributeError) or not error.name or isinstance(error.obj, torch.Tensor):
         return ""  # of a tensor, the name is as likely to be wrong
     value = error.obj
-    if given is not None and not any(value is one for one in given):
+    if given is not None and not any(value is result for result in given):
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
@@ -113,7 +113,7 @@ class _Watch(TorchFunctionMode):
     def __init__(self, given: Iterable[Any]) -> None:
         super().__init__()
         inputs = tensors_in(list(given))
-        self._sources: dict[int, tuple[torch.Tensor, ...]] = {id(one): (one,) for one in inputs}
+        self._sources: dict[int, tuple[torch.Tensor, ...]] = {id(tensor): (tensor,) for tensor in inputs}
         self._kept: list[torch.Tensor] = inputs
         """Keeps ids from being used again."""
         self._last: _Operator | None = None
@@ -124,8 +124,10 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         del types
         tensors = tensors_in([args, kwargs or {}])
-        known = [one for one in tensors if id(one) in self._sources]
-        sources = tuple({id(one): one for tensor in known for one in self._sources[id(tensor)]}.values())
+        known = [tensor for tensor in tensors if id(tensor) in self._sources]
+        sources = tuple(
+            {id(source): source for tensor in known for source in self._sources[id(tensor)]}.values()
+        )
         operator = _Operator(func, args, kwargs or {}, known[0] if known else None, sources)
         self._last = operator
         try:
@@ -134,10 +136,10 @@ class _Watch(TorchFunctionMode):
             self._failed = error, operator
             raise
         if known and len(known) == len(tensors) and len(self._kept) < _MOST_KEPT:
-            for one in tensors_in(result):
-                if id(one) not in self._sources:
-                    self._sources[id(one)] = sources
-                    self._kept.append(one)
+            for tensor in tensors_in(result):
+                if id(tensor) not in self._sources:
+                    self._sources[id(tensor)] = sources
+                    self._kept.append(tensor)
         return result
 
     def refusal(self, error: Exception) -> str:
@@ -167,7 +169,7 @@ class _Watch(TorchFunctionMode):
         if not str(frames[-1].f_globals.get("__name__", "")).startswith(_MODULES):
             return ""
         values = frames[-1].f_locals
-        given = next((one for one in values.values() if id(one) in self._sources), None)
+        given = next((value for value in values.values() if id(value) in self._sources), None)
         if given is None:
             return ""
         owner = values.get("self")

@@ -185,17 +185,21 @@ class Ladder:
         return Answered(Rung.DUMMY_INPUTS, None, calls)
 
     def _annotations(self) -> Answered:
-        name, found = self.target.name, resolve(self.target, self.names)
-        function = found.forward if inspect.isclass(found) and hasattr(found, "forward") else found
-        if isinstance(found, torch.nn.Module):
-            inner = getattr(found, "_orig_mod", found)  # what torch.compile wraps
+        name, target_object = self.target.name, resolve(self.target, self.names)
+        function = (
+            target_object.forward
+            if inspect.isclass(target_object) and hasattr(target_object, "forward")
+            else target_object
+        )
+        if isinstance(target_object, torch.nn.Module):
+            inner = getattr(target_object, "_orig_mod", target_object)  # what torch.compile wraps
             function = inner.forward
             library = str(getattr(function, "__module__", ""))
             if library.partition(".")[0] == "torch":
                 raise Silent(
                     f"{name} is a {type(inner).__name__} of {library}, whose annotations give no shapes"
                 )
-        method = inspect.isclass(found) or ("." in name and inspect.isfunction(function))
+        method = inspect.isclass(target_object) or ("." in name and inspect.isfunction(function))
         inputs = _annotated_inputs(function, self.plan.default_sizes, skip_self=method)
         holder = self._target_object("its annotations give shapes")
         kwargs = {name: make_tensor(spec, self.device) for name, spec in inputs.items()}
@@ -233,8 +237,8 @@ class Ladder:
         if owner and target.kind == "method":
             kind = resolve(replace(target, name=owner, kind="module"), names)
             return getattr(_instance(kind, because) if inspect.isclass(kind) else kind, method)
-        found = resolve(target, names)
-        return _instance(found, because) if inspect.isclass(found) else found
+        target_object = resolve(target, names)
+        return _instance(target_object, because) if inspect.isclass(target_object) else target_object
 
 
 def _asks_for_fake(directive: Directive) -> bool:
@@ -330,17 +334,17 @@ def resolve(target: Target, names: Mapping[str, Any]) -> Any:
     first, *rest = target.name.split(".")
     if first not in names:
         raise Silent(f"the file has no {first} once it is imported")
-    found = names[first]
+    resolved = names[first]
     for part in rest:
-        if not hasattr(found, part):
-            if target.kind == "variable" and inspect.isclass(found):
+        if not hasattr(resolved, part):
+            if target.kind == "variable" and inspect.isclass(resolved):
                 owner = target.name.rpartition(".")[0]
                 raise Silent(
                     f"only objects of {owner} have {part}: a directive calls it as {owner}().{part}(...)"
                 )
             raise Silent(f"{target.name} does not exist once the file is imported")
-        found = getattr(found, part)
-    return found
+        resolved = getattr(resolved, part)
+    return resolved
 
 
 def callee_text(target: Target, names: Mapping[str, Any]) -> str:
@@ -362,17 +366,19 @@ def example_call(target: Target, names: Mapping[str, Any]) -> str:
 def _example_arguments(target: Target, names: Mapping[str, Any]) -> list[str]:
     """The arguments that the call needs at least; one tensor where the object cannot be asked."""
     try:
-        found = resolve(target, names)
-        found = getattr(found, "_orig_mod", found)  # what torch.compile wraps
-        of_class = inspect.isclass(found)
-        function = found.forward if of_class or isinstance(found, torch.nn.Module) else found
+        target_object = resolve(target, names)
+        target_object = getattr(target_object, "_orig_mod", target_object)  # what torch.compile wraps
+        of_class = inspect.isclass(target_object)
+        function = (
+            target_object.forward if of_class or isinstance(target_object, torch.nn.Module) else target_object
+        )
         parameters = list(inspect.signature(function).parameters.values())
     except (Silent, AttributeError, TypeError, ValueError):
         return [EXAMPLE_TENSOR]
     if of_class or ("." in target.name and inspect.isfunction(function) and target.kind == "method"):
         parameters = parameters[1:]  # self
     required = example_arguments(parameters, names)
-    is_open = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    is_open = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
     return required or ([EXAMPLE_TENSOR] if is_open else [])
 
 

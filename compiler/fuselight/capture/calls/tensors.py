@@ -77,15 +77,15 @@ def _changed(
 ) -> Any:
     if id(value) in known:
         return known[id(value)]
-    made = value
+    result = value
     if isinstance(value, torch.Tensor):
-        made = change(value)
+        result = change(value)
     elif depth > _DEPTH:
         return value
     elif (copied := _container(value, lambda item: _changed(item, change, known, depth + 1))) is not None:
-        made = copied
-    known[id(value)] = made
-    return made
+        result = copied
+    known[id(value)] = result
+    return result
 
 
 def _container(value: Any, changed: Callable[[Any], Any]) -> Any:
@@ -95,25 +95,25 @@ def _container(value: Any, changed: Callable[[Any], Any]) -> Any:
     """
     if isinstance(value, dict):
         base = next(kind for kind in (OrderedDict, defaultdict, dict) if isinstance(value, kind))
-        made: Any = base.__new__(type(value))
+        container: Any = base.__new__(type(value))
         if isinstance(value, defaultdict):
-            defaultdict.__init__(made, value.default_factory)
+            defaultdict.__init__(container, value.default_factory)
         for key, item in dict.items(value):
-            base.__setitem__(made, key, changed(item))
+            base.__setitem__(container, key, changed(item))
     elif isinstance(value, list):
-        made = list.__new__(type(value))
-        list.extend(made, map(changed, value))
+        container = list.__new__(type(value))
+        list.extend(container, map(changed, value))
     elif isinstance(value, tuple):
-        made = _tuple(type(value), list(map(changed, value)))
+        container = _tuple(type(value), list(map(changed, value)))
     elif is_dataclass(value) and not isinstance(value, type):
-        made = _blank(value)
+        container = _blank(value)
     else:
         return None
     for name, item in list(getattr(value, "__dict__", {}).items()):
-        vars(made)[name] = changed(item)
+        vars(container)[name] = changed(item)
     for member, item in slots_of(value):
-        member.__set__(made, changed(item))
-    return made
+        member.__set__(container, changed(item))
+    return container
 
 
 def _blank(value: Any) -> Any:

@@ -121,12 +121,12 @@ class WriteGuard:
         except TypeError:
             return None  # a descriptor, or a file that is open
         at = os.path.realpath(text)
-        inside = any(_within(one, root) for one in (at, os.path.abspath(text)) for root in self._real_roots)
+        inside = any(_within(name, root) for name in (at, os.path.abspath(text)) for root in self._real_roots)
         return at if inside and not _within(at, self.folder) else None
 
     @functools.cached_property
     def _real_roots(self) -> tuple[str, ...]:
-        return tuple({root for one in self.roots for root in (one, os.path.realpath(one))})
+        return tuple({root for text in self.roots for root in (text, os.path.realpath(text))})
 
     def _root_of(self, path: str) -> str:
         return max((root for root in self._real_roots if _within(path, root)), key=len, default=os.sep)

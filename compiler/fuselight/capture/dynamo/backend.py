@@ -115,10 +115,10 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
 
     torch does not time its guards there: the Recorder does, without a flush of the caches.
     """
-    made = CompileCalls()
+    calls = CompileCalls()
 
     def heard() -> None:
-        made.precompiled.extend(stacks.calling_frames(limit=1))
+        calls.precompiled.extend(stacks.calling_frames(limit=1))
 
     def optimize(real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
         keep = targets.backend_within(wanted) is backend  # it is replaced already
@@ -127,7 +127,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
     def compile_(real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
         """As the original: without a model it is a decorator."""
         model = asked.pop("model", model)
-        made.calls.append(_read_call(asked))
+        calls.calls.append(_read_call(asked))
         kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
         options = _distinguishing_options(asked)
         if options:
@@ -141,7 +141,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
         targets.heard_precompile(heard),
         settings.without_guard_profile(),
     ):
-        yield made
+        yield calls
 
 
 def _distinguishing_options(asked: dict[str, Any]) -> dict[str, Any]:
@@ -151,12 +151,12 @@ def _distinguishing_options(asked: dict[str, Any]) -> dict[str, Any]:
     one of the options (`guard_filter_fn`) decides about guards: both stay as they would be without us.
     """
     options = asked.get("options")
-    found = dict(options) if isinstance(options, dict) else {}
+    distinguishing_options = dict(options) if isinstance(options, dict) else {}
     if asked.get("backend") not in (None, "inductor"):
-        found["backend"] = asked["backend"]
+        distinguishing_options["backend"] = asked["backend"]
     if asked.get("mode") not in (None, "default"):
-        found["mode"] = asked["mode"]
-    return found
+        distinguishing_options["mode"] = asked["mode"]
+    return distinguishing_options
 
 
 def _read_call(asked: dict[str, Any]) -> CompileCall:

@@ -30,10 +30,10 @@ def like(
         for number in order:
             strides[number] = step
             step *= max(sizes[number], 1)
-    made = torch.empty_strided(sizes, strides, dtype=dtype or tensor.dtype, device=tensor.device)
-    made.requires_grad_(tensor.requires_grad if requires_grad is None else requires_grad)
-    made.__dict__.update(tensor.__dict__)  # the marks of mark_dynamic
-    return made
+    blank = torch.empty_strided(sizes, strides, dtype=dtype or tensor.dtype, device=tensor.device)
+    blank.requires_grad_(tensor.requires_grad if requires_grad is None else requires_grad)
+    blank.__dict__.update(tensor.__dict__)  # the marks of mark_dynamic
+    return blank
 
 
 def resized(tensor: torch.Tensor, dimension: int, size: int) -> torch.Tensor:
@@ -49,13 +49,13 @@ def relaid(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     return like(tensor, order=order)
 
 
-def filled(made: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Fill `made` with the values of `tensor`: the first ones where it is smaller, repeated where it is larger."""
+def filled(blank: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Fill `blank` with the values of `tensor`: the first ones where it is smaller, repeated where it is larger."""
     values = tensor.detach()
-    for dimension, size in enumerate(made.shape):
+    for dimension, size in enumerate(blank.shape):
         if size != values.size(dimension):
             at = torch.arange(size, device=values.device) % max(values.size(dimension), 1)
             values = values.index_select(dimension, at)
     with torch.no_grad():
-        made.copy_(values)
-    return made
+        blank.copy_(values)
+    return blank

@@ -62,12 +62,18 @@ def read_break(
     )
 
 
-def rest_skipped(found: Break, code: CodeType, caller: Stack) -> NotCompiled:
+def rest_skipped(graph_break: Break, code: CodeType, caller: Stack) -> NotCompiled:
     """What follows a graph break after which torch cannot resume the function."""
     refusal = refused(
-        NotCompiledKind.SKIPPED, code, found.reason, caller, found.call, found.stack, found.ids[0]
+        NotCompiledKind.SKIPPED,
+        code,
+        graph_break.reason,
+        caller,
+        graph_break.call,
+        graph_break.stack,
+        graph_break.ids[0],
     )
-    return replace(refusal, rest_from=found.rest_from)
+    return replace(refusal, rest_from=graph_break.rest_from)
 
 
 def gb_id(link: torch_texts.Reason) -> str | None:

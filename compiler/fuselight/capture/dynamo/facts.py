@@ -130,10 +130,10 @@ class FactLog:
     def _code(self, code: CodeType) -> _Code | None:
         known = self._codes.get(id(code))
         if known is None:
-            found = None
+            frame_code = None
             if stacks.is_user_code(code.co_filename, self._roots):
-                found = _Code(stacks.absolute(code.co_filename), frames.original_code(code))
-            known = self._codes[id(code)] = code, found
+                frame_code = _Code(stacks.absolute(code.co_filename), frames.original_code(code))
+            known = self._codes[id(code)] = code, frame_code
         return known[1]
 
     def instruction_started(self, code: CodeType, instruction: Any, stack: Sequence[Any]) -> None:
@@ -192,13 +192,13 @@ class FactLog:
     def facts(self) -> TracedFacts:
         """Return the facts of all compiles that ended."""
         table: dict[TracedValue, int] = {}
-        found: dict[str, list[Fact]] = collections.defaultdict(list)
+        facts: dict[str, list[Fact]] = collections.defaultdict(list)
         for (path, span, assigned), counts in sorted(self._values.items()):
             merged: collections.Counter[int] = collections.Counter()
             for seen, count in counts.items():
                 merged[table.setdefault(_value(seen), len(table))] += count
             values = tuple(merged.most_common(MOST_VALUES))
-            found[path].append(Fact(*span, values, assigned, len(merged) - len(values)))
+            facts[path].append(Fact(*span, values, assigned, len(merged) - len(values)))
         branches: dict[str, list[Branch]] = collections.defaultdict(list)
         for path, span in sorted({key[:2] for key in self._branches}):
             true, false = (self._branches[path, span, side] for side in (True, False))
@@ -207,12 +207,12 @@ class FactLog:
         computed: dict[str, list[Span]] = collections.defaultdict(list)
         for path, span in sorted(self._computed):
             computed[path].append(span)
-        paths = sorted({*found, *branches, *untraced, *computed})
+        paths = sorted({*facts, *branches, *untraced, *computed})
         return TracedFacts(
             values=tuple(table),
             files={
                 path: FileFacts(
-                    facts=tuple(found[path]),
+                    facts=tuple(facts[path]),
                     branches=tuple(branches[path]),
                     untraced=_ranges(untraced.get(path, set())),
                     computed=tuple(computed[path]),
@@ -280,7 +280,7 @@ def _text(seen: variables.Seen) -> str:
 def _strides(formats: Any) -> str | None:
     if formats is None:
         return None
-    names = {str(one).removeprefix("torch.").removesuffix("_format") for one in formats}
+    names = {str(form).removeprefix("torch.").removesuffix("_format") for form in formats}
     return next(
         (name for name in ("contiguous", "channels_last", "channels_last_3d") if name in names), "strided"
     )

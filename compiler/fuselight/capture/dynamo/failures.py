@@ -199,16 +199,16 @@ def _limit_of_python(exc: BaseException, roots: tuple[str, ...]) -> _Verdict | N
     """What the code did if it came to the end of the memory or of the stack while torch traced it."""
     causes = list(_chain(exc))
     if isinstance(exc, errors.exceptions.TorchDynamoException) or _raised_by_us(exc):
-        if any(isinstance(one, MemoryError) for one in causes):
+        if any(isinstance(cause, MemoryError) for cause in causes):
             return _Verdict(Culprit.USER, "memory", "Give smaller inputs, or allow the program more memory.")
-        if any(isinstance(one, OSError) and one.errno in _FILE_LIMITS for one in causes):
+        if any(isinstance(cause, OSError) and cause.errno in _FILE_LIMITS for cause in causes):
             return _Verdict(
                 Culprit.USER,
                 "limit",
                 "The code leaves no file to open, or lowers a limit of the system. Close files after use, and set "
                 "RLIMIT_NOFILE and RLIMIT_FSIZE where the program is started.",
             )
-    if not any(isinstance(one, RecursionError) for one in causes):
+    if not any(isinstance(cause, RecursionError) for cause in causes):
         return None
     places = [place for place in _stack(exc) if stacks.is_user_code(place.path, roots)]
     calls = collections.Counter((place.path, place.function, place.line) for place in places)
@@ -228,11 +228,11 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
     known: set[int] = set()
     waiting: list[BaseException | None] = [exc]
     while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in known:
-            known.add(id(one))
-            yield one
-            waiting += [one.__cause__, one.__context__]
+        error = waiting.pop()
+        if error is not None and id(error) not in known:
+            known.add(id(error))
+            yield error
+            waiting += [error.__cause__, error.__context__]
 
 
 def _in_inductor(exc: BaseException) -> str | None:
@@ -240,13 +240,13 @@ def _in_inductor(exc: BaseException) -> str | None:
 
     That is the user's, a library's, or what Inductor has written, which raises for an index that is out of bounds.
     """
-    found = None
+    cause = None
     for path in _files(exc):
         if errors.is_of_inductor(path):
-            found = path
+            cause = path
         elif stacks.is_shown(path) or stacks.is_graph(path):
-            found = None
-    return found
+            cause = None
+    return cause
 
 
 def _raiser(exc: BaseException) -> str:

@@ -98,12 +98,12 @@ def forecast(
     ]
     if _first_failure(managers, frame.f_locals) is not None:
         return None
-    found = []
+    forecasts = []
     counts = loop_counts(frame.code)
     for change in _changes(frame, managers, births, roots, counts):
         with change.during():
             failure = _first_failure(managers, change.f_locals)
-        one = Forecast(
+        forecast = Forecast(
             change.kind,
             change.subject,
             change.was,
@@ -113,31 +113,33 @@ def forecast(
             is_loop_count=change.is_loop_size
             or (change.kind is ChangeKind.NUMBER and not counts.names.isdisjoint(change.subject)),
         )
-        found.append(one if failure is None else _with_guard(one, *failure, births, frame.callee))
-    found.sort(key=lambda one: (not one.recompiles, not one.is_likely))
+        forecasts.append(
+            forecast if failure is None else _with_guard(forecast, *failure, births, frame.callee)
+        )
+    forecasts.sort(key=lambda forecast: (not forecast.recompiles, not forecast.is_likely))
     limit = settings.recompile_limit()
     callee = frame.callee
     part = stacks.resumes_at(frame.code)
     return FrameForecast(
-        callee.function, callee.location, len(managers), limit, tuple(found), resumes_at=part
+        callee.function, callee.location, len(managers), limit, tuple(forecasts), resumes_at=part
     )
 
 
 def _first_failure(managers: Sequence[Any], f_locals: Mapping[str, object]) -> tuple[Any, str] | None:
     """Return the newest entry and the text of its guard that fails, None if an entry accepts the call."""
-    found: tuple[Any, str] | None = None
+    failure: tuple[Any, str] | None = None
     for manager in managers:
         verdict = manager.check_verbose(dict(f_locals))
         if verdict.result:
             return None
-        if found is None:
+        if failure is None:
             parts = [str(part) for part in verdict.verbose_code_parts]
-            found = manager, recompiles.failing_text(manager, f_locals, parts)
-    return (None, "no compiled version") if found is None else found
+            failure = manager, recompiles.failing_text(manager, f_locals, parts)
+    return (None, "no compiled version") if failure is None else failure
 
 
 def _with_guard(
-    one: Forecast, manager: Any, text: str, births: Mapping[Any, Births], callee: Callee
+    forecast: Forecast, manager: Any, text: str, births: Mapping[Any, Births], callee: Callee
 ) -> Forecast:
     code = _COMMENT.sub("", text).strip()
     mismatch = _TENSOR_GUARD.search(code)
@@ -153,9 +155,11 @@ def _with_guard(
         )
     words = "" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source)
     return replace(
-        one,
-        repeats=(one.is_loop_count and one.kind is not ChangeKind.SIZE_ONE)
-        or _repeats(one.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")),
+        forecast,
+        repeats=(forecast.is_loop_count and forecast.kind is not ChangeKind.SIZE_ONE)
+        or _repeats(
+            forecast.kind, is_plain_size=mismatch is not None and mismatch["what"].startswith("size")
+        ),
         source=callee.in_its_words(words),
         guard=code[:400],
         condition=callee.in_its_words(torch_texts.in_user_words(code[:400])) if callee.passes_on else "",
@@ -382,15 +386,15 @@ def _on(enabled: bool) -> str:  # noqa: FBT001 - the value of the mode
 @contextlib.contextmanager
 def _toggled(module: torch.nn.Module) -> Iterator[None]:
     """Have a module in the other mode. The flags are set directly: the user's own `train()` may do anything."""
-    flags = [(one, one.training) for one in module.modules()]
+    flags = [(module, module.training) for module in module.modules()]
     other = not module.training
     try:
-        for one, _ in flags:
-            vars(one)["training"] = other
+        for switched_module, _ in flags:
+            vars(switched_module)["training"] = other
         yield
     finally:
-        for one, flag in flags:
-            vars(one)["training"] = flag
+        for switched_module, flag in flags:
+            vars(switched_module)["training"] = flag
 
 
 def _value_changes(frame: CompiledFrame, path: Path, value: object) -> Iterator[_Change]:
@@ -455,16 +459,16 @@ def _attribute_changes(
 def _holder(source: str, manager: Any, f_locals: Mapping[str, object]) -> tuple[dict[str, Any], str] | None:
     """Return the namespace and the name of a guarded expression; None if it is neither attribute nor global."""
     scope, names = artifacts.guard_scope(manager, f_locals)
-    found = _GLOBAL.match(source)
-    if found is not None:
-        return names["G"], found["name"]
-    found = _ATTRIBUTE.match(source)
-    if found is None:
+    match = _GLOBAL.match(source)
+    if match is not None:
+        return names["G"], match["name"]
+    match = _ATTRIBUTE.match(source)
+    if match is None:
         return None
     try:
-        owner = eval(found["owner"], scope, names)  # noqa: S307 - torch wrote it, and evaluates it the same way
+        owner = eval(match["owner"], scope, names)  # noqa: S307 - torch wrote it, and evaluates it the same way
         held = vars(owner)  # of a class: a view that cannot be changed
-        return (held, found["name"]) if isinstance(held, dict) and found["name"] in held else None
+        return (held, match["name"]) if isinstance(held, dict) and match["name"] in held else None
     except Exception:  # noqa: BLE001 - any property of the user's can raise anything
         return None
 

@@ -144,15 +144,15 @@ def explain(  # noqa: PLR0911 - one return a form of guard
     """
     if part.startswith(_TENSOR_CHECK):
         return explain_tensor(part, value)[0]
-    if found := _IDENTITY.match(part):
-        return _explain_identity(found, value, objects)
-    if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
-        where, key = in_user_words(found["source"]), found["key"]
+    if match := _IDENTITY.match(part):
+        return _explain_identity(match, value, objects)
+    if match := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
+        where, key = in_user_words(match["source"]), match["key"]
         key = key.removeprefix("b") if where.endswith(_ENVIRON) else key
-        was, now = ("not ", "") if found["absent"] else ("", " not")
+        was, now = ("not ", "") if match["absent"] else ("", " not")
         return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
-    if found := _HAS.match(part):
-        return _explain_attribute(found)
+    if match := _HAS.match(part):
+        return _explain_attribute(match)
     if part.startswith("___check_global_state()"):
         return explain_global_state(part)
     if part.startswith("___check_torch_function_mode_stack"):
@@ -170,42 +170,42 @@ def explain_tensor(part: str, value: object, *, was_inference: bool = False) -> 
 
     `was_inference`: whether it was an inference tensor when it was compiled.
     """
-    found = _TENSOR.match(part)
+    match = _TENSOR.match(part)
     where = in_user_words(_first_argument(part))
     if not isinstance(value, torch.Tensor):
         return (changed(where, "a tensor", short(value), GuardCause.TYPE),)
-    if found is None:
+    if match is None:
         return (_difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value)),)
-    is_same = found["kind"] == type(value).__name__
+    is_same = match["kind"] == type(value).__name__
     keys = tuple(
         map(
             _keys_changed,
-            key_differences(where, found["keys"], value, same_type=is_same, was_inference=was_inference),
+            key_differences(where, match["keys"], value, same_type=is_same, was_inference=was_inference),
         )
     )
-    differences = _tensor_differences(found, where, value)
+    differences = _tensor_differences(match, where, value)
     if not differences:
         return keys or (_keys_unknown(where),)
-    joined = _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+    joined = _joined(differences[:4], tuple(size for difference in differences for size in difference.sizes))
     return *keys, replace(joined, static=_static(_first_argument(part), value))
 
 
-def _tensor_differences(found: re.Match[str], where: str, value: torch.Tensor) -> list[GuardFailure]:
-    sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
+def _tensor_differences(match: re.Match[str], where: str, value: torch.Tensor) -> list[GuardFailure]:
+    sizes, strides = ast.literal_eval(match["size"]), ast.literal_eval(match["stride"])
     dtype, grad = str(value.dtype).removeprefix("torch."), str(value.requires_grad)
-    device = _device_of(found["keys"], found["device"])
+    device = _device_of(match["keys"], match["device"])
     differences = []
-    if found["kind"] != type(value).__name__:
+    if match["kind"] != type(value).__name__:
         differences.append(
-            changed(f"the type of {where}", found["kind"], type(value).__name__, GuardCause.TYPE)
+            changed(f"the type of {where}", match["kind"], type(value).__name__, GuardCause.TYPE)
         )
-    if found["dtype"] != dtype:
-        differences.append(changed(f"{where}.dtype", found["dtype"], dtype, GuardCause.DTYPE))
+    if match["dtype"] != dtype:
+        differences.append(changed(f"{where}.dtype", match["dtype"], dtype, GuardCause.DTYPE))
     if device is not None and device != _device_text(value.device, device):
         on = _device_text(value.device, device)
         differences.append(changed(f"{where}.device", device, on, GuardCause.DEVICE))
-    if found["grad"] != grad:
-        differences.append(changed(f"{where}.requires_grad", found["grad"], grad, GuardCause.REQUIRES_GRAD))
+    if match["grad"] != grad:
+        differences.append(changed(f"{where}.requires_grad", match["grad"], grad, GuardCause.REQUIRES_GRAD))
     if len(sizes) != value.dim():
         rank = changed(f"{where}.dim()", str(len(sizes)), str(value.dim()), GuardCause.RANK)
         differences.append(rank)
@@ -240,14 +240,16 @@ def _size_changed(size: SizeChange) -> GuardFailure:
 
 def _joined(differences: Sequence[GuardFailure], sizes: tuple[SizeChange, ...] = ()) -> GuardFailure:
     """Several differences as one, with the values and the cause of the first."""
-    text = "; ".join(one.difference for one in differences)
+    text = "; ".join(difference.difference for difference in differences)
     return replace(differences[0], difference=text, sizes=sizes, count=len(differences))
 
 
-def _keys_changed(one: KeyDifference) -> GuardFailure:
-    if one.text:
-        return _difference(one.text, one.was or None, one.now or None, cause=one.cause)
-    return changed(one.what, one.was, one.now, one.cause)
+def _keys_changed(difference: KeyDifference) -> GuardFailure:
+    if difference.text:
+        return _difference(
+            difference.text, difference.was or None, difference.now or None, cause=difference.cause
+        )
+    return changed(difference.what, difference.was, difference.now, difference.cause)
 
 
 def _keys_unknown(where: str) -> GuardFailure:
@@ -267,11 +269,11 @@ def _device_text(device: torch.device, like: str) -> str:
     return str(device) if ":" in like or device.type != like else device.type
 
 
-def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int, str]) -> GuardFailure:
-    where = in_user_words(found["source"])
-    kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
-    if found["what"] == "type":
-        if found["kind"] == full_kind(value):
+def _explain_identity(match: re.Match[str], value: object, objects: Mapping[int, str]) -> GuardFailure:
+    where = in_user_words(match["source"])
+    kind = (match["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
+    if match["what"] == "type":
+        if match["kind"] == full_kind(value):
             return created_again(where, value)
         kind = None if kind is None else kind.rpartition("<locals>.")[2]
         if kind is None:
@@ -279,7 +281,7 @@ def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int,
             return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)
         return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
-    was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
+    was, now = singletons.get(int(match["id"])) or objects.get(int(match["id"])), short(value)
     if was is None or was == now:
         kind = "function" if kind == "code" else kind  # functions are compared by their code
         text = f"{where} is another {kind or 'object'} than before: {now}"
@@ -293,9 +295,9 @@ def _cause_of_name(where: str) -> GuardCause | None:
     return next((cause for name, cause in _BY_NAME.items() if re.search(rf"\b{name}\b", where)), None)
 
 
-def _explain_attribute(found: re.Match[str]) -> GuardFailure:
-    where, name = in_user_words(found["source"]), found["name"]
-    was_there = not found["absent"] and found["value"] != "False"
+def _explain_attribute(match: re.Match[str]) -> GuardFailure:
+    where, name = in_user_words(match["source"]), match["name"]
+    was_there = not match["absent"] and match["value"] != "False"
     if name in _MARKS:
         return _difference(
             f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
@@ -391,8 +393,8 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
         cause = GuardCause.LENGTH
     elif where == "utils_device.CURRENT_DEVICE":
         where, cause = "the default device", GuardCause.GLOBAL_STATE
-    elif found := _KEY.match(where):
-        where, cause = f"key {found['number']} of {found['of']}", GuardCause.KEYS
+    elif match := _KEY.match(where):
+        where, cause = f"key {match['number']} of {match['of']}", GuardCause.KEYS
     else:
         is_number = _NUMBER.fullmatch(was) and now is not None and _NUMBER.fullmatch(now)
         cause = _cause_of_name(where) or (GuardCause.NUMBER if is_number else GuardCause.VALUE)
@@ -432,7 +434,7 @@ def _evaluated_text(expression: str, evaluate: Callable[[str], object]) -> str |
 
 def _sources_in(tree: ast.expr) -> list[str]:
     """The largest sources in an expression: `L['x'].size()[0]`, not `L['x']`."""
-    found: list[str] = []
+    sources: list[str] = []
 
     def visit(node: ast.AST) -> None:
         if (
@@ -441,14 +443,14 @@ def _sources_in(tree: ast.expr) -> list[str]:
             and not _is_value(node)
         ):
             text = ast.unparse(node)
-            if text not in found:
-                found.append(text)
+            if text not in sources:
+                sources.append(text)
             return
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(tree)
-    return found
+    return sources
 
 
 @functools.lru_cache(maxsize=1024)

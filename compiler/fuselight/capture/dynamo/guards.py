@@ -82,7 +82,7 @@ class Guards:
 
 def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births]:
     """The guards of one compile, and the table for when they fail."""
-    found = []
+    rows = []
     places: collections.Counter[Stack] = collections.Counter()
     scope = artifacts.local_scope(output_graph) or {}
     births = Births({}, {}, {}, set(), _owner(scope))
@@ -99,10 +99,10 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
         _note_object(guard, births.objects, scope)
         if artifacts.is_inference(guard):
             births.inference.add(name)
-        found.append((kind, name, code, stack))
-    kept = sorted(range(len(found)), key=lambda i: (found[i][0] in _MACHINERY, i))[:_KEPT]
-    guards = tuple(_guard(*found[i]) for i in sorted(kept))
-    return Guards(guards, len(found), _places(places, roots)), births
+        rows.append((kind, name, code, stack))
+    kept = sorted(range(len(rows)), key=lambda i: (rows[i][0] in _MACHINERY, i))[:_KEPT]
+    guards = tuple(_guard(*rows[i]) for i in sorted(kept))
+    return Guards(guards, len(rows), _places(places, roots)), births
 
 
 def _owner(scope: Mapping[str, object]) -> GuardedOwner | None:

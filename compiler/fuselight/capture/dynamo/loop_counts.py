@@ -39,15 +39,15 @@ class LoopCounts:
 
 def loop_counts(code: CodeType) -> LoopCounts:
     """Find what is in arguments of `range`."""
-    steps = [one for one in dis.get_instructions(code) if one.opname not in _INTERNAL]
+    steps = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _INTERNAL]
     named = _named_sizes(steps)
     names, sizes = set[str](), set[TensorSize]()
     for first, last in _range_calls(code):
-        inside = [index for index, one in enumerate(steps) if first < one.offset < last]
-        found = {name for index in inside for name in _loaded(steps[index])}
-        names |= found
+        inside = [index for index, step in enumerate(steps) if first < step.offset < last]
+        actual_names = {name for index in inside for name in _loaded(steps[index])}
+        names |= actual_names
         sizes.update(
-            *(named.get(name, ()) for name in found),
+            *(named.get(name, ()) for name in actual_names),
             *(size for index in inside if (size := _sizes_at(steps, index)[0])),
         )
     return LoopCounts(frozenset(names), frozenset(sizes))
@@ -57,25 +57,25 @@ def _range_calls(code: CodeType) -> Iterator[tuple[int, int]]:
     """Yield the offsets between which the arguments of a call of `range` are loaded."""
     start, depth = 0, 0
     """Where `range` was loaded, and the values on the stack since then; no values outside of a call."""
-    for one in dis.get_instructions(code):
-        if one.opname == "LOAD_GLOBAL" and one.argval == "range":
-            start, depth = one.offset, _effect(one)
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL" and instruction.argval == "range":
+            start, depth = instruction.offset, _effect(instruction)
         elif depth:
-            depth += _effect(one)
-            if one.opname.startswith("CALL") and depth <= 1:
-                yield start, one.offset
+            depth += _effect(instruction)
+            if instruction.opname.startswith("CALL") and depth <= 1:
+                yield start, instruction.offset
                 depth = 0
 
 
 def _named_sizes(steps: Sequence[dis.Instruction]) -> dict[str, set[TensorSize]]:
     """The sizes that the function gives a name: `n = x.size(1)`, `b, n = x.shape`."""
-    found: dict[str, set[TensorSize]] = {}
+    named_sizes: dict[str, set[TensorSize]] = {}
     for index in range(len(steps)):
         sizes, end = _sizes_at(steps, index)
-        names = [name for one in steps[end : end + len(sizes)] for name in _stored(one)]
+        names = [name for step in steps[end : end + len(sizes)] for name in _stored(step)]
         for name, size in zip(names, sizes, strict=False):
-            found.setdefault(name, set()).add(size)
-    return found
+            named_sizes.setdefault(name, set()).add(size)
+    return named_sizes
 
 
 def _sizes_at(steps: Sequence[dis.Instruction], index: int) -> tuple[list[TensorSize], int]:
@@ -107,23 +107,23 @@ def _sizes_at(steps: Sequence[dis.Instruction], index: int) -> tuple[list[Tensor
     return [], index
 
 
-def _loaded(one: dis.Instruction) -> tuple[str, ...]:
+def _loaded(instruction: dis.Instruction) -> tuple[str, ...]:
     """The variables that an instruction loads, in order."""
-    if one.opname.startswith("STORE_FAST_LOAD"):
-        return (one.argval[1],)
-    if not one.opname.startswith(_LOADS):
+    if instruction.opname.startswith("STORE_FAST_LOAD"):
+        return (instruction.argval[1],)
+    if not instruction.opname.startswith(_LOADS):
         return ()
-    return one.argval if isinstance(one.argval, tuple) else (one.argval,)
+    return instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
 
 
-def _stored(one: dis.Instruction) -> tuple[str, ...]:
+def _stored(instruction: dis.Instruction) -> tuple[str, ...]:
     """The variables that an instruction assigns, in order."""
-    if one.opname.startswith("STORE_FAST_LOAD"):
-        return (one.argval[0],)
-    if not one.opname.startswith(_STORES):
+    if instruction.opname.startswith("STORE_FAST_LOAD"):
+        return (instruction.argval[0],)
+    if not instruction.opname.startswith(_STORES):
         return ()
-    return one.argval if isinstance(one.argval, tuple) else (one.argval,)
+    return instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
 
 
-def _effect(one: dis.Instruction) -> int:
-    return dis.stack_effect(one.opcode, one.arg, jump=False)
+def _effect(instruction: dis.Instruction) -> int:
+    return dis.stack_effect(instruction.opcode, instruction.arg, jump=False)

@@ -86,10 +86,10 @@ def _rest_names(code: CodeType) -> tuple[str, str]:
 def _callee_expression(code: CodeType, star: str, stars: str) -> str | None:
     """What the wrapper calls with its arguments as they came: `function`, `self.function`."""
     node = _definition(code)
-    if node is None or any(_is_stored(one, {star, stars}) for one in ast.walk(node)):
+    if node is None or any(_is_stored(node, {star, stars}) for node in ast.walk(node)):
         return None
-    calls = [one for one in _calls(node) if _spreads(one, star, stars)]
-    callees = {ast.unparse(one.func) for one in calls}
+    calls = [call for call in _calls(node) if _spreads(call, star, stars)]
+    callees = {ast.unparse(call.func) for call in calls}
     callee = callees.pop() if len(callees) == 1 else ""
     own = code.co_varnames[: code.co_argcount]
     if own and callee.startswith(f"{own[0]}.") and star and stars:
@@ -97,7 +97,7 @@ def _callee_expression(code: CodeType, star: str, stars: str) -> str | None:
     elif callee not in code.co_freevars:
         return None
     expected = [*own, *([f"*{star}"] if star else [])]
-    return callee if all([ast.unparse(arg) for arg in one.args] == expected for one in calls) else None
+    return callee if all([ast.unparse(arg) for arg in call.args] == expected for call in calls) else None
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | None:
@@ -117,14 +117,14 @@ def _is_stored(node: ast.AST, names: set[str]) -> bool:
 
 
 def _calls(node: ast.FunctionDef) -> Iterator[ast.Call]:
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return (node for node in ast.walk(node) if isinstance(node, ast.Call))
 
 
 def _spreads(call: ast.Call, star: str, stars: str) -> bool:
     """Whether a call gets all further arguments of the wrapper."""
-    keywords = [one.value for one in call.keywords if one.arg is None]
-    values = [one.value for one in call.args if isinstance(one, ast.Starred)] + keywords
-    names = {one.id for one in values if isinstance(one, ast.Name)}
+    keywords = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    values = [expression.value for expression in call.args if isinstance(expression, ast.Starred)] + keywords
+    names = {expression.id for expression in values if isinstance(expression, ast.Name)}
     return names >= {name for name in (star, stars) if name}
 
 

@@ -41,13 +41,17 @@ def read_mismatches(
     entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
 ) -> tuple[Mismatch, ...]:
     """Compare each cache entry with the new call: the smallest difference first, then the newest entry."""
-    found = []
+    mismatches = []
     for entry in entries:
         table = births.get(entry.guard_manager) or _NOTHING_KNOWN
         is_other = table.owner is not None and table.owner.is_other(frame.f_locals)
-        found.append(Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, table), is_other))
-    order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
-    return tuple(found[i] for i in order)
+        mismatches.append(
+            Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, table), is_other)
+        )
+    order = sorted(
+        range(len(mismatches)), key=lambda i: (_weight(mismatches[i]), -_age(mismatches[i].compile_id))
+    )
+    return tuple(mismatches[i] for i in order)
 
 
 def _weight(mismatch: Mismatch) -> tuple[int, int, int]:
@@ -55,9 +59,9 @@ def _weight(mismatch: Mismatch) -> tuple[int, int, int]:
     failures = mismatch.failures
     if not failures:
         return (_FAILURES + 1, 0, 0)
-    values = {(one.cause, one.was, one.now) for one in failures if one.cause in _SMALL}
-    kinds = sum(one.cause not in _SMALL for one in failures)
-    return (kinds, len(values), sum(one.count for one in failures))
+    values = {(failure.cause, failure.was, failure.now) for failure in failures if failure.cause in _SMALL}
+    kinds = sum(failure.cause not in _SMALL for failure in failures)
+    return (kinds, len(values), sum(failure.count for failure in failures))
 
 
 def _age(compile_id: str) -> int:
@@ -120,21 +124,25 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
 
 def _modes_once(failures: Sequence[GuardFailure]) -> list[GuardFailure]:
     """The failures, with a mode of torch that each tensor shows once, or not at all if torch's own guard shows it."""
-    settings = [one for one in failures if one.cause is GuardCause.GLOBAL_STATE]
-    of_tensors = [one for one in settings if guard_differences.is_tensor_check(one.code)]
+    settings = [failure for failure in failures if failure.cause is GuardCause.GLOBAL_STATE]
+    of_tensors = [setting for setting in settings if guard_differences.is_tensor_check(setting.code)]
     has_own = len(of_tensors) < len(settings)
-    first = {} if has_own else {one.difference: one for one in reversed(of_tensors)}
-    return [one for one in failures if one not in of_tensors or first.get(one.difference) is one]
+    first = {} if has_own else {tensor.difference: tensor for tensor in reversed(of_tensors)}
+    return [
+        failure
+        for failure in failures
+        if failure not in of_tensors or first.get(failure.difference) is failure
+    ]
 
 
 def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
     """The failure of an entry that torch dropped, because an object that it was compiled for was freed."""
-    found = _FREED.search(reason)
-    if found is None:
+    match = _FREED.search(reason)
+    if match is None:
         return GuardFailure(
             "DELETED", "", "", f"compiled code was dropped: {reason}", cause=GuardCause.DELETED
         )
-    source = found["source"]
+    source = match["source"]
     names: dict[str, Any] = {"L": frame.f_locals, "G": frame.f_globals}
     kind = _TYPE_OF.match(source)
     if kind is not None and (again := _class_again(kind["source"], names, table)) is not None:
@@ -153,8 +161,8 @@ def _dropped(reason: str, frame: Any, table: Births) -> GuardFailure:
 
 def _class_again(source: str, names: dict[str, Any], table: Births) -> GuardFailure | None:
     """The failure of an entry whose class was freed and exists again under the same name."""
-    recorded = (found for code in table.by_code if (found := _GUARDED_TYPE.match(code)) is not None)
-    before = next((found["kind"] for found in recorded if found["source"] == source), None)
+    recorded = (match for code in table.by_code if (match := _GUARDED_TYPE.match(code)) is not None)
+    before = next((match["kind"] for match in recorded if match["source"] == source), None)
     try:
         value = eval(source, {}, names)  # noqa: S307 - torch wrote it, and evaluates it in the same way
     except Exception:  # noqa: BLE001 - what cannot be read is not known to exist again
@@ -182,9 +190,9 @@ def _changed_values(frame: Any, table: Births) -> Iterator[GuardFailure]:
         except Exception:  # noqa: BLE001, S112 - what cannot be read is not known to differ
             continue
         named = _with_local_name(part, names)
-        found = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
+        failure = guard_differences.explain(named, value=None, evaluate=read, objects=table.objects)
         source = torch_texts.in_user_words(named.rpartition(" == ")[0] or named.removeprefix("not "))
-        yield replace(found, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
+        yield replace(failure, kind="EQUALS_MATCH", source=source, code=part[:2000], born=born)
 
 
 _VALUE_CHECK = re.compile(
@@ -197,13 +205,13 @@ _VALUE_CHECK = re.compile(
 def _with_local_name(source: str, names: Mapping[str, Any]) -> str:
     """`list(dict.keys(L['self'].state))[0].grad` as `L['p'].grad`, where `p` is that very object in the new call."""
 
-    def local_name(found: re.Match[str]) -> str:
+    def local_name(match: re.Match[str]) -> str:
         try:
-            value = eval(found[0], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
-        except Exception:  # noqa: BLE001 - the dict is another one now
-            return found[0]
+            value = eval(match[0], {"list": list, "dict": dict}, dict(names))  # noqa: S307 - as above
+        except Exception:  # noqa: BLE001 - the dict was replaced
+            return match[0]
         name = next((name for name, local in names["L"].items() if local is value), None)
-        return found[0] if name is None else f"L[{name!r}]"
+        return match[0] if name is None else f"L[{name!r}]"
 
     return _THROUGH_KEYS.sub(local_name, source)
 
@@ -232,13 +240,13 @@ class _GuardReader:
         named = _with_local_name(source, self.names) if "list(dict.keys(" in source else source
         return _CLOSURE.sub(self._closure_name, torch_texts.in_user_words(named))
 
-    def _closure_name(self, found: re.Match[str]) -> str:
+    def _closure_name(self, match: re.Match[str]) -> str:
         """The name that the function itself has for a variable of its closure."""
         try:
-            function = eval(found["owner"], self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
-            return str(function.__code__.co_freevars[int(found["index"])])
+            function = eval(match["owner"], self.names["G"], dict(self.names["L"]))  # noqa: S307 - a name in the call
+            return str(function.__code__.co_freevars[int(match["index"])])
         except Exception:  # noqa: BLE001 - a callable that is no function, or a name that the call has not
-            return found[0]
+            return match[0]
 
     def is_false(self, expression: str) -> bool:
         try:
@@ -268,17 +276,17 @@ def _leaf_failures(
             or table.by_source.get(source.removesuffix(".__code__"))
             or born_in_comment(text, table.paths)
         )
-        for found in _differences(part, source, value, reader, table):
+        for difference in _differences(part, source, value, reader, table):
             # a mode of torch that a tensor's keys show belongs to no line
-            is_mode = found.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
+            is_mode = difference.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
             yield replace(
-                found,
+                difference,
                 kind=kind,
                 source="" if is_mode or torch_texts.is_global_state(source) else reader.words(source),
                 code=part[:2000],
-                difference=_with_cause(reader.words(found.difference), text),
+                difference=_with_cause(reader.words(difference.difference), text),
                 born=() if is_mode else born,
-                cause=_cause(kind, found.cause),
+                cause=_cause(kind, difference.cause),
             )
 
 
@@ -320,14 +328,14 @@ def born_in_comment(text: str, paths: set[str]) -> Stack:
 
     torch cuts the path at its start, so the file is the only one known that ends like it, or none.
     """
-    found = _BORN_COMMENT.search(text)
-    if found is None or "(unknown source" in text:
+    match = _BORN_COMMENT.search(text)
+    if match is None or "(unknown source" in text:
         return ()
-    end = found["path"].strip()
+    end = match["path"].strip()
     known = [path for path in paths if path.endswith(end)]
     if len(known) != 1:
         return ()
-    return (Location(known[0], int(found["line"]), function=stacks.user_function(found["function"])),)
+    return (Location(known[0], int(match["line"]), function=stacks.user_function(match["function"])),)
 
 
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
@@ -354,8 +362,8 @@ def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table
         return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
     part = _COMMENT.sub("", text).strip()
     reader = _GuardReader(manager, f_locals)
-    found = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
-    return replace(found, kind="ROOT", code=text[:2000], born=table.by_code.get(part, ()))
+    failure = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
+    return replace(failure, kind="ROOT", code=text[:2000], born=table.by_code.get(part, ()))
 
 
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:

@@ -259,10 +259,10 @@ class Recorder:
 
     def inspect_target(self, target: object) -> NotCompiled | None:
         """Record that calling `target` never reaches Dynamo, if it is disabled: torch leaves no trace of that."""
-        found = eager_frames.disabled(target)
-        if found is not None:
-            self._refuse(found)
-        return found
+        uncompiled_code = eager_frames.disabled(target)
+        if uncompiled_code is not None:
+            self._refuse(uncompiled_code)
+        return uncompiled_code
 
     def parts(self) -> Parts:
         """The parts recorded up to now."""
@@ -283,14 +283,14 @@ class Recorder:
 
     def forecasts(self) -> tuple[FrameForecast, ...]:
         """What would compile each function again; to be called in the modes of the recorded calls."""
-        found = []
+        forecasts = []
         for frame in self._asked.values():
             try:
                 with self._unseen.paused():
-                    found.append(forecast(frame, self._births, self._roots))
+                    forecasts.append(forecast(frame, self._births, self._roots))
             except Exception as error:  # noqa: BLE001 - the report is worth more than its forecast
                 self.broke("forecast", error)
-        return tuple(one for one in found if one is not None)
+        return tuple(frame_forecast for frame_forecast in forecasts if frame_forecast is not None)
 
     # What follows is `hooks.Listener`.
 
@@ -332,12 +332,12 @@ class Recorder:
         if (
             find is None
             or not _is_in_thread()
-            or any(stacks.is_user_code(one.path, self._roots) for one in above)
+            or any(stacks.is_user_code(location.path, self._roots) for location in above)
         ):
             return above
         calls = ((frame.f_code, frame.f_locals) for frame in frames.frames_above(_caller()))
         places = (find(code, variables) for code, variables in itertools.chain([(code, f_locals)], calls))
-        place = next((one for one in places if one is not None), None)
+        place = next((location for location in places if location is not None), None)
         return above if place is None else (place, *above)
 
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
@@ -392,7 +392,7 @@ class Recorder:
         run = self._running[-1] if self._running else None
         if run is not None and stacks.is_ours(run.code.co_filename) and run.callee.wrapper is None:
             return  # code of ours that calls a function of the user's breaks where that function does
-        found = eager_frames.read_break(
+        graph_break = eager_frames.read_break(
             translator,
             reason,
             error,
@@ -400,10 +400,12 @@ class Recorder:
             above=run.caller if run else (),
             call=self._call,
         )
-        found = replace(found, in_thread=_is_in_thread())
-        self._breaks.append(replace(found, frame_function=run.callee.function) if run else found)
-        if found.rest_from is not None and run is not None:
-            self._refuse(self._as_known(eager_frames.rest_skipped(found, run.code, run.caller), run.code))
+        graph_break = replace(graph_break, in_thread=_is_in_thread())
+        self._breaks.append(replace(graph_break, frame_function=run.callee.function) if run else graph_break)
+        if graph_break.rest_from is not None and run is not None:
+            self._refuse(
+                self._as_known(eager_frames.rest_skipped(graph_break, run.code, run.caller), run.code)
+            )
 
     def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:
         """A graph goes to the backend."""
@@ -437,10 +439,10 @@ class Recorder:
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """Dynamo built the guards of a compile."""
-        found, self._births[manager] = guards.read_guards(output_graph, self._roots)
+        frame_guards, self._births[manager] = guards.read_guards(output_graph, self._roots)
         if not self._running:
             return
-        self._running[-1].guards = found
+        self._running[-1].guards = frame_guards
         self._running[-1].guard_us = guards.check_latency(manager, output_graph)
         if self._running[-1].graph is not None:
             self._unseen.guarded(manager)
@@ -458,12 +460,12 @@ class Recorder:
         run = self._running[-1] if self._running else None
         callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
         with self._unseen.paused():
-            found = recompiles.read_mismatches(entries, frame, backend, self._births)
+            mismatches = recompiles.read_mismatches(entries, frame, backend, self._births)
         self._recompiles.append(
             Recompile(
                 function=callee.function,
                 location=callee.location,
-                entries=callee.mismatches(found),
+                entries=callee.mismatches(mismatches),
                 compile_id=run.compile_id if run else frames.current_compile_id(),
                 caller=run.caller if run else (),
                 call=self._call,
@@ -493,8 +495,8 @@ class Recorder:
         if stacks.is_ours(code.co_filename):
             return
         self._mark_skipping_break(code)
-        found = eager_frames.fell_back(error, code, caller=self._caller(code), call=self._call)
-        self._refuse(self._as_known(found, code))
+        uncompiled_code = eager_frames.fell_back(error, code, caller=self._caller(code), call=self._call)
+        self._refuse(self._as_known(uncompiled_code, code))
 
     def frame_without_tensors(self, code: CodeType) -> None:
         """A frame has nothing to compile."""
@@ -510,9 +512,9 @@ class Recorder:
         """A frame was not compiled. Other hooks report most reasons in more detail."""
         if not stacks.is_user_code(code.co_filename, self._roots):
             return
-        found = eager_frames.skipped(reason, code, caller=self._caller(code), call=self._call)
-        if found is not None:
-            self._refuse(found)
+        uncompiled_code = eager_frames.skipped(reason, code, caller=self._caller(code), call=self._call)
+        if uncompiled_code is not None:
+            self._refuse(uncompiled_code)
 
     def symbol_created(
         self, shape_env: Any, symbol: object, value: object, source: Any, *, marked: bool
@@ -532,21 +534,26 @@ class Recorder:
         """Report the limit once, although each later call without a matching cache entry reaches it again."""
         if isinstance(error, errors.RecompileLimitHit):
             return  # fullgraph=True: the call failed and did not continue in eager mode
-        found = self._as_known(
+        uncompiled_code = self._as_known(
             eager_frames.limit_reached(run.code, limit, caller=run.caller, call=self._call), run.code
         )
-        if not any((old.kind, old.location) == (found.kind, found.location) for old in self._not_compiled):
-            self._refuse(found)
+        if not any(
+            (old.kind, old.location) == (uncompiled_code.kind, uncompiled_code.location)
+            for old in self._not_compiled
+        ):
+            self._refuse(uncompiled_code)
 
-    def _refuse(self, found: NotCompiled) -> None:
-        self._not_compiled.setdefault(replace(found, in_thread=_is_in_thread()))
+    def _refuse(self, uncompiled_code: NotCompiled) -> None:
+        self._not_compiled.setdefault(replace(uncompiled_code, in_thread=_is_in_thread()))
 
-    def _as_known(self, found: NotCompiled, code: CodeType) -> NotCompiled:
+    def _as_known(self, uncompiled_code: NotCompiled, code: CodeType) -> NotCompiled:
         """The refusal, with the function name that the user knows."""
         callee = self._callees.get(code)
         if callee is None:
-            return found
-        return replace(found, function=callee.function, location=callee.location, wrapper=callee.wrapper)
+            return uncompiled_code
+        return replace(
+            uncompiled_code, function=callee.function, location=callee.location, wrapper=callee.wrapper
+        )
 
     def _caller(self, code: CodeType) -> Stack:
         above = stacks.from_frames(frames.frames_above(_caller()))

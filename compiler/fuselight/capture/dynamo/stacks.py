@@ -70,8 +70,8 @@ def is_user_code(path: str, roots: Sequence[str]) -> bool:
 
 def user_function(name: str) -> str:
     """The function's own name for that of a resume function."""
-    while found := frames.RESUME.search(name):
-        name = found["name"]
+    while match := frames.RESUME.search(name):
+        name = match["name"]
     return name
 
 
@@ -83,8 +83,8 @@ def parameters(code: CodeType) -> tuple[str, ...]:
 
 def resumes_at(code: CodeType) -> int | None:
     """The line at which a resume function takes over, None for any other function."""
-    found = frames.RESUME.search(code.co_name)
-    return None if found is None else int(found["line"])
+    match = frames.RESUME.search(code.co_name)
+    return None if match is None else int(match["line"])
 
 
 def carried(code: CodeType) -> int:
@@ -125,9 +125,9 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
     return tuple(out)
 
 
-def from_frames(found: Iterable[FrameType], limit: int = 64) -> Stack:
+def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
-    shown = itertools.islice((frame for frame in found if is_shown(frame.f_code.co_filename)), limit)
+    shown = itertools.islice((frame for frame in frames if is_shown(frame.f_code.co_filename)), limit)
     return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
 
 
@@ -135,9 +135,9 @@ def _location(code: CodeType, line: int, offset: int) -> Location:
     """The place of the instruction at `offset`, with its columns if the code has them."""
     column = end_line = end_column = None
     if hasattr(code, "co_positions") and offset >= 0:
-        found = next(itertools.islice(code.co_positions(), offset // 2, None), None)
-        if found is not None and found[0] == line:
-            _, end_line, column, end_column = found
+        position = next(itertools.islice(code.co_positions(), offset // 2, None), None)
+        if position is not None and position[0] == line:
+            _, end_line, column, end_column = position
     return location(code.co_filename, line, column, end_line, end_column, code.co_name)
 
 
@@ -281,7 +281,7 @@ def _graph_stack(frame: FrameType, line: int) -> Stack:
     if not isinstance(graph, torch.fx.GraphModule):
         return ()
     lines = graph.code.splitlines()
-    found = _ASSIGNED.match(lines[line - 1]) if 0 < line <= len(lines) else None
-    node = next((node for node in graph.graph.nodes if found and node.name == found["node"]), None)
+    match = _ASSIGNED.match(lines[line - 1]) if 0 < line <= len(lines) else None
+    node = next((node for node in graph.graph.nodes if match and node.name == match["node"]), None)
     trace = node.stack_trace if node is not None else None
     return () if trace is None else tuple(place for place in from_text(trace) if is_shown(place.path))

@@ -123,7 +123,7 @@ class UnseenLog:
         reachable = {id(value): value for value in _reachable(values)}
         called = [value for value in reachable.values() if isinstance(value, torch.nn.Module)]
         references = tuple(weakref.ref(module) for module in called if id(module) in modules)
-        inlined = {id(one): one for one in traced if one is not code}
+        inlined = {id(other_code): other_code for other_code in traced if other_code is not code}
         kinds = {type(value) for value in reachable.values()} if inlined else set()
         methods = tuple(method for kind in kinds for method in _methods(kind, inlined))
         self._compiled.append(
@@ -136,7 +136,7 @@ class UnseenLog:
 
     def variable_read(self, name: str) -> None:
         """The trace reads an environment variable, on which it makes no guard."""
-        is_known = any(one.name == name for one in self._read)  # os.getenv reads by os.environ
+        is_known = any(variable.name == name for variable in self._read)  # os.getenv reads by os.environ
         if not is_known and len(self._read) < _MOST_VARIABLES:
             self._read.append(
                 _Variable(name, os.environ.get(name), stacks.from_summaries(frames.user_stack()))
@@ -170,18 +170,22 @@ class UnseenLog:
         if len(self._hooks) >= _MOST_HOOKS or not self._compiled or kind not in _HOOKS:
             return
         concerned = [
-            one
-            for one in self._compiled
-            if (one.modules if module is None else any(known() is module for known in one.modules))
+            compiled_function
+            for compiled_function in self._compiled
+            if (
+                compiled_function.modules
+                if module is None
+                else any(known() is module for known in compiled_function.modules)
+            )
         ]
-        functions = frozenset(one.key for one in concerned)
-        is_further = any(one.functions & functions and one.kind == kind for one in self._hooks)
+        functions = frozenset(compiled_function.key for compiled_function in concerned)
+        is_further = any(hook.functions & functions and hook.kind == kind for hook in self._hooks)
         if not functions or (hooks and not is_further and module is not None):
             return  # torch has guards on the hooks of a module that had some when it was compiled
         owner = "" if module is None else type(module).__name__
         self._hooks.append(_Hook(self._next(), identity, functions, kind, owner, stacks.calling_frames()))
-        for one in concerned:
-            self._watch(one)
+        for function in concerned:
+            self._watch(function)
 
     def hook_removed(self, identity: int) -> None:
         """A hook is removed: no later call misses it."""
@@ -189,29 +193,39 @@ class UnseenLog:
 
     def changes(self) -> tuple[UnseenChange, ...]:
         """The changes that the newest code of a function does not follow."""
-        newest = {one.key: one for one in self._compiled}
-        found = [change for one in newest.values() for change in (*self._hooks_of(one), *_replaced(one))]
-        return tuple(dict.fromkeys((*found, *self._missed)))
+        newest = {function.key: function for function in self._compiled}
+        changes = [
+            change
+            for function in newest.values()
+            for change in (*self._hooks_of(function), *_replaced(function))
+        ]
+        return tuple(dict.fromkeys((*changes, *self._missed)))
 
-    def _hooks_of(self, one: _CompiledFunction) -> Iterator[UnseenChange]:
+    def _hooks_of(self, function: _CompiledFunction) -> Iterator[UnseenChange]:
         """The hooks that are registered and that a version does not run."""
         for hook in self._hooks:
-            if one.key in hook.functions and hook.number > one.number and hook.identity not in self._removed:
+            if (
+                function.key in hook.functions
+                and hook.number > function.number
+                and hook.identity not in self._removed
+            ):
                 kind = UnseenKind.HOOK if hook.owner else UnseenKind.GLOBAL_HOOK
-                yield UnseenChange(kind, hook.owner, one.function, one.location, hook.stack, hook.kind)
+                yield UnseenChange(
+                    kind, hook.owner, function.function, function.location, hook.stack, hook.kind
+                )
 
-    def _watch(self, one: _CompiledFunction) -> None:
+    def _watch(self, function: _CompiledFunction) -> None:
         """Look at what each call of a version misses."""
-        known = self._managers.get(one.number)
+        known = self._managers.get(function.number)
         manager = known() if known is not None else None
-        if manager is not None and one.number not in self._watched:
-            self._watched.add(one.number)
-            version_calls.watch_calls(manager, lambda: self._called(one))
+        if manager is not None and function.number not in self._watched:
+            self._watched.add(function.number)
+            version_calls.watch_calls(manager, lambda: self._called(function))
 
-    def _called(self, one: _CompiledFunction) -> None:
+    def _called(self, function: _CompiledFunction) -> None:
         if self._paused:
             return
-        for change in (*self._hooks_of(one), *_other_values(one)):
+        for change in (*self._hooks_of(function), *_other_values(function)):
             self._missed.setdefault(change)
 
     def _next(self) -> int:
@@ -224,8 +238,8 @@ def _reachable(values: Iterable[object]) -> Iterator[object]:
     for value in values:
         yield value
         held = [value, *_attributes(value)]
-        for one in [item for item in held if isinstance(item, torch.nn.Module)]:
-            for module in itertools.islice(one.modules(), _MOST_MODULES):
+        for other_module in [item for item in held if isinstance(item, torch.nn.Module)]:
+            for module in itertools.islice(other_module.modules(), _MOST_MODULES):
                 yield module
                 yield from _attributes(module)
 
@@ -252,8 +266,8 @@ def _code(value: object) -> CodeType | None:
     return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
-def _replaced(one: _CompiledFunction) -> Iterator[UnseenChange]:
-    for method in one.methods:
+def _replaced(function: _CompiledFunction) -> Iterator[UnseenChange]:
+    for method in function.methods:
         owner = method.owner()
         if owner is None or method.name not in vars(owner):
             continue
@@ -261,11 +275,13 @@ def _replaced(one: _CompiledFunction) -> Iterator[UnseenChange]:
         if code is not None and code is not method.code and stacks.is_shown(code.co_filename):
             name = f"{owner.__name__}.{method.name}"
             place = (stacks.def_location(code),)
-            yield UnseenChange(UnseenKind.METHOD, name, one.function, one.location, place)
+            yield UnseenChange(UnseenKind.METHOD, name, function.function, function.location, place)
 
 
-def _other_values(one: _CompiledFunction) -> Iterator[UnseenChange]:
+def _other_values(function: _CompiledFunction) -> Iterator[UnseenChange]:
     """The variables that have another value than a version was compiled for."""
-    for read in one.variables:
+    for read in function.variables:
         if os.environ.get(read.name) != read.value:
-            yield UnseenChange(UnseenKind.VARIABLE, read.name, one.function, one.location, read.stack)
+            yield UnseenChange(
+                UnseenKind.VARIABLE, read.name, function.function, function.location, read.stack
+            )

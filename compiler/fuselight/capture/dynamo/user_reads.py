@@ -21,15 +21,15 @@ _LONGEST_FUNCTION = 1_000
 
 def is_read_by_user(source: str, born: Stack, roots: Sequence[str]) -> bool:
     """Whether the user's own lines read a guarded expression, such as `L['self'].config.depth`."""
-    place = next((one for one in reversed(born) if stacks.is_user_code(one.path, roots)), None)
+    place = next((location for location in reversed(born) if stacks.is_user_code(location.path, roots)), None)
     if place is None:
         return False
     if place is born[-1]:
         return True
-    found = _LAST_NAME.search(source)
-    if found is None:
+    match = _LAST_NAME.search(source)
+    if match is None:
         return False
-    read = re.compile(rf"{r'[.]' if found['dot'] else r'(?<![.])'}\b{re.escape(found['name'])}\b")
+    read = re.compile(rf"{r'[.]' if match['dot'] else r'(?<![.])'}\b{re.escape(match['name'])}\b")
     return any(read.search(line) for line in _function_above(place))
 
 

@@ -79,32 +79,33 @@ class Callee:
             return text
         return re.sub(rf"(?<![\w.]){self.module}(?=[.\[]|$)", "self", text)
 
-    def _name(self, found: re.Match[str]) -> str:
-        index = int(found[1])
-        return self.positional[index] if index < len(self.positional) else found[0]
+    def _name(self, match: re.Match[str]) -> str:
+        index = int(match[1])
+        return self.positional[index] if index < len(self.positional) else match[0]
 
-    def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
+    def mismatches(self, mismatches: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
         """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
         if not self.passes_on:
-            return found
+            return mismatches
         return tuple(
-            replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found
+            replace(mismatch, failures=tuple(self._failure(failure) for failure in mismatch.failures))
+            for mismatch in mismatches
         )
 
-    def _failure(self, one: GuardFailure) -> GuardFailure:
+    def _failure(self, failure: GuardFailure) -> GuardFailure:
         return replace(
-            one,
-            source=self.in_its_words(one.source),
-            difference=self.in_its_words(one.difference),
-            cause=GuardCause.ARGUMENTS if one.source in {"args", "kwargs"} else one.cause,
-            sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in one.sizes),
+            failure,
+            source=self.in_its_words(failure.source),
+            difference=self.in_its_words(failure.difference),
+            cause=GuardCause.ARGUMENTS if failure.source in {"args", "kwargs"} else failure.cause,
+            sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in failure.sizes),
         )
 
-    def sources(self, found: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
+    def sources(self, sourced: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
         """Guards or symbolic sizes with the callee's argument names."""
         if self.wrapper is None and self.wraps is None:
-            return found
-        return tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
+            return sourced
+        return tuple(replace(guard, source=self.in_its_words(guard.source)) for guard in sourced)
 
 
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:

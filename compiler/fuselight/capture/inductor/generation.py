@@ -163,11 +163,11 @@ class Generation:
         self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int
     ) -> None:
         """AOTAutograd partitioned the joint graph."""
-        found = shared_tensors.read_saved(forward, outputs, self._inputs)
+        saved_tensors = shared_tensors.read_saved(forward, outputs, self._inputs)
         recomputed = shared_tensors.read_recomputed(forward, backward)
-        self._cut = _Cut(self._text(joint) if joint else None, found, recomputed)
-        if found.unknown:
-            names = ", ".join(found.unknown)
+        self._cut = _Cut(self._text(joint) if joint else None, saved_tensors, recomputed)
+        if saved_tensors.unknown:
+            names = ", ".join(saved_tensors.unknown)
             self._problem(f"the bytes of {names}, kept for backward", "their sizes depend on data")
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
@@ -182,15 +182,15 @@ class Generation:
         """Inductor wrote a kernel launch, or the call of an operator."""
         if scheduler_nodes.is_view(nodes):
             return
-        found = scheduler_nodes.members_of(nodes, scheduled)
-        members = tuple(one for one in found if id(one) not in self._open.seen)
+        results = scheduler_nodes.members_of(nodes, scheduled)
+        members = tuple(result for result in results if id(result) not in self._open.seen)
         self._open.seen.update(map(id, members))
         kernel = launches.read_launch(name, nodes, members, len(self._open.kernels), self.device)
         touched = scheduler_nodes.touched(members)
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
         # In step with the kernels: launches are known by their position in both.
         self._open.touched.append(touched)
-        if any(one.startswith("padded to") for one in candidates):
+        if any(candidate.startswith("padded to") for candidate in candidates):
             self._problem(
                 "whether multiplications are padded",
                 "a GPU times both: they are shown as they are, and both are listed",
@@ -200,10 +200,10 @@ class Generation:
         """Inductor finished a schedule."""
         folded: dict[Refusal, int] = {}
         for (first, second, reason), count in counts.items():
-            one = Refusal(reason, launches.place_of(first), launches.place_of(second))
-            folded[one] = folded.get(one, 0) + count
+            refusal = Refusal(reason, launches.place_of(first), launches.place_of(second))
+            folded[refusal] = folded.get(refusal, 0) + count
         most = sorted(folded.items(), key=lambda item: -item[1])[:_REFUSALS]
-        self._open.refusals = tuple(replace(one, count=count) for one, count in most)
+        self._open.refusals = tuple(replace(refusal, count=count) for refusal, count in most)
 
     def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
         """Something is kept out of CUDA graphs."""

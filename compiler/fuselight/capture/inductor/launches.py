@@ -90,8 +90,8 @@ def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
 
 def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
     multiplied = scheduler_nodes.operand_dtype(nodes)
-    found = multiplied or scheduler_nodes.compute_dtype(nodes) or scheduler_nodes.result_dtype(nodes)
-    name = scheduler_nodes.SHORT_DTYPES.get(found) if found is not None else None
+    dtype = multiplied or scheduler_nodes.compute_dtype(nodes) or scheduler_nodes.result_dtype(nodes)
+    name = scheduler_nodes.SHORT_DTYPES.get(dtype) if dtype is not None else None
     if name == "f32" and multiplied is not None and device.backend == "cuda":
         # Convolutions take it from the start, if the device has it; for multiplications somebody has asked.
         convolution = scheduler_nodes.is_convolution(nodes)
@@ -104,15 +104,15 @@ def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
 
 def _sources(wrapper: str) -> dict[str, str]:
     """The text of each kernel that the wrapper defines."""
-    found = {}
+    sources = {}
     for match in _DEFINITION.finditer(wrapper):
         text = _QUOTED.search(wrapper, match.end())
         if text is not None:
-            found[match["name"]] = _said(text["text"], raw=bool(text["raw"])).strip("\n")
-    return found
+            sources[match["name"]] = _unescaped(text["text"], raw=bool(text["raw"])).strip("\n")
+    return sources
 
 
-def _said(literal: str, *, raw: bool) -> str:
+def _unescaped(literal: str, *, raw: bool) -> str:
     """What Python makes of the text between quotes: a kernel of the user's may have quotes and escapes of its own."""
     if raw or "\\" not in literal:
         return literal

@@ -48,11 +48,11 @@ def read_repeated(gm: torch.fx.GraphModule) -> Repeated | None:
 
 def _what(node: torch.fx.Node) -> tuple[Any, ...]:
     """What a node computes, but for which tensors it takes."""
-    made = node.meta.get("example_value")
-    tensors = made if isinstance(made, (tuple, list)) else (made,)
+    example = node.meta.get("example_value")
+    tensors = example if isinstance(example, (tuple, list)) else (example,)
     facts = [
-        (str(one.dtype), tuple(map(str, one.shape))) if isinstance(one, torch.Tensor) else None
-        for one in tensors
+        (str(tensor.dtype), tuple(map(str, tensor.shape))) if isinstance(tensor, torch.Tensor) else None
+        for tensor in tensors
     ]
     target = node.target if isinstance(node.target, str) else id(node.target)
     constants = torch.fx.node.map_arg((node.args, node.kwargs), lambda _: None)

@@ -70,7 +70,7 @@ def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping
                 stack = stack or next(filter(None, map(_stack, placeholder.users)), ())
         if first and size is None:
             unknown.append(node.name)
-        dtype, shape = str(value.dtype).removeprefix("torch."), tuple(str(one) for one in value.shape)
+        dtype, shape = str(value.dtype).removeprefix("torch."), tuple(str(number) for number in value.shape)
         tensors.append(SavedTensor(node.name, kind, dtype, shape, size or 0 if first else 0, stack))
     return Saved(
         tuple(tensors), tuple(unknown), tuple(kept_inputs), _among(every[:num_outputs], counted), num_outputs
@@ -110,8 +110,8 @@ def _stack(node: torch.fx.Node) -> Stack:
     seen: set[torch.fx.Node] = set()
     while node not in seen:
         seen.add(node)
-        if found := stacks.of_node(node):
-            return found
+        if locations := stacks.of_node(node):
+            return locations
         node = next(iter(node.all_input_nodes), node)
     return ()
 
@@ -135,7 +135,7 @@ class PassedTensors:
     """The tensors that pass between the graphs of a target."""
 
     def __init__(self) -> None:
-        self._made: list[weakref.ref[torch.Tensor]] = []
+        self._created: list[weakref.ref[torch.Tensor]] = []
         """What the graphs have returned up to now."""
         self._counted: list[weakref.ref[torch.Tensor]] = []
         self._written: dict[int, list[Given | None]] = {}
@@ -148,7 +148,7 @@ class PassedTensors:
 
         Both by position; of the former the bytes, 0 where they are counted.
         """
-        made, counted = _storages(self._made), _storages(self._counted)
+        storages, counted = _storages(self._created), _storages(self._counted)
         graph, results = self._last
         last = {
             partitioner.storage_of(tensor)[0]: self._written[graph][position]
@@ -161,7 +161,7 @@ class PassedTensors:
             if not isinstance(tensor, torch.Tensor):
                 continue
             identity, size = partitioner.storage_of(tensor)
-            if identity in made or partitioner.made_by_autograd(tensor):
+            if identity in storages or partitioner.made_by_autograd(tensor):
                 own[position] = 0 if identity in counted else size or 0
             if (written := last.get(identity)) is not None:
                 given[position] = replace(written, bytes=tensor.numel() * tensor.element_size())
@@ -177,26 +177,32 @@ class PassedTensors:
         """Code of `graph` is generated; `names` are those of its outputs that are Dynamo's."""
         written: list[Given | None] = []
         for position, name in enumerate(names):
-            writers = [index for index, one in enumerate(touched) if name and name in one.writes]
-            one = Given(graph, name, writers[0], touched[writers[0]], position in kept) if writers else None
-            written.append(one if len(writers) == 1 else None)
+            writers = [
+                index
+                for index, touched_buffers in enumerate(touched)
+                if name and name in touched_buffers.writes
+            ]
+            given = Given(graph, name, writers[0], touched[writers[0]], position in kept) if writers else None
+            written.append(given if len(writers) == 1 else None)
         self._written[graph] = written
 
     def noting(self, graph: int, forward: Callable[..., Any], saved: Saved) -> Callable[..., Any]:
         """`forward`, wrapped to remember that `graph` made its results, some of which its graph saves in any case."""
 
         def run(*args: Any) -> Any:
-            made = forward(*args)
-            results = made if isinstance(made, (tuple, list)) else ()
-            tensors = {index: one for index, one in enumerate(results) if isinstance(one, torch.Tensor)}
-            refs = {index: weakref.ref(one) for index, one in tensors.items()}
-            self._made = [*_alive(self._made), *refs.values()]
+            outputs = forward(*args)
+            results = outputs if isinstance(outputs, (tuple, list)) else ()
+            tensors = {
+                index: result for index, result in enumerate(results) if isinstance(result, torch.Tensor)
+            }
+            refs = {index: weakref.ref(tensor) for index, tensor in tensors.items()}
+            self._created = [*_alive(self._created), *refs.values()]
             if len(results) == saved.num_outputs:  # else AOTAutograd has others, in an order of its own
                 for index in saved.outputs & tensors.keys():
                     self.count(tensors[index])
             aligned = len(results) == len(self._written.get(graph, ()))
             self._last = (graph, refs if aligned else {})
-            return made
+            return outputs
 
         return run
 
@@ -206,14 +212,15 @@ def read_handed(
 ) -> tuple[Handed, ...]:
     """How a graph with inputs `names` uses the inputs `given`; those in `kept` are saved for backward."""
     out = []
-    for position, one in sorted(given.items()):
+    for position, other_given in sorted(given.items()):
         name = names[position]
         readers = tuple(index for index, launch in enumerate(touched) if name in launch.reads)
-        fusible = tuple(index for index in readers if _fits(one, touched[index], name))
+        fusible = tuple(index for index in readers if _fits(other_given, touched[index], name))
         if readers:
             out.append(
                 Handed(
-                    name, one.bytes, one.graph, one.launch, readers, fusible, kept=one.kept or name in kept,
+                    name, other_given.bytes, other_given.graph, other_given.launch, readers, fusible,
+                    kept=other_given.kept or name in kept,
                 )
             )  # fmt: skip
     return tuple(out)
@@ -235,8 +242,8 @@ def _fits(given: Given, reader: Touched, name: str) -> bool:
 
 
 def _alive(held: list[weakref.ref[torch.Tensor]]) -> list[weakref.ref[torch.Tensor]]:
-    return [one for one in held if one() is not None]
+    return [reference for reference in held if reference() is not None]
 
 
 def _storages(held: list[weakref.ref[torch.Tensor]]) -> set[int]:
-    return {partitioner.storage_of(tensor)[0] for one in held if (tensor := one()) is not None}
+    return {partitioner.storage_of(tensor)[0] for reference in held if (tensor := reference()) is not None}

@@ -118,13 +118,15 @@ class OperatorPaths:
         prims = self._try(node, lambda: operator_sets.decomposed(node, operator_sets.prims_table()))
         inductor = self._try(node, lambda: operator_sets.decomposed(node, operator_sets.inductor_table()))
         falling = [
-            one for one in inductor if operator_sets.falls_back(one) and not is_library_call(names(one))
+            value
+            for value in inductor
+            if operator_sets.falls_back(value) and not is_library_call(names(value))
         ]
         lacking: Sequence[Any] = ()
         if having is not None and not having.has(node.target):
             lacking = self._try(node, lambda: having.lacks(node))
         levels = ((node.target,), core, prims, inductor, falling, lacking)
-        self._known[key] = tuple([names(one) for one in level] for level in levels)
+        self._known[key] = tuple([names(function) for function in level] for level in levels)
         return self._known[key]
 
     def _try(self, node: torch.fx.Node, decompose: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

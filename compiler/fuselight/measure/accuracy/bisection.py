@@ -66,17 +66,17 @@ def find_first(
     else is measured. If `run` raises, that trial stays undecided. A `run` with several suspects, such as a source with
     several torch.compile calls, calls the backend with `suspect=`.
     """
-    trying = _Trying(run, suspect, judge, trials, seconds, first_seconds)
+    runner = _TrialRunner(run, suspect, judge, trials, seconds, first_seconds)
     try:
-        found = _find(trying)
+        first_difference = _find(runner)
     finally:
         torch.compiler.reset()
-    return replace(found, trials=trying.made)
+    return replace(first_difference, trials=runner.trials_run)
 
 
 def with_first(accuracy: Accuracy, first: First, generated: Sequence[GeneratedGraph] = ()) -> Accuracy:
     """Add the bisection's result and the kernel that computes the operator to the verdict."""
-    wrong = [one.what for one in accuracy.tensors if not one.passed]
+    wrong = [tensor.what for tensor in accuracy.tensors if not tensor.passed]
     backward = bool(wrong) and all(what.startswith("gradient of ") for what in wrong)
     kernel = kernel_of(
         first.stack, generated, operator=first.operator, compile_id=first.graph, backward=backward
@@ -100,7 +100,7 @@ class _Stretch:
 
 
 @dataclass
-class _Trying:
+class _TrialRunner:
     """Runs trials: the suspect compiles some captured graphs, and a range of operators of one of them."""
 
     run: Run
@@ -110,7 +110,7 @@ class _Trying:
     seconds: float
     takes: float
     """Seconds that the next trial takes, as far as it can be predicted."""
-    made: int = 0
+    trials_run: int = 0
     captured: list[Captured] = field(default_factory=list)
     error: str = ""
     """Message of the last trial that raised."""
@@ -124,9 +124,9 @@ class _Trying:
     def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
         """Whether the results differ with these graphs (None: all) and this range compiled; None if it raised."""
         began = time.monotonic()
-        if self.made >= self.trials or began + self.takes > self._until:
+        if self.trials_run >= self.trials or began + self.takes > self._until:
             raise SpentError
-        self.made += 1
+        self.trials_run += 1
         self._graphs, self._stretch, self._seen = graphs, stretch, 0
         torch.compiler.reset()
         try:
@@ -154,7 +154,7 @@ class _Trying:
         except errors.Restart:
             # Dynamo captures the frame again and passes another graph for this index.
             self._seen = index
-            if self.made == 1:
+            if self.trials_run == 1:
                 del self.captured[index:]
             raise
 
@@ -173,39 +173,39 @@ class _Trying:
         return forward
 
 
-def _find(trying: _Trying) -> First:
+def _find(runner: _TrialRunner) -> First:
     try:
-        words = _confirm(trying)
+        words = _confirm(runner)
         if words:
             return First(words)
-        found = narrow(range(len(trying.captured) + 1), lambda count: trying.fails(range(count)))
-        if found.bad - found.good > 1:
-            return First(_open(trying, found, f"in one of the graphs {found.good + 1} to {found.bad}"))
-        return _within(trying, found.bad - 1)
+        bounds = narrow(range(len(runner.captured) + 1), lambda count: runner.fails(range(count)))
+        if bounds.bad - bounds.good > 1:
+            return First(_open(runner, bounds, f"in one of the graphs {bounds.good + 1} to {bounds.bad}"))
+        return _within(runner, bounds.bad - 1)
     except SpentError:
-        return First(_gave_up(trying, "the first line that differs is not known"))
+        return First(_gave_up(runner, "the first line that differs is not known"))
 
 
-def _confirm(trying: _Trying) -> str:
+def _confirm(runner: _TrialRunner) -> str:
     """Repeat the failing call, and the call with capture only. Returns why there is nothing to bisect, else empty."""
     unknown = "the first line that differs is not known"
-    failed = trying.fails(None)
+    failed = runner.fails(None)
     if failed is None:
-        return f"{unknown}: another call raised {trying.error}"
+        return f"{unknown}: another call raised {runner.error}"
     if not failed:
         return f"{unknown}: another call of it was right"
-    if not trying.captured:
+    if not runner.captured:
         return f"{unknown}: no graph was compiled again"
-    captured = trying.fails(range(0))
+    captured = runner.fails(range(0))
     if captured is None:
-        return f"{unknown}: the captured graphs alone raised {trying.error}"
-    return _without_backend(trying, unknown) if captured else ""
+        return f"{unknown}: the captured graphs alone raised {runner.error}"
+    return _without_backend(runner, unknown) if captured else ""
 
 
-def _without_backend(trying: _Trying, unknown: str) -> str:
+def _without_backend(runner: _TrialRunner, unknown: str) -> str:
     """Describe what differs although no graph is compiled."""
     with torch.compiler.set_stance("force_eager"):
-        eager = trying.fails(range(0))
+        eager = runner.fails(range(0))
     if eager:
         return (
             f"{unknown}: eager's results differ between calls as well: the target keeps state between calls, "
@@ -214,43 +214,43 @@ def _without_backend(trying: _Trying, unknown: str) -> str:
     return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
 
 
-def _within(trying: _Trying, graph: int) -> First:
+def _within(runner: _TrialRunner, graph: int) -> First:
     """Bisect the operators of one graph."""
-    captured = trying.captured[graph]
-    alone = trying.fails(range(0), _Stretch(graph, 0, len(captured.operators)))
+    captured = runner.captured[graph]
+    alone = runner.fails(range(0), _Stretch(graph, 0, len(captured.operators)))
     others = range(0) if alone else range(graph)
 
     def fails(first: int, end: int) -> bool | None:
-        return trying.fails(others, _Stretch(graph, first, end))
+        return runner.fails(others, _Stretch(graph, first, end))
 
-    found = narrow(captured.cuts, lambda end: fails(0, end))
-    stretch = captured.operators[found.good : found.bad]
-    where = f" of graph {graph + 1} of {len(trying.captured)}" if len(trying.captured) > 1 else ""
-    if found.spent or any(found.good < cut < found.bad for cut in captured.cuts):
-        return First(_open(trying, found, f"{_lines(stretch)}{where}"), graph=captured.compile_id)
-    chosen = next((one for one in stretch if one.computes), stretch[0])
+    bounds = narrow(captured.cuts, lambda end: fails(0, end))
+    stretch = captured.operators[bounds.good : bounds.bad]
+    where = f" of graph {graph + 1} of {len(runner.captured)}" if len(runner.captured) > 1 else ""
+    if bounds.spent or any(bounds.good < cut < bounds.bad for cut in captured.cuts):
+        return First(_open(runner, bounds, f"{_lines(stretch)}{where}"), graph=captured.compile_id)
+    chosen = next((operator for operator in stretch if operator.computes), stretch[0])
     others_too = "" if alone or not graph else ", where the graphs before it are compiled too"
     words = f"the first operator that differs is {_named(captured, chosen)}{where}{others_too}"
-    company = _company(captured, found, fails)
+    company = _company(captured, bounds, fails)
     return First(f"{words}{company}", chosen.stack, chosen.name, captured.compile_id)
 
 
-def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bool | None]) -> str:
+def _company(captured: Captured, bounds: Narrowed, fails: Callable[[int, int], bool | None]) -> str:
     """Describe whether the operator differs when compiled alone, else with which operators before it."""
-    stretch = captured.operators[found.good : found.bad]
-    computing = sum(one.computes for one in stretch)
+    stretch = captured.operators[bounds.good : bounds.bad]
+    computing = sum(operator.computes for operator in stretch)
     several = f", one of {computing} that are compiled together" if computing > 1 else ""
-    if found.good == 0:
+    if bounds.good == 0:
         return several
     try:
-        alone = fails(found.good, found.bad)
+        alone = fails(bounds.good, bounds.bad)
     except SpentError:
         return f"{several}, compiled with all before it: there was no time to compile it by itself"
     if alone:
         return f"{several}, compiled by itself as well"
-    starts = [cut for cut in reversed(captured.cuts) if cut <= found.good]
-    since = narrow(starts, lambda first: fails(first, found.bad))
-    with_it = captured.operators[since.bad : found.bad]
+    starts = [cut for cut in reversed(captured.cuts) if cut <= bounds.good]
+    since = narrow(starts, lambda first: fails(first, bounds.bad))
+    with_it = captured.operators[since.bad : bounds.bad]
     why = "by itself it cannot be compiled" if alone is None else "compiled by itself it is right"
     beginning = "they differ where" if since.spent else "the smallest stretch that differs is where"
     return f"{several}: {why}, {beginning} {_lines(with_it)} are compiled together"
@@ -258,15 +258,19 @@ def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bo
 
 def _named(captured: Captured, operator: Operator) -> str:
     """`torch.relu at model.py:12`, with the number of the call if the line makes several."""
-    same = [one for one in captured.operators if (one.name, one.stack) == (operator.name, operator.stack)]
-    which = next(index for index, one in enumerate(same, 1) if one is operator)
+    same = [
+        other_operator
+        for other_operator in captured.operators
+        if (other_operator.name, other_operator.stack) == (operator.name, operator.stack)
+    ]
+    which = next(index for index, other_operator in enumerate(same, 1) if other_operator is operator)
     count = f" (call {which} of {len(same)} there)" if len(same) > 1 else ""
     return f"{operator.name}{_at(operator)}{count}"
 
 
 def _lines(operators: Sequence[Operator]) -> str:
     """`the 3 operators from torch.add at model.py:3 to torch.relu at model.py:12`."""
-    shown = [one for one in operators if one.computes] or list(operators)
+    shown = [operator for operator in operators if operator.computes] or list(operators)
     if len(shown) == 1:
         return f"{shown[0].name}{_at(shown[0])}"
     first, last = shown[0], shown[-1]
@@ -278,15 +282,15 @@ def _at(operator: Operator) -> str:
     return f" at {PurePath(place.path).name}:{place.line}" if place is not None else ""
 
 
-def _open(trying: _Trying, found: Narrowed, where: str) -> str:
+def _open(runner: _TrialRunner, bounds: Narrowed, where: str) -> str:
     """Describe what is known if the search did not end at one operator."""
-    if found.spent:
-        return _gave_up(trying, f"the first line that differs is {where}")
-    return f"the first line that differs is {where}: parts of it alone raised {trying.error}"
+    if bounds.spent:
+        return _gave_up(runner, f"the first line that differs is {where}")
+    return f"the first line that differs is {where}: parts of it alone raised {runner.error}"
 
 
-def _gave_up(trying: _Trying, words: str) -> str:
-    limit = f"{trying.seconds:.0f} s, as the next one would take some {trying.takes:.0f} s"
-    if trying.made >= trying.trials:
-        limit = f"{trying.trials} trials"
-    return f"{words}: the bisection ended after {trying.made} trials, at its limit of {limit}"
+def _gave_up(runner: _TrialRunner, words: str) -> str:
+    limit = f"{runner.seconds:.0f} s, as the next one would take some {runner.takes:.0f} s"
+    if runner.trials_run >= runner.trials:
+        limit = f"{runner.trials} trials"
+    return f"{words}: the bisection ended after {runner.trials_run} trials, at its limit of {limit}"

@@ -130,8 +130,8 @@ class AccuracyCheck:
     def _tried(self, backend: Callable[..., Any], seed: int = SEED) -> CallResults:
         def held(gm: Any, inputs: Any, **options: Any) -> Callable[..., Any]:
             hold_numbers(gm)
-            made: Callable[..., Any] = backend(gm, inputs, **options)
-            return made
+            compiled: Callable[..., Any] = backend(gm, inputs, **options)
+            return compiled
 
         torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before
         with self.session.compiled.replaced_by(held if self._holds else backend):
@@ -140,13 +140,13 @@ class AccuracyCheck:
 
 def _unchanged(gm: Any, inputs: Any, *, suspect: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """A backend that compiles like the suspect but keeps no record."""
-    made: Callable[..., Any] = suspect(gm, inputs, **options)
-    return made
+    function: Callable[..., Any] = suspect(gm, inputs, **options)
+    return function
 
 
 def of_tf32(device: torch.device, given: CallResults) -> str:
     """Explain TF32 rounding for float32 results of a GPU that may use it; empty otherwise."""
-    if device.type != "cuda" or not any(one.dtype == "torch.float32" for one in given.values):
+    if device.type != "cuda" or not any(value.dtype == "torch.float32" for value in given.values):
         return ""
     backends: Any = torch.backends
     try:

@@ -54,7 +54,7 @@ def _mask(gm: torch.fx.GraphModule, node: torch.fx.Node, index: int) -> None:
         return
     in_place = _argument(node, 3, "inplace", default=False)
     with gm.graph.inserting_before(node):
-        made = gm.graph.call_function(torch.arange, (value.numel(),), {"device": value.device})
+        function = gm.graph.call_function(torch.arange, (value.numel(),), {"device": value.device})
         for operator, operand in (
             (torch.mul, _FACTOR),
             (torch.add, index * _STEP),
@@ -64,8 +64,8 @@ def _mask(gm: torch.fx.GraphModule, node: torch.fx.Node, index: int) -> None:
             (torch.mul, 1 / (1 - probability) if probability < 1 else 0.0),
             (torch.reshape, tuple(value.shape)),
         ):
-            made = gm.graph.call_function(operator, (made, operand))
-    node.args, node.kwargs = (given, made), {}
+            function = gm.graph.call_function(operator, (function, operand))
+    node.args, node.kwargs = (given, function), {}
     if in_place:
         node.op, node.target = "call_method", "mul_"
     else:

@@ -54,7 +54,7 @@ def kernel_of(
     backward: bool = False,
 ) -> str:
     """Name the kernel that computes the operator of a line (or its gradient); empty if none or several may."""
-    places = tuple((one.path, one.line) for one in stack)
+    places = tuple((location.path, location.line) for location in stack)
     operator = operator.rpartition(".")[2].strip("_")
     of_line: dict[str, None] = {}
     of_operator: dict[str, None] = {}
@@ -62,10 +62,10 @@ def kernel_of(
         if (graph.phase is Phase.BACKWARD) is not backward or compile_id not in (None, graph.compile_id):
             continue
         for kernel in graph.kernels:
-            for one in kernel.operators:
-                if places and tuple((frame.path, frame.line) for frame in one.stack) == places:
+            for fused_operator in kernel.operators:
+                if places and tuple((frame.path, frame.line) for frame in fused_operator.stack) == places:
                     of_line[kernel.name] = None
-                    if operator and operator in (one.original or one.name).split("."):
+                    if operator and operator in (fused_operator.original or fused_operator.name).split("."):
                         of_operator[kernel.name] = None
-    found = list(of_operator or of_line)
-    return found[0] if len(found) == 1 else ""
+    kernels = list(of_operator or of_line)
+    return kernels[0] if len(kernels) == 1 else ""

@@ -93,8 +93,8 @@ class _Compiled(torch.nn.Module):
 
     def forward(self, *args: Any) -> Any:
         with torch.set_grad_enabled(self._grad):
-            found = self._function(*args)
-        return found[0] if self._unwrap else found
+            function = self._function(*args)
+        return function[0] if self._unwrap else function
 
 
 def _return_tuple(inner: torch.fx.GraphModule) -> bool:
@@ -118,14 +118,14 @@ def _cuts(calls: Sequence[torch.fx.Node]) -> list[int]:
     last = {  # for each value, the last operator that uses it
         node: max((position.get(user, len(calls)) for user in node.users), default=-1) for node in calls
     }
-    found, depth = [0], 0
+    cuts, depth = [0], 0
     crossing: list[torch.fx.Node] = []
     for index, node in enumerate(calls, 1):
         depth += _opens(node)
-        crossing = [one for one in (*crossing, node) if last[one] >= index and not _may_cross(one)]
+        crossing = [node for node in (*crossing, node) if last[node] >= index and not _may_cross(node)]
         if not crossing and depth == 0 and index < len(calls):
-            found.append(index)
-    return [*found, len(calls)] if calls else found
+            cuts.append(index)
+    return [*cuts, len(calls)] if calls else cuts
 
 
 def _may_cross(node: torch.fx.Node) -> bool:

@@ -42,7 +42,7 @@ class ReusedBuild:
 
     def called(self, results: CallResults) -> None:
         """Record the results of a call, including in-place changes."""
-        if any(one.name.endswith(CHANGED) for one in results.values):
+        if any(value.name.endswith(CHANGED) for value in results.values):
             self._kept = None
 
 
@@ -52,16 +52,16 @@ def varies(build: Callable[[], Prepared], work: Work | None = None) -> str:
     Each call has a fresh `build()`; state that the target keeps in module globals is not rebuilt. Raises what the
     user's code raises.
     """
-    found: list[CallResults] = []
+    results: list[CallResults] = []
     with torch.compiler.set_stance("force_eager"):
         for seed in (SEED, SEED + 1, SEED):
             prepared = build()
-            found.append(of_call(prepared, prepared.function, work, seed=seed))
+            results.append(of_call(prepared, prepared.function, work, seed=seed))
             if isinstance(build, ReusedBuild):
-                build.called(found[-1])
-            if len(found) > 1 and not is_random(found[0], found[1]):
+                build.called(results[-1])
+            if len(results) > 1 and not is_random(results[0], results[1]):
                 return ""
-    return STATE if is_random(found[0], found[2]) else RANDOM
+    return STATE if is_random(results[0], results[2]) else RANDOM
 
 
 def float64_results(
@@ -87,8 +87,10 @@ def doubled(prepared: Prepared) -> Prepared:
     Raises NotDoubledError if a copy would not be the same call.
     """
     tensors = tensors_in([prepared.args, prepared.kwargs])
-    floating = {id(one): one for one in tensors if one.is_floating_point() or one.is_complex()}
-    starts = [one.untyped_storage().data_ptr() for one in floating.values() if one.layout is torch.strided]
+    floating = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
+    starts = [
+        tensor.untyped_storage().data_ptr() for tensor in floating.values() if tensor.layout is torch.strided
+    ]
     if len(set(starts)) < len(starts):
         raise NotDoubledError("inputs share their memory, and copies in float64 would not")
     for _, module in modules_of(prepared):

@@ -65,7 +65,7 @@ class CallResults:
 
     def save(self, path: str | BinaryIO) -> None:
         """Write the results to a file, named or open. Raises OSError."""
-        values = [(one.name, one.tensor, one.dtype, list(one.shape)) for one in self.values]
+        values = [(value.name, value.tensor, value.dtype, list(value.shape)) for value in self.values]
         torch.save({"values": values, "skipped": list(self.skipped), "device": self.device}, path)
 
 
@@ -252,7 +252,7 @@ def elements_of(value: Any, most: int | None = None) -> list[tuple[str, Any]] | 
     if isinstance(value, (tuple, list)):
         return [(f"[{index}]", item) for index, item in enumerate(itertools.islice(value, most))]
     if is_dataclass(value) and not isinstance(value, type):
-        return [(f".{one.name}", getattr(value, one.name, None)) for one in fields(value)]
+        return [(f".{field.name}", getattr(value, field.name, None)) for field in fields(value)]
     return None
 
 

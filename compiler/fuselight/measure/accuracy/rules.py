@@ -58,18 +58,23 @@ def judge(
     off = _another_function(eager, float64)
     if off:
         float64, no_float64 = None, off
-    there = {one.name: one for one in results.values}
-    references = {} if float64 is None else {one.name: one for one in float64.values}
+    there = {value.name: value for value in results.values}
+    references = {} if float64 is None else {value.name: value for value in float64.values}
     compared = [
         _compare(
-            _on(there[one.name], device), _on(one, device), _on(references.get(one.name), device), tolerance
+            _on(there[value.name], device),
+            _on(value, device),
+            _on(references.get(value.name), device),
+            tolerance,
         )
-        for one in eager.values
-        if one.name in there
+        for value in eager.values
+        if value.name in there
     ]
-    failures = _structure(results, eager) + [one.words for one in compared if not one.error.passed]
-    floating = [one for one in compared if one.floating]
-    doubled = [one for one in floating if one.doubled]
+    failures = _structure(results, eager) + [
+        tensor_comparison.words for tensor_comparison in compared if not tensor_comparison.error.passed
+    ]
+    floating = [tensor_comparison for tensor_comparison in compared if tensor_comparison.floating]
+    doubled = [tensor_comparison for tensor_comparison in floating if tensor_comparison.doubled]
     against = "float64" if doubled else "eager"
     notes = _notes(eager, floating, no_float64)
     return Accuracy(
@@ -78,7 +83,11 @@ def judge(
         tolerance=tolerance,
         against=against,
         tensors=tuple(
-            one.error for one in sorted(compared, key=lambda one: (one.error.passed, -one.weight))[:_SHOWN]
+            tensor_comparison.error
+            for tensor_comparison in sorted(
+                compared,
+                key=lambda tensor_comparison: (tensor_comparison.error.passed, -tensor_comparison.weight),
+            )[:_SHOWN]
         ),
         compared=len(compared),
     )
@@ -91,12 +100,13 @@ def not_compared(why: str) -> Accuracy:
 
 def is_random(first: CallResults, second: CallResults) -> bool:
     """Whether two eager calls with fresh inputs differ by more than rounding (reference.varies)."""
-    if [one.name for one in first.values] != [one.name for one in second.values]:
+    if [value.name for value in first.values] != [value.name for value in second.values]:
         return True
     tolerance = tolerance_of(first, training=False)
     return not all(
-        torch.equal(one.tensor, two.tensor) or _compare(two, one, None, tolerance, exact=True).error.passed
-        for one, two in zip(first.values, second.values, strict=True)
+        torch.equal(value.tensor, two.tensor)
+        or _compare(two, value, None, tolerance, exact=True).error.passed
+        for value, two in zip(first.values, second.values, strict=True)
     )
 
 
@@ -121,7 +131,7 @@ def with_note(verdict: Accuracy, note: str) -> Accuracy:
 
 def tolerance_of(eager: CallResults, *, training: bool) -> float:
     """Relative and absolute tolerance of torch's benchmark suite for results of these dtypes."""
-    dtypes = {one.dtype for one in eager.values}
+    dtypes = {value.dtype for value in eager.values}
     mixed = "torch.bfloat16" in dtypes and "torch.float32" in dtypes  # as automatic mixed precision produces
     on_gpu = eager.device in {"cuda", "xpu"}
     loose = mixed or "torch.float16" in dtypes or (training and on_gpu)
@@ -204,8 +214,8 @@ def _verdict(
     return "below 0.99" if cosine else f"beyond the tolerance of {tolerance:g}"
 
 
-def _rmse(one: torch.Tensor, two: torch.Tensor) -> float:
-    return float((one.double() - two.double()).square().mean().sqrt())
+def _rmse(tensor: torch.Tensor, two: torch.Tensor) -> float:
+    return float((tensor.double() - two.double()).square().mean().sqrt())
 
 
 def _by_place(
@@ -236,15 +246,15 @@ def _by_place(
 
 def _errors(ours: torch.Tensor, target: torch.Tensor) -> tuple[float | None, float | None, float | None]:
     """Cosine similarity, largest absolute and largest relative error; equal non-finite elements are ignored."""
-    one, two = ours.reshape(-1).double(), target.reshape(-1).double()
-    left = ~((one == two) & ~one.isfinite() | (one.isnan() & two.isnan()))
+    tensor, two = ours.reshape(-1).double(), target.reshape(-1).double()
+    left = ~((tensor == two) & ~tensor.isfinite() | (tensor.isnan() & two.isnan()))
     if not bool(left.all()):
-        one, two = one[left], two[left]
-    if not one.numel():
+        tensor, two = tensor[left], two[left]
+    if not tensor.numel():
         return None, None, None
-    norms = float(one.norm()) * float(two.norm())
-    cosine = float(one.dot(two)) / norms if norms else None
-    difference = (one - two).abs()
+    norms = float(tensor.norm()) * float(two.norm())
+    cosine = float(tensor.dot(two)) / norms if norms else None
+    difference = (tensor - two).abs()
     nonzero = two != 0
     relative = float((difference[nonzero] / two[nonzero].abs()).max()) if bool(nonzero.any()) else None
     return _number(cosine), _number(float(difference.max())), _number(relative)
@@ -291,16 +301,16 @@ def _another_function(eager: CallResults, float64: CallResults | None) -> str:
 
     Checks outputs only: a gradient may be pure rounding.
     """
-    references = {one.name: one for one in float64.values} if float64 is not None else {}
-    for one in eager.values:
-        theirs = _plain(one.tensor)
-        double = _usable(references.get(one.name), one, theirs)
-        if double is None or not one.name.startswith("output"):
+    references = {value.name: value for value in float64.values} if float64 is not None else {}
+    for value in eager.values:
+        theirs = _plain(value.tensor)
+        double = _usable(references.get(value.name), value, theirs)
+        if double is None or not value.name.startswith("output"):
             continue
         finite = theirs.isfinite() & double.isfinite()
         size, error = float(double[finite].norm()), _rmse(theirs[finite], double[finite])
         if finite.any() and error > _OFF * size / math.sqrt(int(finite.sum())) and error > _LOOSE_TOLERANCE:
-            return f"the call in float64 gives another {one.name}, off by {error:.3g}"
+            return f"the call in float64 gives another {value.name}, off by {error:.3g}"
     return ""
 
 
@@ -310,9 +320,9 @@ def _is_floating(tensor: torch.Tensor) -> bool:
 
 def _structure(results: CallResults, eager: CallResults) -> list[str]:
     """List the results that only one of the two has."""
-    ours, theirs = {one.name for one in results.values}, {one.name for one in eager.values}
-    lacking = [one.name for one in eager.values if one.name not in ours]
-    added = [one.name for one in results.values if one.name not in theirs]
+    ours, theirs = {value.name for value in results.values}, {value.name for value in eager.values}
+    lacking = [value.name for value in eager.values if value.name not in ours]
+    added = [value.name for value in results.values if value.name not in theirs]
     return [f"eager gives {name}, and this does not" for name in lacking] + [
         f"this gives {name}, and eager does not" for name in added
     ]
@@ -321,15 +331,15 @@ def _structure(results: CallResults, eager: CallResults) -> list[str]:
 def _notes(eager: CallResults, floating: Sequence[_Compared], no_float64: str) -> list[str]:
     """Remarks that a reader of the verdict needs."""
     notes = []
-    alone = [one.error.what for one in floating if not one.doubled]
+    alone = [tensor_comparison.error.what for tensor_comparison in floating if not tensor_comparison.doubled]
     if alone:
         what = "there is no float64 result" + ("" if len(alone) == len(floating) else f" of {_some(alone)}")
         why = f" ({no_float64})" if no_float64 else ""
         notes.append(f"{what}{why}: compared with eager by cosine similarity (0.99 or more) and length")
-    sampled = [one for one in eager.values if one.sampled]
+    sampled = [value for value in eager.values if value.sampled]
     if sampled:
         numbers = f"{sampled[0].tensor.numel()} of {math.prod(sampled[0].shape)} elements"
-        notes.append(f"of {_some([one.name for one in sampled])} a sample was compared ({numbers})")
+        notes.append(f"of {_some([value.name for value in sampled])} a sample was compared ({numbers})")
     if eager.skipped:
         notes.append(f"left out: {_some(list(eager.skipped))}")
     return notes

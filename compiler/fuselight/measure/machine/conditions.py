@@ -166,8 +166,10 @@ def _gpu_doubts(before: Look, after: Look) -> Iterator[str]:
         yield f"{silent}: clocks, throttling and other processes on the GPU are unknown"
         return
     yield from nvidia_smi.slowed(before.gpu, after.gpu)
-    reported = [one.gpu.processes for one in (before, after) if one.gpu is not None]
-    if any(one is None for one in reported):
+    reported = [
+        machine_state.gpu.processes for machine_state in (before, after) if machine_state.gpu is not None
+    ]
+    if any(processes is None for processes in reported):
         yield "other processes on the GPU are unknown"
     there = {process.pid: process for processes in reported for process in processes or ()}
     yield from others(there.values())
@@ -176,7 +178,7 @@ def _gpu_doubts(before: Look, after: Look) -> Iterator[str]:
 def others(processes: Iterable[GpuProcess]) -> Iterator[str]:
     """Describe the processes on the GPU that do not belong to this benchmark."""
     foreign, unknown = [], 0
-    for process in sorted(processes, key=lambda one: one.pid):
+    for process in sorted(processes, key=lambda gpu_process: gpu_process.pid):
         own = processor.is_own(process.pid)
         if own is None:
             unknown += 1

@@ -107,7 +107,7 @@ def state_of(uuid: str, ask: Ask) -> GpuState | None:
     slowed_us = {words: _number(counted.get(name)) for name, words in _COUNTERS.items()}
     reported = ask(("--query-compute-apps=pid,gpu_uuid,used_memory,process_name", _FORMAT))
     there = None if reported is None else tuple(
-        one for one in processes(reported) if bare(one.gpu) in {bare(base["uuid"] or ""), bare(uuid)}
+        process for process in processes(reported) if bare(process.gpu) in {bare(base["uuid"] or ""), bare(uuid)}
     )  # fmt: skip
     return GpuState(
         driver=base["driver_version"] or "",
@@ -122,35 +122,35 @@ def state_of(uuid: str, ask: Ask) -> GpuState | None:
 
 def rows(text: str, fields: Sequence[str]) -> list[dict[str, str | None]]:
     """Parse a CSV answer: one GPU per line. Values that are not reported (`[N/A]`, `[Not Supported]`) are None."""
-    found = []
+    rows = []
     for line in text.splitlines():
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(fields):
             reported = (None if value.startswith("[") or value == "N/A" else value for value in values)
-            found.append(dict(zip(fields, reported, strict=True)))
-    return found
+            rows.append(dict(zip(fields, reported, strict=True)))
+    return rows
 
 
 def slices(text: str) -> dict[str, str]:
     """Parse `nvidia-smi -L`: maps the UUID of each MIG slice to that of its GPU."""
-    found, gpu = {}, ""
+    entries, gpu = {}, ""
     for line in text.splitlines():
         whole, part = _GPU_LINE.match(line), _MIG_LINE.match(line)
         if whole is not None:
             gpu = whole["uuid"]
         elif part is not None and gpu:
-            found[part["uuid"]] = gpu
-    return found
+            entries[part["uuid"]] = gpu
+    return entries
 
 
 def processes(text: str) -> list[GpuProcess]:
     """Parse the compute processes: `pid, gpu_uuid, used_memory, process_name`; names may contain commas."""
-    found = []
+    gpu_processes = []
     for line in text.splitlines():
         pid, *more = (value.strip() for value in line.split(",", 3))
         if pid.isdigit() and len(more) == len(("gpu", "memory", "name")):
-            found.append(GpuProcess(int(pid), more[0], _number(more[1]), more[2]))
-    return found
+            gpu_processes.append(GpuProcess(int(pid), more[0], _number(more[1]), more[2]))
+    return gpu_processes
 
 
 def bare(uuid: str) -> str:
@@ -160,16 +160,16 @@ def bare(uuid: str) -> str:
 
 def clocks(before: GpuState | None, after: GpuState | None) -> str:
     """Describe the SM and memory clocks before and after; empty if they are unknown."""
-    found = []
+    limits = []
     for name, pair in (
         ("SM", (before and before.sm_mhz, after and after.sm_mhz)),
         ("memory", (before and before.memory_mhz, after and after.memory_mhz)),
     ):
         first, last = pair
         if first is not None and last is not None:
-            found.append(f"{name} {first} MHz before, {last} MHz after")
+            limits.append(f"{name} {first} MHz before, {last} MHz after")
     highest = after and after.highest_mhz
-    return "; ".join(found) + (f"; SM at most {highest} MHz" if found and highest else "")
+    return "; ".join(limits) + (f"; SM at most {highest} MHz" if limits and highest else "")
 
 
 def slowed(before: GpuState | None, after: GpuState | None) -> list[str]:
@@ -191,10 +191,10 @@ def slowed(before: GpuState | None, after: GpuState | None) -> list[str]:
 
 def _row(ask: Ask, fields: Sequence[str], uuid: str) -> dict[str, str | None] | None:
     reported = ask((f"--query-gpu={','.join(fields)}", _FORMAT))
-    found = rows(reported or "", fields)
+    gpu_rows = rows(reported or "", fields)
     if not uuid:
-        return found[0] if len(found) == 1 else None
-    return next((row for row in found if bare(row["uuid"] or "") == bare(uuid)), None)
+        return gpu_rows[0] if len(gpu_rows) == 1 else None
+    return next((row for row in gpu_rows if bare(row["uuid"] or "") == bare(uuid)), None)
 
 
 def _whole_gpu(uuid: str, ask: Ask) -> str:

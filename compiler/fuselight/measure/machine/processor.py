@@ -77,8 +77,8 @@ def state(root: Path = ROOT) -> ProcessorState:
 
 def available_bytes(root: Path = ROOT) -> int | None:
     """Memory that programs can use without swapping; None where the system does not report it."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^MemAvailable:\s+(\d+) kB$", _read(root / "proc/meminfo"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def name(root: Path = ROOT) -> str:
@@ -165,7 +165,7 @@ def _own(root: Path) -> float | None:
         return None
     read: dict[int, _Process | None] = {}
     own = [read[pid] for pid in pids if is_own(pid, root, read)]
-    return sum(one.seconds for one in own if one) if is_own(os.getpid(), root, read) else None
+    return sum(process.seconds for process in own if process) if is_own(os.getpid(), root, read) else None
 
 
 def is_own(pid: int, root: Path = ROOT, read: dict[int, _Process | None] | None = None) -> bool | None:
@@ -196,14 +196,14 @@ def _control_group(root: Path) -> tuple[float | None, float | None]:
     )
     folder = root / "sys/fs/cgroup" / line[3:].strip().lstrip("/")
     quotas, held_back = [], None
-    for one in (folder, *folder.parents):
-        reported = re.match(r"(\d+) (\d+)", _read(one / "cpu.max"))
+    for parent in (folder, *folder.parents):
+        reported = re.match(r"(\d+) (\d+)", _read(parent / "cpu.max"))
         if reported is not None:
             quotas.append(int(reported[1]) / int(reported[2]))
-        counted = re.search(r"^throttled_usec (\d+)", _read(one / "cpu.stat"), re.MULTILINE)
+        counted = re.search(r"^throttled_usec (\d+)", _read(parent / "cpu.stat"), re.MULTILINE)
         if counted is not None and held_back is None:
             held_back = int(counted[1]) / 1e6
-        if one == root / "sys/fs/cgroup":
+        if parent == root / "sys/fs/cgroup":
             break
     return min(quotas, default=None), held_back
 
@@ -216,8 +216,8 @@ def _mhz(text: str) -> float | None:
 def _on_battery(root: Path) -> bool:
     supplies = list((root / "sys/class/power_supply").glob("*"))
     return any(
-        _read(one / "type").strip() == "Battery" and _read(one / "status").strip() == "Discharging"
-        for one in supplies
+        _read(supply / "type").strip() == "Battery" and _read(supply / "status").strip() == "Discharging"
+        for supply in supplies
     )
 
 

@@ -56,13 +56,16 @@ def align(elements: Sequence[Element], kernels: Sequence[Kernel]) -> list[int | 
     out: list[int | None] = [None] * len(elements)
     generated = {kernel.name for kernel in kernels if kernel.kind not in _LIBRARY}
     users = {
-        _LAST_NUMBER.sub("", one.name): one.name for one in kernels if one.kind is KernelKind.USER_TRITON
+        _LAST_NUMBER.sub("", kernel.name): kernel.name
+        for kernel in kernels
+        if kernel.kind is KernelKind.USER_TRITON
     }
     ours = [None if kernel.kind in _LIBRARY else kernel.name for kernel in kernels]
     seen = [_generated(element, generated, users) for element in elements]
     libraries = [_operator(kernel) if kernel.kind in _LIBRARY else None for kernel in kernels]
     called = [
-        torch_records.short_name(one.name) if one.known_by is KnownBy.OPERATOR else None for one in elements
+        torch_records.short_name(element.name) if element.known_by is KnownBy.OPERATOR else None
+        for element in elements
     ]
     for span, launches in _anchor(seen, ours, (0, len(elements)), (0, len(kernels)), out):
         # Between generated kernels: match by operator, then the rest by count.
@@ -115,10 +118,10 @@ def _anchor(
         blocks = SequenceMatcher(None, names, wanted, autojunk=False).get_matching_blocks()
         pairs = [(left[a + i], right[b + i]) for a, b, size in blocks for i in range(size)]
     between, at, launch = [], span[0], launches[0]
-    for element, found in pairs:
-        out[element] = found
-        between.append(((at, element), (launch, found)))
-        at, launch = element + 1, found + 1
+    for element, anchor in pairs:
+        out[element] = anchor
+        between.append(((at, element), (launch, anchor)))
+        at, launch = element + 1, anchor + 1
     between.append(((at, span[1]), (launch, launches[1])))
     return [(rest, left) for rest, left in between if rest[0] < rest[1] and left[0] < left[1]]
 
@@ -151,15 +154,15 @@ def _groups(work: Sequence[Element], count: int) -> list[list[int]]:
     """The kernels of each of `count` consecutive library calls; empty if their number is ambiguous."""
     if count == 1:
         return [list(range(len(work)))]
-    main = [not _prepares(one) and not _AFTER.search(one.name) for one in work]
+    main = [not _prepares(element) and not _AFTER.search(element.name) for element in work]
     if sum(main) != count:
         main = [True] * len(work)
-        if len(work) != count or any(one.known_by is KnownBy.COPY for one in work):
+        if len(work) != count or any(element.known_by is KnownBy.COPY for element in work):
             return []
     groups: list[list[int]] = [[]]
     ahead: list[int] = []
-    for at, one in enumerate(work):
-        if not main[at] and (_prepares(one) or not groups[-1]):
+    for at, element in enumerate(work):
+        if not main[at] and (_prepares(element) or not groups[-1]):
             ahead.append(at)
         elif main[at] and groups[-1]:
             groups.append([*ahead, at])
@@ -171,5 +174,5 @@ def _groups(work: Sequence[Element], count: int) -> list[list[int]]:
     return groups
 
 
-def _prepares(one: Element) -> bool:
-    return one.known_by is KnownBy.COPY or _BEFORE.search(one.name) is not None
+def _prepares(element: Element) -> bool:
+    return element.known_by is KnownBy.COPY or _BEFORE.search(element.name) is not None

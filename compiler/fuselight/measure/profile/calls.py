@@ -159,18 +159,18 @@ def _is_unit(event: Event, graph: GraphCall | None, names: Mapping[str, frozense
 
 def _of_unit(unit: WorkUnit, call: Launched, waiting: dict[int, list[int]]) -> list[Event]:
     """The device work that was launched within a unit, removed from the work without a launch."""
-    found: list[int] = []
+    marks: list[int] = []
     for node in unit.node.walk():
         if node.event.kind is EventKind.RUNTIME and node.event.correlation is not None:
             for at in waiting.pop(node.event.correlation, ()):
                 call.launched[at] = node.event
-                found.append(at)
-    return [call.work[at] for at in sorted(found)]
+                marks.append(at)
+    return [call.work[at] for at in sorted(marks)]
 
 
 def _on_host(node: Node) -> list[Event]:
     """On the CPU an operator is its own work, unless nothing in it touches an element."""
-    operators = [one.event.name for one in node.walk() if torch_records.is_operator(one.event.name)]
+    operators = [node.event.name for node in node.walk() if torch_records.is_operator(node.event.name)]
     idle = operators and not any(torch_records.computes(name) for name in operators)
     return [] if idle else [node.event]
 

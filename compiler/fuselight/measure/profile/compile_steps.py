@@ -106,23 +106,23 @@ class _Called:
 def _stack(thread: int, base: FrameType | None) -> list[_Called]:
     """The frames of a thread within `base`, innermost first; the frame objects are released immediately."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - Python's only way
-    found: list[_Called] = []
-    while frame is not None and frame is not base and len(found) < _DEEP:
-        found.append(_Called(frame.f_code, frame.f_lineno, str(frame.f_globals.get("__name__", "?"))))
+    called_frames: list[_Called] = []
+    while frame is not None and frame is not base and len(called_frames) < _DEEP:
+        called_frames.append(_Called(frame.f_code, frame.f_lineno, str(frame.f_globals.get("__name__", "?"))))
         frame = frame.f_back
-    return found
+    return called_frames
 
 
 def _where(stack: Sequence[_Called], roots: tuple[str, ...]) -> tuple[str, Location | None]:
     """Name the active import, else the innermost function of torch or the user, else the innermost function."""
-    imported = [one for one in stack if one.code.co_name == "<module>"]
+    imported = [called_frame for called_frame in stack if called_frame.code.co_name == "<module>"]
     if imported:
         return f"import {imported[-1].module}", None
-    for one in stack:
-        name, path = f"{one.module}.{one.function}", one.code.co_filename
+    for called_frame in stack:
+        name, path = f"{called_frame.module}.{called_frame.function}", called_frame.code.co_filename
         if is_user_file(path, roots):
-            return name, Location(path, one.line, function=one.function)
-        if one.module.partition(".")[0] in _LIBRARIES:
+            return name, Location(path, called_frame.line, function=called_frame.function)
+        if called_frame.module.partition(".")[0] in _LIBRARIES:
             return name, None
     return f"{stack[0].module}.{stack[0].function}", None
 
@@ -154,7 +154,7 @@ def steps(
     line in torch's own events, if any.
     """
     events = watched.events
-    places = {**events.places, **{one.id: _place(frames[one.frame]) for one in compiles}}
+    places = {**events.places, **{record.id: _place(frames[record.frame]) for record in compiles}}
     roots = _tree(phase for phase in events.phases if phase.thread == events.thread)
     others = [phase for phase in events.phases if phase.thread != events.thread]
     whole = _Node("", events.start_ns, events.end_ns, inner=roots)
@@ -195,23 +195,23 @@ class _Node:
 
 def _tree(phases: Iterable[CompilePhase]) -> list[_Node]:
     """Build the tree of one thread's phases, which nest."""
-    found: list[_Node] = []
+    nodes: list[_Node] = []
     stack: list[_Node] = []
-    for phase in sorted(phases, key=lambda one: (one.start_ns, -one.end_ns)):
+    for phase in sorted(phases, key=lambda compile_phase: (compile_phase.start_ns, -compile_phase.end_ns)):
         while stack and stack[-1].end <= phase.start_ns:
             stack.pop()
         end = min(phase.end_ns, stack[-1].end) if stack else phase.end_ns
         node = _Node(phase.name, phase.start_ns, end, phase.compile_id)
-        (stack[-1].inner if stack else found).append(node)
+        (stack[-1].inner if stack else nodes).append(node)
         stack.append(node)
-    return found
+    return nodes
 
 
 def _fit_others(whole: _Node, phases: Sequence[CompilePhase]) -> None:
     """Insert the phases of other threads below the steps of the calling thread, clipped to each step."""
     if not phases:
         return
-    stretches = sorted(_alone(whole), key=lambda one: one[0])
+    stretches = sorted(_alone(whole), key=lambda entry: entry[0])
     starts = [start for start, _, _ in stretches]
     there: dict[int, list[CompilePhase]] = {}
     for phase in phases:
@@ -226,7 +226,7 @@ def _fit_others(whole: _Node, phases: Sequence[CompilePhase]) -> None:
     for index, cuts in there.items():
         node = stretches[index][2]
         node.inner.extend(_parallel(cuts))
-        node.inner.sort(key=lambda one: one.start)
+        node.inner.sort(key=lambda node: node.start)
 
 
 def _alone(node: _Node) -> Iterator[tuple[int, int, _Node]]:
@@ -251,12 +251,14 @@ class _Parallel(_Node):
 
 def _parallel(phases: Iterable[CompilePhase]) -> list[_Node]:
     """Nest the phases of other threads; overlapping phases become one node for several threads."""
-    found: list[_Parallel] = []
+    parallel_works: list[_Parallel] = []
     stack: list[_Parallel] = []
-    for phase in sorted(phases, key=lambda one: (one.start_ns, -one.end_ns)):
+    for phase in sorted(phases, key=lambda compile_phase: (compile_phase.start_ns, -compile_phase.end_ns)):
         while stack and stack[-1].end <= phase.start_ns:
             stack.pop()
-        crossed = next((index for index, one in enumerate(stack) if one.end < phase.end_ns), None)
+        crossed = next(
+            (index for index, parallel_work in enumerate(stack) if parallel_work.end < phase.end_ns), None
+        )
         if crossed is None and stack and _is_alike(stack[-1], phase):
             crossed = len(stack) - 1
         if crossed is not None:
@@ -271,10 +273,10 @@ def _parallel(phases: Iterable[CompilePhase]) -> list[_Node]:
             phase.name, phase.start_ns, phase.end_ns, phase.compile_id,
             threads={phase.thread}, names={phase.name},
         )  # fmt: skip
-        (stack[-1].inner if stack else found).append(node)
+        (stack[-1].inner if stack else parallel_works).append(node)
         stack.append(node)
-    _name_threads(found, set())
-    return list(found)
+    _name_threads(parallel_works, set())
+    return list(parallel_works)
 
 
 def _is_alike(node: _Parallel, phase: CompilePhase) -> bool:
@@ -299,27 +301,27 @@ def _light(whole: _Node, samples: Sequence[CallSample]) -> None:
     length = whole.end - whole.start
     lit: list[_Node] = []
     at = whole.start
-    for start, end in (*((one.start, one.end) for one in whole.inner), (whole.end, whole.end)):
+    for start, end in (*((node.start, node.end) for node in whole.inner), (whole.end, whole.end)):
         if start - at > DARK * length:
             lit.extend(_seen(at, start, samples))
         at = max(at, end)
     whole.inner.extend(lit)
-    whole.inner.sort(key=lambda one: one.start)
+    whole.inner.sort(key=lambda node: node.start)
 
 
 def _seen(start: int, end: int, samples: Sequence[CallSample]) -> list[_Node]:
     """Nodes from the samples between two times: each sample holds until the next."""
-    first = bisect.bisect_left(samples, start, key=lambda one: one.ns)
-    last = bisect.bisect_left(samples, end, key=lambda one: one.ns)
-    found: list[_Node] = []
+    first = bisect.bisect_left(samples, start, key=lambda call_sample: call_sample.ns)
+    last = bisect.bisect_left(samples, end, key=lambda call_sample: call_sample.ns)
+    nodes: list[_Node] = []
     for index in range(first, last):
         sample = samples[index]
         until = samples[index + 1].ns if index + 1 < last else end
-        if found and found[-1].name == sample.name:
-            found[-1].end = until
+        if nodes and nodes[-1].name == sample.name:
+            nodes[-1].end = until
         else:
-            found.append(_Node(sample.name, sample.ns, until, location=sample.location, sampled=True))
-    return found
+            nodes.append(_Node(sample.name, sample.ns, until, location=sample.location, sampled=True))
+    return nodes
 
 
 def _fold(whole: _Node, most: int) -> None:
@@ -328,7 +330,7 @@ def _fold(whole: _Node, most: int) -> None:
     if len(nodes) <= most:
         return
     # An outer step is at least as long and sorts first among equals, so kept steps keep their ancestors.
-    longest = sorted(nodes, key=lambda one: one.start - one.end)[:most]
+    longest = sorted(nodes, key=lambda child: child.start - child.end)[:most]
     kept = {id(node) for node in longest}
     for node in (whole, *longest):
         node.inner = _summed(node.inner, kept)
@@ -341,23 +343,25 @@ def _below(node: _Node) -> Iterator[_Node]:
 
 
 def _summed(nodes: Sequence[_Node], kept: set[int]) -> list[_Node]:
-    found: list[_Node] = []
+    actual_nodes: list[_Node] = []
     row: list[_Node] = []
     for node in (*nodes, None):
         if node is not None and id(node) not in kept:
             row.append(node)
             continue
         if len(row) == 1:
-            found.append(row[0])
+            actual_nodes.append(row[0])
             row[0].inner = []
         elif row:
-            total = sum(one.end - one.start for one in row) / 1000
-            sampled = all(one.sampled for one in row)
-            found.append(_Node(f"{len(row)} more", row[0].start, row[-1].end, us=total, sampled=sampled))
+            total = sum(node.end - node.start for node in row) / 1000
+            sampled = all(node.sampled for node in row)
+            actual_nodes.append(
+                _Node(f"{len(row)} more", row[0].start, row[-1].end, us=total, sampled=sampled)
+            )
         row = []
         if node is not None:
-            found.append(node)
-    return found
+            actual_nodes.append(node)
+    return actual_nodes
 
 
 def _listed(

@@ -34,7 +34,7 @@ def break_lines(breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) ->
         certain = _frame(each.stack[0].path, each.frame_function or "") not in left
         # The region's frame is the first traced one; functions that it calls are compiled separately.
         lines.setdefault(each.compile_id, set()).add((*each.above, each.stack[0]) if certain else ())
-    return {compile_id: next(iter(found)) if len(found) == 1 else () for compile_id, found in lines.items()}
+    return {compile_id: next(iter(line)) if len(line) == 1 else () for compile_id, line in lines.items()}
 
 
 def _frame(path: str, function: str) -> tuple[str, str]:
@@ -47,7 +47,7 @@ def place_operators(names: Sequence[str], placed: Sequence[PlacedOperator]) -> l
     Matches the two from the beginning and from the end as far as they agree; () for the operators between.
     """
     out: list[Stack] = [()] * len(names)
-    same = [name == one.name for name, one in zip(names, placed, strict=False)]
+    same = [name == operator.name for name, operator in zip(names, placed, strict=False)]
     ahead = same.index(False) if False in same else len(same)
     for at in range(ahead):
         out[at] = placed[at].stack
@@ -108,7 +108,7 @@ def _makers(call: Launched) -> dict[int, int]:
 
 def _engine(node: Node) -> Node | None:
     """The autograd engine's evaluation of a backward node around an operator."""
-    return next((one for one in node.above() if one.event.name.startswith(torch_records.EVALUATES)), None)
+    return next((node for node in node.above() if node.event.name.startswith(torch_records.EVALUATES)), None)
 
 
 def placed_operators(events: Sequence[Event], stacks: Sequence[Stack]) -> tuple[PlacedOperator, ...]:
@@ -141,8 +141,8 @@ def _outermost(roots: Sequence[Node]) -> Iterator[Node]:
 
 def _marked(node: Node, stacks: Sequence[Stack]) -> Stack:
     """The stack of an operator: from the first mark inside it, or from a mark around it."""
-    for one in [*node.walk(), *node.above()]:
-        number = one.event.name.removeprefix(torch_records.LINE)
-        if number != one.event.name and number.isdigit() and int(number) < len(stacks):
+    for other_node in [*node.walk(), *node.above()]:
+        number = other_node.event.name.removeprefix(torch_records.LINE)
+        if number != other_node.event.name and number.isdigit() and int(number) < len(stacks):
             return stacks[int(number)]
     return ()

@@ -82,8 +82,8 @@ def _meanwhile(host: Sequence[Stretch[IdleCause]], idle: Sequence[Span]) -> list
             at += 1
         look = at
         while look < len(host) and host[look].start < end:
-            one = host[look]
-            out.append(Stretch(max(one.start, start), min(one.end, end), one.what))
+            stretch = host[look]
+            out.append(Stretch(max(stretch.start, start), min(stretch.end, end), stretch.what))
             look += 1
     return out
 
@@ -98,7 +98,7 @@ def _idle(
         launch = call.launched.get(at)
         if _over_bus(event):
             launching = (s for s in host if launch is not None and s.start <= launch.start_ns < s.end)
-            stack = next((one.what.stack for one in launching), ())
+            stack = next((stretch.what.stack for stretch in launching), ())
             copies.append((_span(event), IdleCause(GapKind.COPY, event.name, stack)))
         elif launch is not None:
             begun[event.start_ns] = min(launch.start_ns, begun.get(event.start_ns, launch.start_ns))
@@ -190,11 +190,11 @@ def _laid_under(
     above: Sequence[Stretch[IdleCause]], below: Sequence[Stretch[IdleCause]]
 ) -> list[Stretch[IdleCause]]:
     """One thread's time, with another's where the first has no record; both cover the whole window."""
-    out = [one for one in above if one.what.kind is not GapKind.HOST]
-    free = [one for one in above if one.what.kind is GapKind.HOST]
-    found = _meanwhile(below, [(one.start, one.end) for one in free])
+    out = [stretch for stretch in above if stretch.what.kind is not GapKind.HOST]
+    free = [stretch for stretch in above if stretch.what.kind is GapKind.HOST]
+    stretches = _meanwhile(below, [(stretch.start, stretch.end) for stretch in free])
     at = 0
-    for part in found:
+    for part in stretches:
         while free[at].end <= part.start:
             at += 1
         out.append(replace(part, what=free[at].what) if part.what == _HOST else part)

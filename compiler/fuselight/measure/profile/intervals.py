@@ -89,11 +89,11 @@ def flatten(nodes: Sequence[Node], what: Callable[[Node, L], L], outside: L, spa
 def merged(stretches: Iterable[Stretch[L]]) -> list[Stretch[L]]:
     """The same time, with equal adjacent stretches merged."""
     out: list[Stretch[L]] = []
-    for one in stretches:
-        if out and out[-1].end == one.start and out[-1].what == one.what:
-            out[-1] = Stretch(out[-1].start, one.end, one.what)
+    for stretch in stretches:
+        if out and out[-1].end == stretch.start and out[-1].what == stretch.what:
+            out[-1] = Stretch(out[-1].start, stretch.end, stretch.what)
         else:
-            out.append(one)
+            out.append(stretch)
     return out
 
 

@@ -39,13 +39,13 @@ class _RecordedKernel:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """A C++ kernel is called."""
-        return self._made(self._kernel, args, named)
+        return self._launch(self._kernel, args, named)
 
     def run(self, *args: Any, **named: Any) -> Any:
         """A Triton kernel is run."""
-        return self._made(self._kernel.run, args, named)
+        return self._launch(self._kernel.run, args, named)
 
-    def _made(self, launch: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _launch(self, launch: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self._note((self._name, lambda: launch(*args, **named)))
         return launch(*args, **named)
 
@@ -61,8 +61,8 @@ def isolated_times(
 
     Makes one `call` to capture the launches. A graph that is replayed as a CUDA graph launches no kernel individually.
     """
-    graphs = [graph for one in compilations for graph in one.graphs]
-    modules = [module for one in compilations for module in one.modules]
+    graphs = [graph for compilation in compilations for graph in compilation.graphs]
+    modules = [module for compilation in compilations for module in compilation.modules]
     taken: dict[int, list[_Launch]] = {}
     with contextlib.ExitStack() as stack:
         seen: set[int] = set()  # equal graphs share a module: the first one has its launches
@@ -88,11 +88,11 @@ def _by_launch(graph: GeneratedGraph, taken: Sequence[_Launch]) -> dict[int, Cal
     for kernel in graph.kernels:
         if kernel.text_key is not None:
             waiting.setdefault(kernel.name, []).append(kernel.launch)
-    found: dict[int, Callable[[], object]] = {}
+    launch: dict[int, Callable[[], object]] = {}
     for name, again in taken:
         if waiting.get(name):
-            found[waiting[name].pop(0)] = again
-    return found
+            launch[waiting[name].pop(0)] = again
+    return launch
 
 
 def _alone(again: Callable[[], object], device: torch.device, *, cold_cache: bool) -> float:
@@ -103,16 +103,16 @@ def _alone(again: Callable[[], object], device: torch.device, *, cold_cache: boo
         timing.round_of(lambda: again, calls, device, cold_cache=cold_cache, fresh=False)[clock].us
         for _ in range(_ROUNDS)
     ]
-    made = steady_state.timing(clock, rounds, _ROUNDS * calls)
-    return made.median_us if made is not None else first
+    steady_timing = steady_state.timing(clock, rounds, _ROUNDS * calls)
+    return steady_timing.median_us if steady_timing is not None else first
 
 
 def with_isolated(profile: Profile, times: dict[tuple[int, int], float]) -> Profile:
     """Add the isolated time of each kernel to the profile."""
     launches = tuple(
-        replace(one, isolated_us=times.get((one.graph, one.launch)))
-        if one.graph is not None and one.launch is not None
-        else one
-        for one in profile.launches
+        replace(launch, isolated_us=times.get((launch.graph, launch.launch)))
+        if launch.graph is not None and launch.launch is not None
+        else launch
+        for launch in profile.launches
     )
     return replace(profile, launches=launches)

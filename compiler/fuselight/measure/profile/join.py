@@ -196,14 +196,14 @@ class _Reader:
 
     def _only_launch(self, name: str, graphs: Iterable[GraphCall]) -> tuple[int, int] | None:
         """The only launch with a kernel's name in the graphs of a call, None if there are several."""
-        found = {
+        launches = {
             (at, launch)
             for graph in graphs
             if (at := self._graphs.get(graph.key)) is not None
             for launch, kernel in enumerate(self._generated[at].kernels)
             if kernel.name == name
         }
-        return found.pop() if len(found) == 1 else None
+        return launches.pop() if len(launches) == 1 else None
 
 
 def _elements(graph: GraphCall) -> tuple[list[Element], list[tuple[WorkUnit, list[Event]]]]:
@@ -246,7 +246,7 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
     """One row per key over all calls: graph launches in order, then the rest, longest first."""
     out = []
     for key in dict.fromkeys(key for rows in calls for key in rows):
-        rows = [found.get(key, _Row()) for found in calls]
+        rows = [call.get(key, _Row()) for call in calls]
         low, median, high = quartiles([row.ns / _US for row in rows])
         names: Counter[str] = Counter()
         for row in rows:
@@ -281,21 +281,21 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
 
 def _gaps(calls: Sequence[idle_time.Split]) -> tuple[Gap, ...]:
     """Mean gaps over calls, by cause, longest first."""
-    found: dict[idle_time.IdleCause, list[int]] = {}
+    causes: dict[idle_time.IdleCause, list[int]] = {}
     for call in calls:
         for stretch in call.gaps:
-            found.setdefault(stretch.what, []).append(stretch.end - stretch.start)
+            causes.setdefault(stretch.what, []).append(stretch.end - stretch.start)
     means = [
         Gap(cause.kind, sum(ns) / len(calls) / _US, len(ns) / len(calls), cause.what, cause.stack)
-        for cause, ns in found.items()
+        for cause, ns in causes.items()
     ]
     return tuple(_folded(sorted(means, key=lambda gap: -gap.us)))
 
 
-def _folded(found: Sequence[Gap]) -> list[Gap]:
+def _folded(gaps: Sequence[Gap]) -> list[Gap]:
     """The longest gaps; the rest summed by kind."""
     rest: dict[GapKind, Gap] = {}
-    for gap in found[_GAPS:]:
+    for gap in gaps[_GAPS:]:
         known = rest.get(gap.kind, Gap(gap.kind, 0.0, what="others"))
         rest[gap.kind] = replace(known, us=known.us + gap.us, count=known.count + gap.count)
-    return [*found[:_GAPS], *rest.values()]
+    return [*gaps[:_GAPS], *rest.values()]

@@ -126,24 +126,28 @@ def read_trace(text: str) -> tuple[Event, ...]:
     Raises ValueError if the text is not a trace.
     """
     trace = json.loads(text, parse_float=Decimal)  # microseconds with three digits, exactly
-    found = trace.get("traceEvents") if isinstance(trace, dict) else None
-    if not isinstance(found, list):
+    value = trace.get("traceEvents") if isinstance(trace, dict) else None
+    if not isinstance(value, list):
         raise ValueError("it holds no traceEvents")  # noqa: TRY004 - the text is what is wrong
-    return tuple(sorted(_events(found), key=lambda event: (event.start_ns, -event.ns)))
+    return tuple(sorted(_events(value), key=lambda event: (event.start_ns, -event.ns)))
 
 
-def _events(found: list[Any]) -> Iterator[Event]:
-    for one in found:
-        kind = _KINDS.get(one.get("cat", "")) if isinstance(one, dict) and one.get("ph") == "X" else None
+def _events(results: list[Any]) -> Iterator[Event]:
+    for result in results:
+        kind = (
+            _KINDS.get(result.get("cat", ""))
+            if isinstance(result, dict) and result.get("ph") == "X"
+            else None
+        )
         if kind is None:
             continue
-        arguments = one.get("args") or {}
+        arguments = result.get("args") or {}
         yield Event(
-            name=one["name"],
+            name=result["name"],
             kind=kind,
-            start_ns=int(one["ts"] * 1000),
-            ns=int(one.get("dur", 0) * 1000),
-            thread=_number(arguments.get("stream") if kind in _ON_DEVICE else one.get("tid")) or 0,
+            start_ns=int(result["ts"] * 1000),
+            ns=int(result.get("dur", 0) * 1000),
+            thread=_number(arguments.get("stream") if kind in _ON_DEVICE else result.get("tid")) or 0,
             correlation=_number(arguments.get("correlation")),
             sequence=_number(arguments.get("Sequence number")),
         )

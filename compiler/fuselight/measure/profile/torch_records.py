@@ -54,26 +54,26 @@ _NO_WORK = frozenset(
 
 def region(name: str) -> str | None:
     """The compile id of a compiled region, as `0/0`; None for any other record."""
-    found = _REGION.fullmatch(name)
-    return None if found is None else found["id"]
+    match = _REGION.fullmatch(name)
+    return None if match is None else match["id"]
 
 
 def graph_key(name: str) -> str | None:
     """The key of the called compiled graph; None for any other record."""
-    found = _GRAPH.fullmatch(name)
-    return None if found is None else found["key"]
+    match = _GRAPH.fullmatch(name)
+    return None if match is None else match["key"]
 
 
 def is_operator(name: str) -> bool:
     """Whether a record is an operator's, such as `aten::addmm` or `mkldnn::_linear_pointwise`."""
-    found = _OPERATOR.fullmatch(name)
-    return found is not None and found["space"] not in _NO_OPERATORS
+    match = _OPERATOR.fullmatch(name)
+    return match is not None and match["space"] not in _NO_OPERATORS
 
 
 def short_name(name: str) -> str:
     """`addmm` of `aten::addmm`."""
-    found = _OPERATOR.fullmatch(name)
-    return name if found is None else found["name"]
+    match = _OPERATOR.fullmatch(name)
+    return name if match is None else match["name"]
 
 
 def computes(name: str) -> bool:

@@ -82,7 +82,11 @@ def lacks(device: Device, dtype: str) -> str | None:
         return f"{_called(device)} has no {shown}, only {kind}. Use that kind of float8 for it."
     if name in device.tflops:
         return None
-    have = [one.key for one in DEVICES if name in one.tflops and one.backend == device.backend]
+    have = [
+        other_device.key
+        for other_device in DEVICES
+        if name in other_device.tflops and other_device.backend == device.backend
+    ]
     others = f" These have it: {', '.join(have)}." if have else ""
     means = _E5M2 if shown.startswith("float8_e5m2") else _MEANS.get(name, "it is computed in a wider dtype")
     return f"{_called(device)} has no {shown}: {means}.{others}"

@@ -207,7 +207,7 @@ def _scalar_tensors(text: str) -> tuple[str, frozenset[int]]:
     except (tokenize.TokenError, SyntaxError, ValueError):
         return text, frozenset()
     characters = list(text)
-    found = set()
+    tensors = set()
     for name, left, right in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (
             name.type == tokenize.NAME
@@ -216,8 +216,8 @@ def _scalar_tensors(text: str) -> tuple[str, frozenset[int]]:
             and name.start[0] == 1
         ):
             characters[left.start[1]], characters[right.start[1]] = "(", ")"
-            found.add(len(text[: name.start[1]].encode("utf-8", "surrogatepass")))
-    return "".join(characters), frozenset(found)
+            tensors.add(len(text[: name.start[1]].encode("utf-8", "surrogatepass")))
+    return "".join(characters), frozenset(tensors)
 
 
 def _parse(source: str, size: int) -> ast.expr:

@@ -103,10 +103,10 @@ def call_text(
     if owner is not None:
         kind = type(owner).__qualname__
         target = kind if code.co_name == "forward" else f"{kind}.{code.co_name}"
-        made = constructors.text(owner) or f"<{kind}>"
-        callee = made if code.co_name == "forward" else f"{made}.{code.co_name}"
+        text = constructors.text(owner) or f"<{kind}>"
+        callee = text if code.co_name == "forward" else f"{text}.{code.co_name}"
     args, kwargs = arguments_of(code, f_locals, bound=owner is not None)
-    options = [one for one in _modes(owner) if one.partition("=")[0] not in code.co_varnames]
+    options = [mode for mode in _modes(owner) if mode.partition("=")[0] not in code.co_varnames]
     return target, describe_call(callee, args, kwargs, limit=2000, exact=True, options=options)
 
 

@@ -72,23 +72,23 @@ def first_line(error: BaseException, limit: int = 1000) -> str:
 
 def traceback_text(error: BaseException) -> str:
     """Return the traceback with its causes; of a long text, the end of the traceback and the start of the text."""
-    made = traceback.TracebackException(type(error), error, error.__traceback__)
+    exception = traceback.TracebackException(type(error), error, error.__traceback__)
     seen: set[int] = set()
-    chain: list[Any] = [made]
+    chain: list[Any] = [exception]
     while chain:
-        one = chain.pop()
-        if one is None or id(one) in seen:
+        value = chain.pop()
+        if value is None or id(value) in seen:
             continue
-        seen.add(id(one))
-        text = getattr(one, "_str", None)
+        seen.add(id(value))
+        text = getattr(value, "_str", None)
         if isinstance(text, str) and len(text) > LONGEST // 2:
-            one._str = f"{text[: LONGEST // 2]}..."  # noqa: SLF001 - before it formats all of it
-        notes = getattr(one, "__notes__", None)
+            value._str = f"{text[: LONGEST // 2]}..."  # noqa: SLF001 - before it formats all of it
+        notes = getattr(value, "__notes__", None)
         if isinstance(notes, (list, tuple)):
-            one.__notes__ = [
+            value.__notes__ = [
                 f"{note[:_NOTE]}..." if len(note) > _NOTE else note
                 for note in notes[:_MOST_NOTES]
                 if isinstance(note, str)
             ]
-        chain += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
-    return visible("".join(made.format())[-LONGEST:])[-LONGEST:]
+        chain += [value.__cause__, value.__context__, *(getattr(value, "exceptions", None) or ())]
+    return visible("".join(exception.format())[-LONGEST:])[-LONGEST:]

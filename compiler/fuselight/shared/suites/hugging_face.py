@@ -169,16 +169,18 @@ def _model(entry: Entry) -> SuiteModel:
     tiny = {**TINY[family], **kept}
     inputs = _inputs(kind, tiny["vocab_size"], TINY_BATCH, TINY_LENGTH)
     forms = {
-        "tiny": Form(made(kind, family, tiny), inputs, TINY_BATCH),
+        "tiny": Form(model_expression(kind, family, tiny), inputs, TINY_BATCH),
         "real": Form(
-            made(kind, family, entry.sizes), _inputs(kind, VOCABULARIES[family], batch, entry.length), batch
+            model_expression(kind, family, entry.sizes),
+            _inputs(kind, VOCABULARIES[family], batch, entry.length),
+            batch,
         ),
     }
     imports = f"from transformers import {family}Config, {kind}"
     return SuiteModel(entry.name, GROUP, PACKAGES, imports, forms, note=NOTES.get(entry.name, ""))
 
 
-def made(kind: str, family: str, sizes: Mapping[str, Any]) -> str:
+def model_expression(kind: str, family: str, sizes: Mapping[str, Any]) -> str:
     """The expression that makes a model of transformers."""
     arguments = ", ".join(f"{key}={value!r}" for key, value in sizes.items())
     return f"{kind}({family}Config({arguments}))"
@@ -191,7 +193,7 @@ def _inputs(kind: str, vocabulary: int, batch: int, length: int) -> str:
     if kind in _WITH_DECODER_INPUTS:
         inputs.append(f"decoder_input_ids={tokens}")
     if kind.endswith("QuestionAnswering"):
-        inputs += [f"{one}=i64[{batch}] % {length}" for one in ("start_positions", "end_positions")]
+        inputs += [f"{text}=i64[{batch}] % {length}" for text in ("start_positions", "end_positions")]
     elif kind.endswith("SequenceClassification"):
         inputs.append(f"labels=i64[{batch}] % 1")
     else:

@@ -13,7 +13,7 @@ differs. A model that no package ships is absent: an implementation by somebody 
 
 from __future__ import annotations
 
-from fuselight.shared.suites.hugging_face import PACKAGES, TINY, Entry, made
+from fuselight.shared.suites.hugging_face import PACKAGES, TINY, Entry, model_expression
 from fuselight.shared.suites.models import Form, SuiteModel
 from fuselight.shared.suites.timm_models import created, images
 
@@ -177,14 +177,14 @@ _ABSENT: dict[str, str] = {
 
 def models() -> tuple[SuiteModel, ...]:
     """All 56, in alphabetical order."""
-    found = [
+    suite_models = [
         *(_vision(*entry) for entry in _VISION),
         *(_timm(*entry) for entry in _TIMM),
         *(_hugging_face(*entry) for entry in _HUGGING_FACE),
         *_OTHERS,
         *(SuiteModel(name, GROUP, absent=why) for name, why in _ABSENT.items()),
     ]
-    return tuple(sorted(found, key=lambda one: one.name.lower()))
+    return tuple(sorted(suite_models, key=lambda model: model.name.lower()))
 
 
 def _vision(name: str, batch: int) -> SuiteModel:
@@ -211,8 +211,10 @@ def _hugging_face(entry: Entry, tokens: int) -> SuiteModel:
     length = _OWN_TINY_LENGTH.get(entry.name, _TINY_LENGTH)
     inputs = _tokens(kind, tiny["vocab_size"], TINY_BATCH, length)
     forms = {
-        "tiny": Form(made(kind, family, tiny), inputs, TINY_BATCH),
-        "real": Form(made(kind, family, entry.sizes), _tokens(kind, tokens, batch, entry.length), batch),
+        "tiny": Form(model_expression(kind, family, tiny), inputs, TINY_BATCH),
+        "real": Form(
+            model_expression(kind, family, entry.sizes), _tokens(kind, tokens, batch, entry.length), batch
+        ),
     }
     return SuiteModel(entry.name, GROUP, PACKAGES, f"from transformers import {family}Config, {kind}", forms)
 

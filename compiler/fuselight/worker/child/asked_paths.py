@@ -76,7 +76,7 @@ class AskedPaths:
         self.states: dict[str, tuple[int, int, int]] = {}
         """Absolute path to its type, size and time of change; -1 for what was not asked, `MISSING` for no such path."""
         self.is_full = False
-        self._made: list[str] = []
+        self._created: list[str] = []
         self._written = written
         self._skipped = skipped
         self._exit = contextlib.ExitStack()
@@ -94,15 +94,15 @@ class AskedPaths:
         """Record nothing more."""
         self._exit.close()
 
-    def made(self, path: str) -> None:
+    def note_created(self, path: str) -> None:
         """The run is about to make a path: what it asks of that later is no question about what it was given."""
-        if len(self._made) < MOST and _state_of(path, self._stat, is_type_only=True) == MISSING:
-            self._made.append(path + os.sep)
+        if len(self._created) < MOST and _state_of(path, self._stat, is_type_only=True) == MISSING:
+            self._created.append(path + os.sep)
 
     def _replace(self, name: str) -> None:
         real = getattr(os, name)
         recorded = targets.seen_by_dynamo_as(real, self._recorded)
-        for known in (getattr(os, one, None) for one in _SETS):
+        for known in (getattr(os, group, None) for group in _SETS):
             if known is not None and real in known:
                 known.add(recorded)
                 self._exit.callback(known.discard, recorded)
@@ -117,7 +117,7 @@ class AskedPaths:
     def _note(self, given: str, *, is_access: bool) -> None:
         path = os.path.normpath(given if given[:1] == os.sep else os.path.join(os.getcwd(), given))
         at = path + os.sep
-        if path in self._written or at.startswith((*self._skipped, *self._made)):
+        if path in self._written or at.startswith((*self._skipped, *self._created)):
             return
         if len(self.states) >= MOST:
             self.is_full = True

@@ -22,17 +22,17 @@ def find_blocks(prepared: Prepared) -> dict[str, torch.nn.Module]:
 
     Blocks within a block are part of it.
     """
-    found: dict[str, torch.nn.Module] = {}
+    modules: dict[str, torch.nn.Module] = {}
     within: set[torch.nn.Module] = set()
     for name, module in modules_of(prepared):
-        lists = {one.layers for one in find_repeats([module])}
+        lists = {repeat.layers for repeat in find_repeats([module])}
         for path, part in module.named_modules():
             if part not in lists or part in within:
                 continue
             for index, block in part.named_children():
                 within.update(block.modules())
-                found[".".join(filter(None, (name, path, index)))] = block
-    return found
+                modules[".".join(filter(None, (name, path, index)))] = block
+    return modules
 
 
 def compile_blocks(prepared: Prepared) -> tuple[str, ...]:

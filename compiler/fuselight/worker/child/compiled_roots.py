@@ -42,8 +42,8 @@ class CompiledRoot:
     @property
     def original(self) -> Any:
         """What it compiles: a module, a bound method or a function; None once it is gone."""
-        found = self._callable()
-        return getattr(found, "_orig_mod", getattr(found, "_torchdynamo_orig_callable", found))
+        function = self._callable()
+        return getattr(function, "_orig_mod", getattr(function, "_torchdynamo_orig_callable", function))
 
 
 @dataclass

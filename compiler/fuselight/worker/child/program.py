@@ -216,7 +216,9 @@ class _Session:
                 os.unlink(temporary)
                 raise
         except Exception as error:  # noqa: BLE001 - the program must not fail for our report
-            if not any(one.stage == "report" for one in self._problems):  # a full disk fails at each compile
+            if not any(
+                problem.stage == "report" for problem in self._problems
+            ):  # a full disk fails at each compile
                 self._problems.append(Problem("report", "the report could not be written", str(error)))
 
     def _report(self) -> Report:

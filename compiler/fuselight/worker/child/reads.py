@@ -80,9 +80,9 @@ class ReadRecorder:
             self._files.setdefault(path, _state(path))
         if any(name in sys.modules for name in _STARTERS):
             self._others["another process"] = None
-        found = {os.path.normpath(path): state for path, state in self._files.items()}
+        states = {os.path.normpath(path): state for path, state in self._files.items()}
         return Reads(
-            files={path: state for path, state in found.items() if path not in known},
+            files={path: state for path, state in states.items() if path not in known},
             folders={os.path.normpath(path): time for path, time in self._folders.items()},
             import_folders=tuple(dict.fromkeys(map(os.path.normpath, self._import_folders))),
             asked={path: state for path, state in self._asked.states.items() if path not in known},
@@ -94,7 +94,7 @@ class ReadRecorder:
         others, active, skipped, owner = self._others, self._active, self._skipped, os.getpid()
         kind_of, getpid, error = _KINDS.get, os.getpid, Exception
         absolute, take_file, take_folder = _absolute(), self._file_taker(), self._folder_taker()
-        take_new, new_at, of_source = self._asked.made, _NEW_AT, self._source_finder()
+        take_new, new_at, of_source = self._asked.note_created, _NEW_AT, self._source_finder()
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
             kind = kind_of(event)
@@ -119,7 +119,15 @@ class ReadRecorder:
             except error:
                 others["a path that could not be read"] = None
 
-        for function in (hook, absolute, take_file, take_folder, of_source, AskedPaths.made, _is_change):
+        for function in (
+            hook,
+            absolute,
+            take_file,
+            take_folder,
+            of_source,
+            AskedPaths.note_created,
+            _is_change,
+        ):
             targets.skip_frames(function.__code__)
         return hook
 

@@ -110,8 +110,8 @@ class _Unkept:
     requires_grad: bool
 
     def make(self) -> torch.Tensor:
-        made = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device).zero_()
-        return _as_intermediate(made.requires_grad_()) if self.requires_grad else made
+        tensor = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device).zero_()
+        return _as_intermediate(tensor.requires_grad_()) if self.requires_grad else tensor
 
 
 class _Intermediate(torch.autograd.Function):
@@ -130,8 +130,8 @@ class _Intermediate(torch.autograd.Function):
 
 def _as_intermediate(tensor: torch.Tensor) -> torch.Tensor:
     with torch.enable_grad():
-        made: torch.Tensor = _Intermediate.apply(tensor)  # type: ignore[no-untyped-call]
-    return made
+        new_tensor: torch.Tensor = _Intermediate.apply(tensor)  # type: ignore[no-untyped-call]
+    return new_tensor
 
 
 @dataclass
@@ -153,8 +153,8 @@ class _Copier:
             return value
         self.alive.append(value)
         self.known[id(value)] = value  # for a circle
-        made = self.known[id(value)] = self._copy(value)
-        return made
+        copy = self.known[id(value)] = self._copy(value)
+        return copy
 
     def _copy(self, value: Any) -> Any:
         kind: Any = type(value)
@@ -165,26 +165,26 @@ class _Copier:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return kind(*(self.copy(item) for item in value))
         if kind in (list, dict, set):
-            made = self.known[id(value)] = kind()  # before its items, which may lead back to it
+            copy = self.known[id(value)] = kind()  # before its items, which may lead back to it
             if kind is list:
-                made.extend(self.copy(item) for item in value)
+                copy.extend(self.copy(item) for item in value)
             elif kind is set:
-                made.update(value)
+                copy.update(value)
             else:
-                made.update((key, self.copy(item)) for key, item in value.items())
-            return made
+                copy.update((key, self.copy(item)) for key, item in value.items())
+            return copy
         return self._copy_object(value) if _is_plain(value) else value
 
     def _copy_object(self, value: Any) -> Any:
         """Copy an object without its own code: what that does is not known."""
         kind: Any = type(value)
-        made = self.known[id(value)] = kind.__new__(kind)
+        result = self.known[id(value)] = kind.__new__(kind)
         if isinstance(value, dict):  # an ordered dict, as models of `transformers` return
             for key, item in dict.items(value):
-                dict.__setitem__(made, key, self.copy(item))
+                dict.__setitem__(result, key, self.copy(item))
         for name, item in vars(value).items():
-            vars(made)[name] = self.copy(item)
-        return made
+            vars(result)[name] = self.copy(item)
+        return result
 
 
 def _is_plain(value: Any) -> bool:
@@ -292,14 +292,14 @@ class ArgumentRecorder:
 
     def _record(self, key: FunctionKey, frame: FrameType) -> None:
         code, f_locals = frame.f_code, dict(frame.f_locals)
-        made = self.calls.get(key, [])
-        if made and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        calls = self.calls.get(key, [])
+        if calls and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
             return  # it goes on: its variables are no arguments
         seen = self._seen.setdefault(key, set())
         shapes = tuple(
             (name, tuple(value.shape)) for name, value in f_locals.items() if isinstance(value, torch.Tensor)
         )
-        if shapes in seen or len(made) >= MOST_CALLS:
+        if shapes in seen or len(calls) >= MOST_CALLS:
             return
         first = f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         values = self._copier.keep(f_locals)

@@ -29,15 +29,17 @@ class RepeatedLayers:
 
 def find_repeats(modules: Iterable[torch.nn.Module]) -> tuple[RepeatedLayers, ...]:
     """Find the lists in `modules` that have more equal layers than need be traced."""
-    found: dict[torch.nn.Module, RepeatedLayers] = {}
+    repeated_layers: dict[torch.nn.Module, RepeatedLayers] = {}
     for module in modules:
         for part in module.modules():
-            if part not in found and isinstance(part, (torch.nn.ModuleList, torch.nn.Sequential)):
+            if part not in repeated_layers and isinstance(part, (torch.nn.ModuleList, torch.nn.Sequential)):
                 layers = list(part.children())
                 kept = list(_first_of_each(layers)) if len(layers) > KEPT else layers
                 if len(kept) < len(layers) == len(part):
-                    found[part] = RepeatedLayers(part, {str(index): one for index, one in enumerate(kept)})
-    return tuple(found.values())
+                    repeated_layers[part] = RepeatedLayers(
+                        part, {str(index): module for index, module in enumerate(kept)}
+                    )
+    return tuple(repeated_layers.values())
 
 
 @contextlib.contextmanager
@@ -45,10 +47,10 @@ def without_repeats(repeats: Iterable[RepeatedLayers]) -> Iterator[None]:
     """Inside, the lists have the layers that stay."""
     before: list[tuple[dict[str, Any], Any]] = []
     try:
-        for one in repeats:
-            attributes = vars(one.layers)
+        for repeat in repeats:
+            attributes = vars(repeat.layers)
             before.append((attributes, attributes["_modules"]))
-            attributes["_modules"] = dict(one.kept)
+            attributes["_modules"] = dict(repeat.kept)
         yield
     finally:
         for attributes, modules in before:
@@ -66,9 +68,9 @@ def _first_of_each(layers: Iterable[torch.nn.Module]) -> Iterator[torch.nn.Modul
 
 def _kind(layer: torch.nn.Module) -> object:
     """What two layers have in common that do the same to inputs of the same kind."""
-    parts = tuple((path, type(one), _settings(one)) for path, one in layer.named_modules())
+    parts = tuple((path, type(value), _settings(value)) for path, value in layer.named_modules())
     tensors = (*layer.named_parameters(), *layer.named_buffers())
-    return parts, tuple((name, one.shape, one.dtype, one.requires_grad) for name, one in tensors)
+    return parts, tuple((name, tensor.shape, tensor.dtype, tensor.requires_grad) for name, tensor in tensors)
 
 
 def _settings(module: torch.nn.Module) -> object:

@@ -34,7 +34,7 @@ class SelectionWatch(TorchFunctionMode):
         """What differs between the sides of a new one, in words; empty if nothing does."""
         self._lines: dict[str, list[str]] = {
             **({} if path in texts else {path: linecache.getlines(path)}),
-            **{one: text.splitlines() for one, text in texts.items()},
+            **{name: text.splitlines() for name, text in texts.items()},
         }
         self._taken: dict[str, set[bool]] = {}
 

@@ -122,10 +122,10 @@ class Originals:
             if _all(_map(_is, _map(namespace.get, saved), saved.values())):
                 continue
             for name, value in saved.items():
-                found = namespace.get(name, _ABSENT)
-                if found is not value:
+                result = namespace.get(name, _ABSENT)
+                if result is not value:
                     namespace[name] = value
-                    replaced.append((namespace, name, found, f"{module}.{name}"))
+                    replaced.append((namespace, name, result, f"{module}.{name}"))
         return replaced
 
     def keep_removed(self) -> None:
@@ -138,20 +138,20 @@ class Originals:
         replaced: Replaced = []
         loaded = sys.modules
         for name, module in self._modules.items():
-            found = loaded.get(name, _ABSENT)
-            if found is not module and not _has_file(found):
+            actual_module = loaded.get(name, _ABSENT)
+            if actual_module is not module and not _has_file(actual_module):
                 loaded[name] = module
-                replaced.append((loaded, name, found, f'sys.modules["{name}"]'))
+                replaced.append((loaded, name, actual_module, f'sys.modules["{name}"]'))
         return replaced
 
     @staticmethod
     def put_back(replaced: Replaced) -> None:
         """Undo `restore`: user code goes on with what it had."""
-        for namespace, name, found, _ in replaced:
-            if found is _ABSENT:
+        for namespace, name, original, _ in replaced:
+            if original is _ABSENT:
                 namespace.pop(name, None)
             else:
-                namespace[name] = found
+                namespace[name] = original
 
 
 def _has_file(module: object) -> bool:
@@ -162,8 +162,8 @@ def _has_file(module: object) -> bool:
 def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
     """Return the dotted names that user code replaced, as `builtins.len`; torch and the recorder replace some too."""
     names = []
-    for *_, found, name in replaced:
-        code = getattr(found, "__code__", None)
+    for *_, original, name in replaced:
+        code = getattr(original, "__code__", None)
         if code is None or is_user_file(code.co_filename, roots):
             names.append(name)
     return tuple(names)
@@ -403,7 +403,7 @@ class RunState:
                 fake=self.fake,
             )
         target = request.target
-        made = Report(
+        report = Report(
             versions=dynamo.versions(),
             target=TargetRef(target.path, target.name, target.line, target.kind),
             tier=request.tier,
@@ -429,7 +429,7 @@ class RunState:
             recorded=tuple(self.recorded),
             texts={**parts.texts, **self.result.texts},
         )
-        return self.result.complete(made)
+        return self.result.complete(report)
 
 
 def identity(descriptor: int) -> tuple[int, int] | None:
@@ -477,7 +477,7 @@ def _libraries(state: RunState) -> list[str]:
     """Name the installed modules that the run has loaded, in the order of their import."""
     # From the end: the rest are the host's, and to read them is to copy them.
     new = list(itertools.takewhile(lambda name: name != state.loaded.last, reversed(sys.modules)))
-    found = []
+    libraries = []
     for name in reversed(new):
         module = None if name in state.loaded.modules else sys.modules.get(name)
         path = getattr(module, "__file__", None)
@@ -486,8 +486,8 @@ def _libraries(state: RunState) -> list[str]:
             and not state.sources.is_users(path)
             and getattr(module, "__spec__", None) is not None
         ):
-            found.append(name)
-    return found
+            libraries.append(name)
+    return libraries
 
 
 def put(path: str, data: bytes) -> None:

@@ -159,8 +159,8 @@ class Preload:
     def _judge(self, trial: _Trial) -> None:
         """Read the verdicts; names that the trial did not reach stay wanted."""
         tried, before = set(), set(self._bad)
-        said = read_file(os.path.join(trial.directory, "trial.txt")) or b""
-        for line in said.decode().splitlines():
+        file = read_file(os.path.join(trial.directory, "trial.txt")) or b""
+        for line in file.decode().splitlines():
             verdict, _, rest = line.partition(" ")
             package, _, what = rest.partition(" ")
             tried.add(package)

@@ -223,7 +223,7 @@ class MeasuredRounding:
 
     def explains(self, new: Value, old: Value) -> bool:
         """Whether it explains the distance of two values that have one name, dtype and shape."""
-        eager, compiled = (_value_of(one, old) for one in (self.eager, self.compiled))
+        eager, compiled = (_value_of(record, old) for record in (self.eager, self.compiled))
         if eager is None or compiled is None:
             return False
         ours, theirs = _flat(new.tensor), _flat(old.tensor)
@@ -233,7 +233,9 @@ class MeasuredRounding:
 def _value_of(record: CallRecord, wanted: Value) -> Value | None:
     """The value of the same name; None if it has another dtype or shape."""
     kind = wanted.name, wanted.dtype, wanted.shape
-    return next((one for one in record.results.values if (one.name, one.dtype, one.shape) == kind), None)
+    return next(
+        (value for value in record.results.values if (value.name, value.dtype, value.shape) == kind), None
+    )
 
 
 def compare_records(
@@ -246,19 +248,19 @@ def compare_records(
     """
     if new.raised != old.raised:
         return (Difference(Aspect.EXCEPTION, _exceptions(new, old)),)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     if not new.raised:
-        found += _values(new, old, measured)
-        found += _described_differences(new, old)
-        found += _gradient_differences(new, old)
-        found += _unused_differences(new, old)
-        found += _kind_differences(new, old)
-        found += () if compiled else _trait_differences(new, old)
-    found += _number_differences(new, old)
-    found += _change_differences(new.reached, old.reached)
+        differences += _values(new, old, measured)
+        differences += _described_differences(new, old)
+        differences += _gradient_differences(new, old)
+        differences += _unused_differences(new, old)
+        differences += _kind_differences(new, old)
+        differences += () if compiled else _trait_differences(new, old)
+    differences += _number_differences(new, old)
+    differences += _change_differences(new.reached, old.reached)
     for name in sorted(new.random.keys() & old.random.keys()):
         if new.random[name] != old.random[name]:
-            found.append(Difference(Aspect.RANDOM, f"the state of {name} differs after the call"))
+            differences.append(Difference(Aspect.RANDOM, f"the state of {name} differs after the call"))
     printed = _first_line_that_differs(old.stdout, new.stdout)
     if not printed and compiled:
         missing = _missing_line(old.stderr, new.stderr)
@@ -266,15 +268,15 @@ def compare_records(
     elif not printed:
         printed = _first_line_that_differs(old.stderr, new.stderr)
     if printed:
-        found.append(Difference(Aspect.PRINTED, printed))
-    return tuple(_first_of_each_aspect(found))
+        differences.append(Difference(Aspect.PRINTED, printed))
+    return tuple(_first_of_each_aspect(differences))
 
 
-def _first_of_each_aspect(found: list[Difference]) -> Iterator[Difference]:
+def _first_of_each_aspect(differences: list[Difference]) -> Iterator[Difference]:
     """Keep the first real difference of each aspect, else the first that is rounding."""
     kept: dict[Aspect, Difference] = {}
-    for one in sorted(found, key=lambda difference: difference.rounding):
-        kept.setdefault(one.aspect, one)
+    for difference in sorted(differences, key=lambda difference: difference.rounding):
+        kept.setdefault(difference.aspect, difference)
     yield from kept.values()
 
 
@@ -286,21 +288,21 @@ def _exceptions(new: CallRecord, old: CallRecord) -> str:
 
 
 def _values(new: CallRecord, old: CallRecord, measured: MeasuredRounding | None) -> Iterator[Difference]:
-    ours = {one.name: one for one in new.results.values}
-    theirs = {one.name: one for one in old.results.values}
+    ours = {value.name: value for value in new.results.values}
+    theirs = {value.name: value for value in old.results.values}
     as_number = {f"buffer {name}{CHANGED}" for name in old.numbers}
     for name, value in theirs.items():
         if name not in ours:
             yield Difference(Aspect.STRUCTURE, f"{name} is missing")
             continue
-        found = _compare_values(ours[name], value, measured)
-        if found is not None:
-            yield found
+        difference = _compare_values(ours[name], value, measured)
+        if difference is not None:
+            yield difference
     for name in ours:
         if name not in theirs and name not in as_number:
             yield Difference(Aspect.STRUCTURE, f"{name} is new")
     if new.results.skipped != old.results.skipped:
-        lists = (", ".join(one.results.skipped) or "none" for one in (old, new))
+        lists = (", ".join(record.results.skipped) or "none" for record in (old, new))
         yield Difference(Aspect.STRUCTURE, "values of other types were {}, are {}".format(*lists))
 
 
@@ -339,7 +341,7 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
 
 def _first_element(value: Value, ours: torch.Tensor, theirs: torch.Tensor, wrong: torch.Tensor) -> str:
     index = int(wrong.nonzero()[0])
-    was, now = (_element(one[index]) for one in (theirs, ours))
+    was, now = (_element(tensor[index]) for tensor in (theirs, ours))
     count, total = int(wrong.sum()), wrong.numel()
     place = ""
     if value.sampled:
@@ -352,11 +354,11 @@ def _first_element(value: Value, ours: torch.Tensor, theirs: torch.Tensor, wrong
 
 def _position(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index of an element, by dimension."""
-    found: list[int] = []
+    positions: list[int] = []
     for size in reversed(shape):
         index, last = divmod(index, size)
-        found.append(last)
-    return tuple(reversed(found))
+        positions.append(last)
+    return tuple(reversed(positions))
 
 
 def _element(tensor: torch.Tensor) -> str:
@@ -375,7 +377,7 @@ def _described_differences(new: CallRecord, old: CallRecord) -> Iterator[Differe
     for name in {**old.described, **new.described}:
         was, now = old.described.get(name), new.described.get(name)
         if was != now:
-            was, now = ((one or "a number")[:_SHOWN] for one in (was, now))
+            was, now = ((text or "a number")[:_SHOWN] for text in (was, now))
             yield Difference(Aspect.OUTPUT, f"{name} was {was}, is {now}")
 
 
@@ -446,7 +448,7 @@ def _change(before: float | str | None, after: float | str) -> str:
 
 
 def _number_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
-    buffers = {one.name for one in new.results.values}
+    buffers = {value.name for value in new.results.values}
     became = {name for name in old.numbers if f"buffer {name}{CHANGED}" in buffers}
     before = {
         name: change for name, change in old.numbers.items() if name in new.numbers or name not in became
@@ -459,7 +461,7 @@ def _change_differences(new: Mapping[str, str], old: Mapping[str, str]) -> Itera
         was, now = old.get(name), new.get(name)
         if was == now:
             continue
-        words = [_change_words(one) for one in (was, now)]
+        words = [_change_words(text) for text in (was, now)]
         yield Difference(Aspect.STATE, f"{name} {words[0]} in the old text, {words[1]} in the new text")
 
 
@@ -482,7 +484,7 @@ def _generators() -> dict[str, str]:
         states["numpy.random"] = pickle.dumps(numpy.random.get_state())
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states["torch.cuda's generator"] = b"".join(
-            one.cpu().numpy().tobytes() for one in torch.cuda.get_rng_state_all()
+            tensor.cpu().numpy().tobytes() for tensor in torch.cuda.get_rng_state_all()
         )
     return {name: hashlib.sha256(state).hexdigest()[:16] for name, state in states.items()}
 
@@ -518,7 +520,7 @@ def _short(line: str | None) -> str:
 
 def without_reached(record: CallRecord) -> CallRecord:
     """The record without what it shows of plain objects: a call may leave it as an equal call before has left it."""
-    values = tuple(one for one in record.results.values if one.name not in record.reached)
+    values = tuple(value for value in record.results.values if value.name not in record.reached)
     return replace(record, reached={}, results=replace(record.results, values=values))
 
 

@@ -36,8 +36,8 @@ def attributes_of(prepared: Prepared) -> Iterator[tuple[str, Any]]:
     """The plain attributes of all modules of a call: no parameters, buffers and submodules."""
     left = _ATTRIBUTES
     for prefix, module in modules_of(prepared):
-        for path, one in module.named_modules(prefix=prefix):
-            for name, value in list(vars(one).items()):
+        for path, result in module.named_modules(prefix=prefix):
+            for name, value in list(vars(result).items()):
                 if name not in _INTERNAL and left > 0:
                     left -= 1
                     yield (f"{path}.{name}" if path else name), value
@@ -70,8 +70,8 @@ _State = tuple[str, Any, "int | None"]
 
 def _state(value: object) -> list[_State]:
     return [
-        (name, one, version_of(one) if isinstance(one, torch.Tensor) else None)
-        for name, one in _leaves("", value)
+        (name, result, version_of(result) if isinstance(result, torch.Tensor) else None)
+        for name, result in _leaves("", value)
     ]
 
 
@@ -84,16 +84,16 @@ def _is_same(before: _State, now: _State) -> bool:
 
 def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
     """The values of nested collections with their names."""
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     waiting = [(name, value, 0)]
-    while waiting and len(found) < _LEAVES:
-        path, one, depth = waiting.pop(0)
-        below = None if isinstance(one, torch.Tensor) or depth >= _DEPTH else elements_of(one, _LEAVES)
+    while waiting and len(leaves) < _LEAVES:
+        path, leaf, depth = waiting.pop(0)
+        below = None if isinstance(leaf, torch.Tensor) or depth >= _DEPTH else elements_of(leaf, _LEAVES)
         if below is None:
-            found.append((path, one))
+            leaves.append((path, leaf))
         else:
             waiting += [(f"{path}{suffix}", item, depth + 1) for suffix, item in below]
-    return found
+    return leaves
 
 
 def output_traits(prepared: Prepared, outputs: object) -> dict[str, str]:
@@ -141,9 +141,9 @@ class HookCounts:
         self.counts: dict[str, int] = {}
         self._undo: list[tuple[dict[int, Any], int, Any]] = []
         for path, module in modules_of(prepared):
-            for prefix, one in module.named_modules(prefix=path):
+            for prefix, value in module.named_modules(prefix=path):
                 for kind in _HOOKS:
-                    self._count(prefix or "the module", vars(one).get(kind, {}))
+                    self._count(prefix or "the module", vars(value).get(kind, {}))
 
     def _count(self, owner: str, hooks: dict[int, Any]) -> None:
         for key, hook in list(hooks.items()):

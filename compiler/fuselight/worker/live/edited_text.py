@@ -44,7 +44,7 @@ class FunctionText:
     @property
     def first(self) -> int:
         """1-based line of its first decorator, else of its `def`: where its code object says that it starts."""
-        return min([self.node.lineno, *(one.lineno for one in self.node.decorator_list)])
+        return min([self.node.lineno, *(expression.lineno for expression in self.node.decorator_list)])
 
 
 class ParsedFile:
@@ -55,8 +55,8 @@ class ParsedFile:
         self.lines = text.split("\n")
         self.tree = ast.parse(text, path)
         self.functions: dict[str, list[FunctionText]] = {}
-        for one in _functions(self.tree.body, "", ()):
-            self.functions.setdefault(one.name, []).append(one)
+        for function in _functions(self.tree.body, "", ()):
+            self.functions.setdefault(function.name, []).append(function)
 
     def source(self, function: FunctionText) -> list[str]:
         """The lines of a function, its decorators included."""
@@ -68,16 +68,18 @@ class ParsedFile:
         if redirect and any("cuda" in line for line in self.lines):
             redirect_devices(self.tree, self.path)
         future = [
-            one for one in self.tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"
+            statement
+            for statement in self.tree.body
+            if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         ]
         body = [*future, *_pruned(functions)]
         module = compile(ast.Module(body, []), self.path, "exec", dont_inherit=True)
-        found: dict[tuple[str, int], CodeType] = {}
-        _collect(module, found)
+        codes: dict[tuple[str, int], CodeType] = {}
+        _collect(module, codes)
         return {
-            id(one.node): code
-            for one in functions
-            if (code := found.get((one.node.name, one.first))) is not None
+            id(function.node): code
+            for function in functions
+            if (code := codes.get((function.node.name, function.first))) is not None
         }
 
     @functools.cached_property
@@ -127,13 +129,16 @@ def uses_global(code: CodeType, name: str) -> bool:
     import dis  # noqa: PLC0415 - for an error alone
 
     return any(
-        one.argval == name and one.opname.startswith("LOAD_GLOBAL") for one in dis.get_instructions(code)
+        instruction.argval == name and instruction.opname.startswith("LOAD_GLOBAL")
+        for instruction in dis.get_instructions(code)
     ) or any(uses_global(constant, name) for constant in code.co_consts if isinstance(constant, CodeType))
 
 
 def moved(code: CodeType, lines: int) -> CodeType:
     """The same code, `lines` further down in its file."""
-    constants = tuple(moved(one, lines) if isinstance(one, CodeType) else one for one in code.co_consts)
+    constants = tuple(
+        moved(constant, lines) if isinstance(constant, CodeType) else constant for constant in code.co_consts
+    )
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=constants)
 
 
@@ -153,9 +158,9 @@ def _functions(body: Iterable[Any], prefix: str, around: tuple[ast.stmt, ...]) -
 
 def _pruned(functions: Iterable[FunctionText]) -> Iterator[ast.stmt]:
     """The outermost statements with these functions; of a class, no other statement."""
-    for one in functions:
-        node: ast.stmt = one.node
-        for outer in reversed(one.around):
+    for function in functions:
+        node: ast.stmt = function.node
+        for outer in reversed(function.around):
             if isinstance(outer, ast.ClassDef):
                 inside, node = node, copy.copy(outer)
                 node.body = [inside]
@@ -164,11 +169,11 @@ def _pruned(functions: Iterable[FunctionText]) -> Iterator[ast.stmt]:
         yield node
 
 
-def _collect(code: CodeType, found: dict[tuple[str, int], CodeType]) -> None:
+def _collect(code: CodeType, codes: dict[tuple[str, int], CodeType]) -> None:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found.setdefault((constant.co_name, constant.co_firstlineno), constant)
-            _collect(constant, found)
+            codes.setdefault((constant.co_name, constant.co_firstlineno), constant)
+            _collect(constant, codes)
 
 
 def _statements(body: Iterable[Any]) -> Iterator[ast.stmt]:
@@ -184,22 +189,27 @@ def _bound(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {
+        node.id for node in ast.walk(node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
 
 
 def _parameters(arguments: ast.arguments) -> tuple[object, ...]:
     lists = (arguments.posonlyargs, arguments.args, arguments.kwonlyargs)
     stars = (arguments.vararg, arguments.kwarg)
     return (
-        *(tuple(one.arg for one in names) for names in lists),
-        *(one and one.arg for one in stars),
+        *(tuple(name.arg for name in names) for names in lists),
+        *(argument and argument.arg for argument in stars),
         len(arguments.defaults),
         tuple(default is None for default in arguments.kw_defaults),
     )
 
 
 def _defaults(arguments: ast.arguments) -> list[ast.expr]:
-    return [*arguments.defaults, *(one for one in arguments.kw_defaults if one is not None)]
+    return [
+        *arguments.defaults,
+        *(expression for expression in arguments.kw_defaults if expression is not None),
+    ]
 
 
 def _dump(nodes: Iterable[ast.AST]) -> list[str]:

@@ -64,8 +64,8 @@ class RecordArguments(MakeCalls):
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
         """As in RunStrategy."""
-        with super().compiling(state) as made, traces.listen_to_traces(self.recording.heard):
-            yield made
+        with super().compiling(state) as calls, traces.listen_to_traces(self.recording.heard):
+            yield calls
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
@@ -362,9 +362,9 @@ class LiveRun:
         """Kill a fork and all that it started."""
         below = process.descendants(pid)[1:]
         process.kill_group(pid)
-        for one in below:
+        for number in below:
             with contextlib.suppress(OSError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(number, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
 

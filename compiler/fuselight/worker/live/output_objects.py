@@ -84,7 +84,7 @@ class OutputObjects:
             if len({suffix for suffix, _ in below}) < len(below):
                 self.uncompared.append(f"{name} has keys with the same text")
             known = {id(item) for _, item in below}
-            held: Any = [one for one in stored_attributes(value) if id(one[1]) not in known]
+            held: Any = [attribute for attribute in stored_attributes(value) if id(attribute[1]) not in known]
         else:
             words, held = _held(value) or ("", None)
             if held is None:
@@ -116,7 +116,7 @@ class OutputObjects:
         elif plain and value.is_quantized:
             self.tensors += [(f"{name}.int_repr", value.int_repr()), (f"{name}.values", value.dequantize())]
         elif plain and value.is_nested:
-            self.tensors += [(f"{name}[{at}]", one) for at, one in enumerate(value.detach().unbind())]
+            self.tensors += [(f"{name}[{at}]", tensor) for at, tensor in enumerate(value.detach().unbind())]
         elif plain and value.layout is torch.strided:
             if is_held:
                 self.texts[name] += ", requires a gradient" if value.requires_grad else ""
@@ -176,11 +176,11 @@ def _held(value: Any) -> tuple[str, list[tuple[str, Any]]] | None:
 
 def _set(value: Any) -> tuple[str, list[tuple[str, Any]]] | None:
     """A set, which has no order: of several objects in it, none has a place."""
-    texts = sorted(key_text(0, one) for one in value)
-    objects = [one for one in value if not isinstance(one, (*_NUMBERS, *_TEXTS, tuple, type(None)))]
+    texts = sorted(key_text(0, result) for result in value)
+    objects = [result for result in value if not isinstance(result, (*_NUMBERS, *_TEXTS, tuple, type(None)))]
     if len(objects) > 1:
         return None
-    return f"{_type(value)} of {len(value)}: {', '.join(texts)}", [("{object}", one) for one in objects]
+    return f"{_type(value)} of {len(value)}: {', '.join(texts)}", [("{object}", value) for value in objects]
 
 
 def _builtin(value: Any) -> tuple[str, list[tuple[str, Any]]] | None:
@@ -228,13 +228,19 @@ def _function(value: types.FunctionType) -> tuple[str, list[tuple[str, Any]]]:
 def hash_of_code(code: types.CodeType) -> str:
     """What tells the code of two functions apart, wherever they stand in their files."""
     parts = [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames), repr(code.co_freevars)]
-    parts += [hash_of_code(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    parts += [
+        hash_of_code(constant) if isinstance(constant, types.CodeType) else repr(constant)
+        for constant in code.co_consts
+    ]
     return digest_of("\n".join(parts).encode())
 
 
 _READERS: tuple[tuple[Any, Callable[[Any], tuple[str, list[tuple[str, Any]]] | None]], ...] = (
     ((set, frozenset), _set),
-    (collections.deque, lambda value: (_type(value), [(f"[{at}]", one) for at, one in enumerate(value)])),
+    (
+        collections.deque,
+        lambda value: (_type(value), [(f"[{at}]", result) for at, result in enumerate(value)]),
+    ),
     (torch.nn.Module, _module),
     (torch.Generator, lambda value: (f"generator {digest_of(value.get_state().numpy().tobytes())}", [])),
     (random.Random, lambda value: (f"generator {digest_of(repr(value.getstate()).encode())}", [])),

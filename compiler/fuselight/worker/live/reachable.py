@@ -123,15 +123,17 @@ class ReachableState:
     def __init__(self, prepared: Prepared, names: Mapping[str, Any], roots: tuple[str, ...]) -> None:
         """`names`: the globals of the user's file. `roots`: the folders of the user's files."""
         self._prepared, self._names, self._roots = prepared, names, roots
-        self._modules = [one for one in _user_modules(roots, len(sys.modules)) if vars(one[1]) is not names]
+        self._modules = [
+            module for module in _user_modules(roots, len(sys.modules)) if vars(module[1]) is not names
+        ]
         self._before = self._read({})
 
     def _read(self, lengths: Mapping[str, int]) -> _StateWalk:
         walk = _StateWalk(lambda path: is_user_file(path, self._roots), lengths)
         for path, known in modules_of(self._prepared):
-            for prefix, one in known.named_modules(prefix=path):
-                walk.skip(one)
-                for name, value in list(vars(one).items()):
+            for prefix, result in known.named_modules(prefix=path):
+                walk.skip(result)
+                for name, value in list(vars(result).items()):
                     if name not in _INTERNAL and not isinstance(value, _HELD_ELSEWHERE):
                         walk.read(f"{prefix}.{name}" if prefix else name, value)
         for name, value in arguments_of(self._prepared):
@@ -165,9 +167,9 @@ class ReachableState:
 def _user_modules(roots: tuple[str, ...], _loaded: int) -> tuple[tuple[str, types.ModuleType], ...]:
     """The loaded modules that are the user's files; `_loaded`: how many modules there are."""
     return tuple(
-        (name, one)
-        for name, one in list(sys.modules.items())
-        if isinstance(path := getattr(one, "__file__", None), str) and is_user_file(path, roots)
+        (name, module)
+        for name, module in list(sys.modules.items())
+        if isinstance(path := getattr(module, "__file__", None), str) and is_user_file(path, roots)
     )
 
 
@@ -257,9 +259,9 @@ def digest_of(data: bytes) -> str:
 def _without_tensors(value: Any) -> Any:
     """A collection of inputs without its tensors, whose changes are seen as those of inputs."""
     if isinstance(value, (list, tuple)):
-        return [None if isinstance(one, torch.Tensor) else one for one in value]
+        return [None if isinstance(result, torch.Tensor) else result for result in value]
     if isinstance(value, dict):
-        return {key: None if isinstance(one, torch.Tensor) else one for key, one in value.items()}
+        return {key: None if isinstance(result, torch.Tensor) else result for key, result in value.items()}
     return value
 
 

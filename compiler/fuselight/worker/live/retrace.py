@@ -101,34 +101,34 @@ class LiveRecording:
     repeats: tuple[RepeatedLayers, ...] = ()
     """Layers of the recorded modules that need not all be traced."""
 
-    def heard(self, found: traces.TracedFunction) -> None:
+    def heard(self, function: traces.TracedFunction) -> None:
         """Dynamo begins to trace a function."""
-        key = function_key(found.code)
+        key = function_key(function.code)
         known = self.traced.get(key)
         if known is None:
             self.traced[key] = TraceMode(
-                found.is_inlined, found.fullgraph, dict(found.config), dict(found.symbolic)
+                function.is_inlined, function.fullgraph, dict(function.config), dict(function.symbolic)
             )
-        elif not found.is_inlined or found.symbolic:
-            known.symbolic.update(found.symbolic)
+        elif not function.is_inlined or function.symbolic:
+            known.symbolic.update(function.symbolic)
 
     def find_functions(self) -> None:
         """Find the function objects of the files in `texts`."""
-        for one in gc.get_objects():
-            if type(one) is FunctionType and one.__code__.co_filename in self.texts:
-                self.alive.setdefault(function_key(one.__code__), []).append(one)
+        for value in gc.get_objects():
+            if type(value) is FunctionType and value.__code__.co_filename in self.texts:
+                self.alive.setdefault(function_key(value.__code__), []).append(value)
 
     def find_repeats(self) -> None:
         """Find the repeated layers of the modules that are arguments."""
         values = (value for calls in self.calls.values() for call in calls for value in call.values.values())
-        self.repeats = find_repeats(one for one in values if isinstance(one, torch.nn.Module))
+        self.repeats = find_repeats(value for value in values if isinstance(value, torch.nn.Module))
 
     def functions(self) -> Iterator[LiveFunction]:
         """Each function of the workspace that Dynamo traced."""
         for path, text in self.texts.items():
             for name, functions in text.functions.items():
-                for one in functions:
-                    key = (path, one.node.name, one.first)
+                for function in functions:
+                    key = (path, function.node.name, function.first)
                     if key in self.traced:
                         calls = len(self.calls.get(key, ()))
                         why = self.unkept.get(key, "it is not called without torch.compile")
@@ -214,15 +214,15 @@ def retrace(
     try:
         edit.apply()
         with without_repeats(recording.repeats):
-            made = _trace(request, edit, state, on_break)
-        if recording.repeats and any(one.kind != _FULLGRAPH for one in made.failures):
+            run_state = _trace(request, edit, state, on_break)
+        if recording.repeats and any(failure.kind != _FULLGRAPH for failure in run_state.failures):
             traces.forget_compiled()  # the code that is left may need each layer
-            made = _trace(request, edit, state)
+            run_state = _trace(request, edit, state)
     finally:
         edit.undo()
         if before is not None:
             linecache.cache[request.path] = before
-    return replace(made.report(), phases={"retrace": time.perf_counter() - start})
+    return replace(run_state.report(), phases={"retrace": time.perf_counter() - start})
 
 
 def _trace(
@@ -230,26 +230,26 @@ def _trace(
 ) -> RunState:
     """Trace each function of a request. Raises RefusedError if none can be traced."""
     recorder = _TraceRecorder(state.job.request.roots)
-    made = _state_of(state, request, recorder)
+    run_state = _state_of(state, request, recorder)
     if on_break is not None:
-        recorder.on_break = lambda: on_break(made.report())
+        recorder.on_break = lambda: on_break(run_state.report())
     refusals = []
-    with dynamo.capture_only(recorder.capture) as made.asked, recorder:
+    with dynamo.capture_only(recorder.capture) as run_state.asked, recorder:
         for name in dict.fromkeys(request.functions):
             try:
-                _trace_function(made, recorder, edit, name)
+                _trace_function(run_state, recorder, edit, name)
             except NotApplicableError as why:
                 refusals.append(why)
-                made.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
+                run_state.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
     if refusals and len(refusals) == len(set(request.functions)):
         raise _refused(refusals[0].reason, str(refusals[0]))
-    return made
+    return run_state
 
 
 def _trace_function(state: RunState, recorder: _TraceRecorder, edit: _Edit, name: str) -> None:
     """Trace each function of this name. Raises NotApplicableError if there is none."""
     olds = edit.old.functions.get(name, [])
-    keys = [(edit.old.path, one.node.name, one.first) for one in olds]
+    keys = [(edit.old.path, text.node.name, text.first) for text in olds]
     known = [key for key in keys if key in edit.recording.traced and key in edit.recording.calls]
     if not known:
         raise NotApplicableError("not_traced", "the last run did not trace it, or has no arguments of it")
@@ -259,13 +259,15 @@ def _trace_function(state: RunState, recorder: _TraceRecorder, edit: _Edit, name
         if key in edit.refused:
             raise edit.refused[key]
     for key in known:
-        before = _found(state)
+        before = _finding_count(state)
         for number, call in enumerate(edit.recording.calls[key]):
-            if number == 0 or _found(state) == before:  # a later call is for what the first does not reach
+            if (
+                number == 0 or _finding_count(state) == before
+            ):  # a later call is for what the first does not reach
                 _trace_call(state, recorder, edit, key, call)
 
 
-def _found(state: RunState) -> int:
+def _finding_count(state: RunState) -> int:
     parts = state.recorder.parts()
     return len(parts.breaks) + len(parts.not_compiled) + len(state.failures)
 
@@ -332,12 +334,12 @@ def _needs_caller(
         *(function.__globals__.get(name) for name in function.__code__.co_names),
     )
     is_torch = any(
-        isinstance(one, ModuleType) and one.__name__.partition(".")[0] == "torch" for one in values
+        isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch" for value in values
     )
     return (
         not is_torch
         and not tensors_in(values)
-        and not any(isinstance(one, torch.nn.Module) for one in values)
+        and not any(isinstance(value, torch.nn.Module) for value in values)
     )
 
 
@@ -393,9 +395,9 @@ class _TraceRecorder(dynamo.Recorder):
         """Drop the refusals of functions without tensors if nothing broke: where they are inlined there are none."""
         breaks, before = self._before
         if len(self._breaks) == breaks:
-            for found in list(self._not_compiled):
-                if found.kind is NotCompiledKind.NO_TENSORS and found not in before:
-                    del self._not_compiled[found]
+            for uncompiled_code in list(self._not_compiled):
+                if uncompiled_code.kind is NotCompiledKind.NO_TENSORS and uncompiled_code not in before:
+                    del self._not_compiled[uncompiled_code]
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         """As in Recorder."""
@@ -444,12 +446,12 @@ def _state_of(state: RunState, request: Retrace, recorder: dynamo.Recorder) -> R
     sources = replace(
         state.sources, notes=[], files={**state.sources.files, request.path: text_key(request.text)}
     )
-    made = RunState(state.job, sources, getpid(), loaded=state.loaded)
-    made.phase = "trace"
-    made.rung, made.inputs_line, made.calls = state.rung, state.inputs_line, state.calls
-    made.grad, made.training, made.fake = state.grad, state.training, state.fake
-    made.recorder = recorder
-    return made
+    run_state = RunState(state.job, sources, getpid(), loaded=state.loaded)
+    run_state.phase = "trace"
+    run_state.rung, run_state.inputs_line, run_state.calls = state.rung, state.inputs_line, state.calls
+    run_state.grad, run_state.training, run_state.fake = state.grad, state.training, state.fake
+    run_state.recorder = recorder
+    return run_state
 
 
 def _refused(reason: str, why: str) -> RefusedError:

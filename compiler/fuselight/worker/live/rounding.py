@@ -56,7 +56,7 @@ def is_measured_rounding(
     All in float64 and of one shape. `eager`, `compiled`: the calls of the old text, of which `old` is one.
     """
     finite = old.isfinite()
-    if not all(torch.equal(one.isfinite(), finite) for one in (new, eager, compiled)):
+    if not all(torch.equal(tensor.isfinite(), finite) for tensor in (new, eager, compiled)):
         return False
     if not bool(finite.any()) or not torch.equal(new[~finite].nan_to_num(), old[~finite].nan_to_num()):
         return False

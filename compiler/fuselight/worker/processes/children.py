@@ -321,10 +321,10 @@ def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) 
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
     command = [sys.executable, *flags, launch_path(), *arguments]
     start: Any = subprocess.Popen  # which of its types it is, hangs on options that are not given here
-    made: subprocess.Popen[bytes] = start(
+    process: subprocess.Popen[bytes] = start(
         command, stdin=subprocess.PIPE, pass_fds=tuple(descriptors), **options
     )
-    return made
+    return process
 
 
 def give_job(child: subprocess.Popen[bytes], request: RunRequest, **details: str | None) -> None:

@@ -41,17 +41,17 @@ def baseline() -> int:
 
 def violations(before: int) -> tuple[str, ...]:
     """Describe which rules this process breaks; it had `before` threads. Forks once if there are new ones."""
-    found = []
+    violations = []
     threads = _threads_after_a_fork(before)
     if threads > before:
-        found.append(f"{threads - before} new threads")
+        violations.append(f"{threads - before} new threads")
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        found.append("CUDA is initialized")
+        violations.append("CUDA is initialized")
     devices = nvidia_descriptors()
     if devices:
-        found.append(f"open descriptors of {', '.join(devices)}")
-    return tuple(found)
+        violations.append(f"open descriptors of {', '.join(devices)}")
+    return tuple(violations)
 
 
 def prepare_to_fork() -> None:
@@ -101,12 +101,12 @@ def _is_needed(thread: str) -> bool:
 
 def nvidia_descriptors() -> tuple[str, ...]:
     """Name the NVIDIA device files that this process has open."""
-    found = set()
+    descriptors = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             path = os.readlink(f"/proc/self/fd/{name}")
         except OSError:  # the descriptor of the listing itself
             continue
         if path.startswith("/dev/nvidia"):
-            found.add(path)
-    return tuple(sorted(found))
+            descriptors.add(path)
+    return tuple(sorted(descriptors))

@@ -150,32 +150,34 @@ def kill_descendants(seconds: float = 5.0) -> None:
 def descendants(pid: int) -> tuple[int, ...]:
     """List `pid` and all below it."""
     parents = _parents()
-    found = [pid]
-    for member in found:
-        found += [child for child, parent in parents.items() if parent == member and child not in found]
-    return tuple(found)
+    descendants = [pid]
+    for member in descendants:
+        descendants += [
+            child for child, parent in parents.items() if parent == member and child not in descendants
+        ]
+    return tuple(descendants)
 
 
 def pause_tree(pid: int) -> None:
     """Stop `pid` and all below it until `resume_tree`; those that start a process meanwhile are looked at again."""
     stopped: set[int] = set()
-    while new := [one for one in descendants(pid) if one not in stopped]:
-        for one in new:
-            stopped.add(one)
+    while new := [descendant for descendant in descendants(pid) if descendant not in stopped]:
+        for number in new:
+            stopped.add(number)
             with contextlib.suppress(OSError):
-                os.kill(one, signal.SIGSTOP)
+                os.kill(number, signal.SIGSTOP)
 
 
 def resume_tree(pid: int) -> None:
     """Let `pid` and all below it continue."""
-    for one in descendants(pid):
+    for descendant in descendants(pid):
         with contextlib.suppress(OSError):
-            os.kill(one, signal.SIGCONT)
+            os.kill(descendant, signal.SIGCONT)
 
 
 def _parents() -> dict[int, int]:
     """Map every process of the machine to its parent: few kernels list the children of one."""
-    found = {}
+    parents = {}
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -184,10 +186,10 @@ def _parents() -> dict[int, int]:
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError, ValueError):  # it ended in between
                 continue
-    return found
+    return parents
 
 
 def tree_memory(pid: int, *, enough: int) -> int | None:

@@ -104,7 +104,11 @@ def _configuration_name(text: str) -> str:
 
 def merged_report(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:
     """The report of the first configuration that compiled, with the texts of all configurations."""
-    reports = {name: one.report for name, one in started.items() if one.report is not None}
+    reports = {
+        name: configuration_process.report
+        for name, configuration_process in started.items()
+        if configuration_process.report is not None
+    }
     chosen = next((report for name, report in reports.items() if name != EAGER), reports.get(EAGER, before))
     if chosen is None:
         return None
@@ -116,8 +120,8 @@ def merged_report(started: dict[str, ConfigurationProcess], before: Report | Non
 
 def libraries(started: Mapping[str, ConfigurationProcess]) -> Iterator[str]:
     """The installed modules that the configurations have imported."""
-    for one in started.values():
-        yield from one.libraries()
+    for configuration_process in started.values():
+        yield from configuration_process.libraries()
 
 
 def _explain(state: RunState, measured: Measured) -> None:
@@ -145,17 +149,17 @@ class _Started:
 
 
 def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
-    made = multiprocessing.get_context("fork").Process(
+    fork_process = multiprocessing.get_context("fork").Process(
         target=configuration.main, args=(job, name, channel, os.getpid()), name=name
     )
-    made.start()
-    return _Started(made.pid or 0, lambda: made.exitcode)
+    fork_process.start()
+    return _Started(fork_process.pid or 0, lambda: fork_process.exitcode)
 
 
 def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
-    made = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
-    children.give_job(made, job.request, name=name)
-    return _Started(made.pid, made.poll)
+    process = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
+    children.give_job(process, job.request, name=name)
+    return _Started(process.pid, process.poll)
 
 
 @dataclass
@@ -193,14 +197,14 @@ class ConfigurationProcess:
         due = time.monotonic() + seconds if seconds else None
         try:
             self._wait(what, seconds, due)
-            said = wire.load(self._channel.recv_bytes())
+            answer = wire.load(self._channel.recv_bytes())
         except (EOFError, OSError):
             raise EndedError(self._why()) from None
         if what == Order.FINISH:
             self.report = self._read_report("report.json")
-        if "failure" in said:
-            raise EndedError(decode(Failure, said["failure"]))
-        return dict(said)
+        if "failure" in answer:
+            raise EndedError(decode(Failure, answer["failure"]))
+        return dict(answer)
 
     def _wait(self, what: Order, seconds: float, due: float | None) -> None:
         """Wait for an answer or the time limit. Raises EndedError, and EOFError if the process has exited."""
@@ -247,9 +251,9 @@ class ConfigurationProcess:
     def _kill(self) -> None:
         if self._process.wait(0) is not None:
             return  # its number may be another process's by now
-        for one in reversed(process.descendants(self._process.pid)):
+        for descendant in reversed(process.descendants(self._process.pid)):
             with contextlib.suppress(OSError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(descendant, signal.SIGKILL)
         self._process.wait(_LEAVES)
 
     def _out_of_time(self, seconds: float, what: Order) -> Failure:
@@ -290,10 +294,10 @@ class ConfigurationProcess:
     def libraries(self) -> list[str]:
         """The installed modules that the process has imported; empty if it has not finished."""
         try:
-            said = wire.load(self._read("ahead.json") or b"")
+            answer = wire.load(self._read("ahead.json") or b"")
         except wire.WireError:
             return []
-        modules = said.get("modules") if isinstance(said, dict) else None
+        modules = answer.get("modules") if isinstance(answer, dict) else None
         return [name for name in modules if isinstance(name, str)] if isinstance(modules, list) else []
 
     def _read(self, name: str) -> bytes | None:

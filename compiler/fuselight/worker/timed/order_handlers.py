@@ -284,7 +284,7 @@ class BuiltOrders:
             "options": compiled.options,
             "capability": machine_key(self.calls.device).capability,
             "blocks": list(self.calls.blocks),
-            "kernels": compiled.choices.found,
+            "kernels": compiled.choices.by_family,
         }
         if artifacts and compiled.by_inductor:
             call = self.session.unit.prepare()

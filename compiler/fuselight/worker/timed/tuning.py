@@ -64,12 +64,14 @@ def tune(state: RunState) -> None:
     plan = request.plan
     try:
         options = settings.inductor_options()
-        plan = replace(plan, candidates=tuple(_candidate_name(one, plan, options) for one in plan.candidates))
+        plan = replace(
+            plan, candidates=tuple(_candidate_name(candidate, plan, options) for candidate in plan.candidates)
+        )
     except ConfigurationError as error:
         state.failures.append(Failure(Culprit.USER, "configuration", str(error), _READ_MORE))
         return
     result = state.result = TimedResult()
-    searching = _Searching(state, request, plan, options, result)
+    searching = _TimedSearch(state, request, plan, options, result)
     search = searching.search()
     try:
         with state.step("measure", "starting"):
@@ -99,7 +101,7 @@ def _note_changes(state: RunState, result: TimedResult) -> None:
         result.tuned = replace(tuned, notes=(*tuned.notes, note))
 
 
-class _Searching:
+class _TimedSearch:
     """One search, and the processes that it started."""
 
     def __init__(
@@ -167,11 +169,13 @@ class _Searching:
             timings="" if name in _AS_TORCH else self._timings,
             compile_threads=0 if is_mode else self._threads(name),
         )
-        made = request.of_kind(MeasureRequest, plan=measured)
+        measure_request = request.of_kind(MeasureRequest, plan=measured)
         with contextlib.suppress(ConfigurationError):  # the reference is no configuration
             if parse_configuration(name).fixes:
-                made = replace(made, overlays={**made.overlays, **plan.fixed})
-        self._started[name] = ConfigurationProcess(replace(self._state.job, request=made), name)
+                measure_request = replace(
+                    measure_request, overlays={**measure_request.overlays, **plan.fixed}
+                )
+        self._started[name] = ConfigurationProcess(replace(self._state.job, request=measure_request), name)
         return self._started[name]
 
     def _threads(self, name: str) -> int:
@@ -193,7 +197,7 @@ class _Searching:
 
     def _wait(self, processes: Sequence[Any]) -> None:
         self._limit_memory()
-        channels = [one.channel for one in processes if isinstance(one, ConfigurationProcess)]
+        channels = [process.channel for process in processes if isinstance(process, ConfigurationProcess)]
         connection.wait(channels, _TICK)
 
     def _limit_memory(self) -> None:
@@ -201,15 +205,15 @@ class _Searching:
         now = time.monotonic()
         if self._plan.memory_mb and now - self._looked >= _LOOKS:
             self._looked = now
-            for one in self._started.values():
-                one.end_above(self._plan.memory_mb)
+            for process in self._started.values():
+                process.end_above(self._plan.memory_mb)
 
-    def _completed(self, result: TunedResult, said: Mapping[str, Any]) -> TunedResult:
+    def _completed(self, result: TunedResult, answer: Mapping[str, Any]) -> TunedResult:
         """Complete a result with what a replay needs."""
         configuration = parse_configuration(result.configuration)
         request = self._request
         root = next(
-            (one for one in request.roots if request.target.path.startswith(os.path.join(one, ""))), ""
+            (root for root in request.roots if request.target.path.startswith(os.path.join(root, ""))), ""
         )
         return replace(
             result,
@@ -219,24 +223,24 @@ class _Searching:
             target=request.target.name,
             torch=str(torch.__version__),
             triton=versions().triton or "",
-            options=dict(said.get("options", {})),
+            options=dict(answer.get("options", {})),
             preparation=configuration.preparation,
             dynamic=configuration.dynamic,
             optimizer=configuration.optimizer,
             fixed_modules=configuration.fixed_modules,
             fixes=self._plan.fixes if configuration.fixes else (),
-            graphs=tuple(_graphs(said)),
-            capability=str(said.get("capability", "")),
-            blocks=tuple(said.get("blocks", ())),
-            kernels=dict(said.get("kernels", {})),
-            artifacts=str(said.get("artifacts", "")),
+            graphs=tuple(_graphs(answer)),
+            capability=str(answer.get("capability", "")),
+            blocks=tuple(answer.get("blocks", ())),
+            kernels=dict(answer.get("kernels", {})),
+            artifacts=str(answer.get("artifacts", "")),
             fuselight=versions().fuselight,
         )
 
 
-def _graphs(said: Mapping[str, Any]) -> list[TunedGraph]:
+def _graphs(answer: Mapping[str, Any]) -> list[TunedGraph]:
     try:
-        return [decode(TunedGraph, one) for one in said.get("graphs", ())]
+        return [decode(TunedGraph, graph) for graph in answer.get("graphs", ())]
     except DecodeError:
         return []
 
@@ -275,7 +279,7 @@ def _check_options(configuration: Configuration, options: Mapping[str, Any]) -> 
 
 def _explain(state: RunState, tuned: Tuned) -> None:
     """If `default` could not be measured, use its failure for the run."""
-    rows = {one.configuration.name: one.configuration for one in tuned.candidates}
+    rows = {candidate.configuration.name: candidate.configuration for candidate in tuned.candidates}
     failures = [
         row.failure
         for row in (rows.get(DEFAULT), rows.get(EAGER))

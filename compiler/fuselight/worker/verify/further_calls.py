@@ -127,8 +127,8 @@ class FurtherCalls:
         compiled = compiled_cases(cases)
         calls: list[tuple[Case, bool]] = []
         for families in (_ORDINARY, _NON_FINITE, _SPECIAL, _LAST):
-            calls += [(one, False) for one in cases if one.family in families]
-            calls += [(one, True) for one in compiled if one.family in families]
+            calls += [(case, False) for case in cases if case.family in families]
+            calls += [(case, True) for case in compiled if case.family in families]
         return calls
 
     def _record(self, calls: list[tuple[Case, bool]]) -> None:
@@ -151,7 +151,7 @@ class FurtherCalls:
             put(os.path.join(self.request.folder, _DONE), json.dumps(done).encode())
 
     def _compare(self, calls: list[tuple[Case, bool]]) -> None:
-        done = {int(index): RecordedCase(*one) for index, one in self._read(_DONE).items()}
+        done = {int(index): RecordedCase(*value) for index, value in self._read(_DONE).items()}
         eager = {id(case): index for index, (case, compiled) in enumerate(calls) if not compiled}
         refused: dict[str, None] = {}
         late: dict[str, None] = {}
@@ -172,7 +172,7 @@ class FurtherCalls:
                 return
             if not known.is_made:  # its inputs cannot be made
                 continue
-            old = [load_record(self._path(one)) for one in dict.fromkeys((eager[id(case)], index))]
+            old = [load_record(self._path(number)) for number in dict.fromkeys((eager[id(case)], index))]
             if old[0].raised and record is not None and record.raised == old[0].raised:
                 refused[case.name] = None
             else:
@@ -187,10 +187,10 @@ class FurtherCalls:
         """What an earlier run wrote; empty if it wrote nothing."""
         try:
             with open(os.path.join(self.request.folder, name), encoding="utf-8") as file:
-                found: dict[str, Any] = json.load(file)
+                records: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return {}
-        return found
+        return records
 
     def _add(self, case: Case, record: CallRecord | None, old: list[CallRecord], *, compiled: bool) -> None:
         """Add a comparison. `old`: the call of the old text in eager mode, then compiled if that was made."""
@@ -199,11 +199,15 @@ class FurtherCalls:
         )
         if record is not None:
             measured = MeasuredRounding(*old) if len(old) > 1 else None
-            found = [self._differences(record, known, measured, compiled=compiled) for known in old]
+            unused_results = [self._differences(record, known, measured, compiled=compiled) for known in old]
             if case.differentiates_twice:
-                found = [_without_unused(one) for one in found]
-            equal = (one for one in found if all(difference.rounding for difference in one))
-            differences = next(equal, found[0])
+                unused_results = [_without_unused(unused_result) for unused_result in unused_results]
+            equal = (
+                unused_result
+                for unused_result in unused_results
+                if all(difference.rounding for difference in unused_result)
+            )
+            differences = next(equal, unused_results[0])
         self._add_differences(case, differences, compiled=compiled)
 
     def _add_differences(self, case: Case, differences: tuple[Difference, ...], *, compiled: bool) -> None:
@@ -291,13 +295,15 @@ class ModuleModes:
 
     def __init__(self, prepared: Prepared) -> None:
         """Keep modes, dtypes and flags; no values are copied."""
-        modules = {module: None for _, one in modules_of(prepared) for module in one.modules()}
+        modules = {
+            module: None for _, other_module in modules_of(prepared) for module in other_module.modules()
+        }
         self._modes = [(module, module.training) for module in modules]
         self._buffers = [(module, dict(module.named_buffers(recurse=False))) for module in modules]
         self._parameters = [
-            (one, one.data, one.requires_grad)
+            (parameter, parameter.data, parameter.requires_grad)
             for module in modules
-            for one in module.parameters(recurse=False)
+            for parameter in module.parameters(recurse=False)
         ]
 
     def restore(self) -> None:
@@ -371,11 +377,11 @@ def _outputs(prepared: Prepared, function: Callable[..., Any], case: Case) -> An
     for _ in range(case.repeats):
         outputs = function(*prepared.args, **prepared.kwargs)
     losses = []
-    for one in tensors_in(outputs) if prepared.options.train else ():
-        if one.requires_grad:
-            weights = torch.linspace(0.5, 1.5, one.numel(), dtype=torch.float64, device=one.device)
-            value = one.abs() if one.is_complex() else one
-            losses.append((value.double() * weights.reshape(one.shape)).sum())
+    for tensor in tensors_in(outputs) if prepared.options.train else ():
+        if tensor.requires_grad:
+            weights = torch.linspace(0.5, 1.5, tensor.numel(), dtype=torch.float64, device=tensor.device)
+            value = tensor.abs() if tensor.is_complex() else tensor
+            losses.append((value.double() * weights.reshape(tensor.shape)).sum())
     if losses and case.differentiates_twice:
         _differentiate_twice(torch.stack(losses).sum(), prepared)
     elif losses:
@@ -388,13 +394,17 @@ def _without_unused(differences: tuple[Difference, ...]) -> tuple[Difference, ..
 
     `relu(x)` has zeros and `x - 1` has None, so that else each `torch.where` of the two would differ.
     """
-    return tuple(one for one in differences if one.aspect is not Aspect.UNUSED_GRADIENT)
+    return tuple(difference for difference in differences if difference.aspect is not Aspect.UNUSED_GRADIENT)
 
 
 def _differentiate_twice(loss: torch.Tensor, prepared: Prepared) -> None:
     """Run backward from the squares of the gradients of the inputs, if they depend on anything."""
-    leaves = [one for one in tensors_in([prepared.args, prepared.kwargs]) if one.requires_grad]
+    leaves = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if tensor.requires_grad]
     gradients = torch.autograd.grad(loss, leaves, create_graph=True, allow_unused=True)
-    squares = [one.double().square().sum() for one in gradients if one is not None and one.requires_grad]
+    squares = [
+        gradient.double().square().sum()
+        for gradient in gradients
+        if gradient is not None and gradient.requires_grad
+    ]
     if squares:
         torch.stack(squares).sum().backward()  # type: ignore[no-untyped-call]

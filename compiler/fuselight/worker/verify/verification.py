@@ -91,9 +91,9 @@ class VerifyCalls:
         try:
             with (
                 settings.inductor_in_this_process() if uses_inductor else contextlib.nullcontext(),
-                dynamo.capture_only(_backend(request)) as made,
+                dynamo.capture_only(_backend(request)) as calls,
             ):
-                yield made
+                yield calls
         finally:
             sys.stdout, sys.stderr = before
 
@@ -144,7 +144,7 @@ class _Calls:
         for module in self.names.values():
             if isinstance(module, torch.nn.Module):
                 state = module.state_dict(keep_vars=True)
-                self._kept[module] = {name: one.detach().clone() for name, one in state.items()}
+                self._kept[module] = {name: value.detach().clone() for name, value in state.items()}
 
     @property
     def draws(self) -> tuple[Draw, ...]:
@@ -157,15 +157,17 @@ class _Calls:
         """Write a record of each call. Raises NothingToCompareError."""
         self.result.verification = Verification()
         first = self._write_round(_RECORDED, compiled=False)
-        raised = next((one for one in first if one.raised), None)
+        raised = next((record for record in first if record.raised), None)
         if raised is not None:
             raise NothingToCompareError(
                 f"the call raises {raised.raised} without torch.compile, too: {raised.message}"
             )
-        uncompared = next((words for one in first for words in one.uncompared), "")
+        uncompared = next((words for record in first for words in record.uncompared), "")
         if uncompared:
             raise NothingToCompareError(f"{uncompared}, which cannot be compared")
-        if not any(one.results.values or one.stdout or one.stderr or one.numbers for one in first):
+        if not any(
+            record.results.values or record.stdout or record.stderr or record.numbers for record in first
+        ):
             raise NothingToCompareError("the call returns, changes and prints nothing that can be compared")
         for draw in self.draws[1:]:
             self._write_round(draw, compiled=False)
@@ -176,18 +178,18 @@ class _Calls:
         self.write_about()
 
     def _write_round(self, draw: Draw, *, compiled: bool) -> list[CallRecord]:
-        made = []
+        records = []
         for index, record in self._round(draw, compiled=compiled):
             record.save(self._path(draw, index, compiled=compiled))
-            made.append(record)
-        return made
+            records.append(record)
+        return records
 
     def _check_repeats(self, first: list[CallRecord]) -> None:
         """Make the recorded calls again, which must do the same."""
         for (_, again), before in zip(self._round(_RECORDED, compiled=False), first, strict=True):
-            records = (without_reached(without_printed(one)) for one in (again, before))
-            found = compare_records(*records, compiled=False)
-            real = next((one for one in found if not one.rounding), None)
+            records = (without_reached(without_printed(record)) for record in (again, before))
+            differences = compare_records(*records, compiled=False)
+            real = next((difference for difference in differences if not difference.rounding), None)
             if real is not None:
                 raise NothingToCompareError(
                     "the same call with the same seeds does something else the second time, because it keeps state or "
@@ -236,27 +238,29 @@ class _Calls:
             differences = None
         else:
             differences = self._differences(record, old, compiled=compiled)
-            if compiled and any(not one.rounding for one in differences):
+            if compiled and any(not difference.rounding for difference in differences):
                 differences = self._as_compiled(record, old, self._old(draw, index, compiled=True))
         if differences is not None and self.selections.mixed and not compiled:
             differences = (*differences, Difference(Aspect.STRUCTURE, self.selections.mixed))
         before = self.result.so_far
-        made = () if differences is None else (CallComparison(index, draw.name, compiled, differences),)
+        entry = () if differences is None else (CallComparison(index, draw.name, compiled, differences),)
         notes = tuple(dict.fromkeys((*before.notes, *self.notes)))
-        self.result.verification = Verification((*before.comparisons, *made), notes=notes)
+        self.result.verification = Verification((*before.comparisons, *entry), notes=notes)
 
     def _as_compiled(
         self, new: CallRecord, eager: CallRecord, compiled: CallRecord
     ) -> tuple[Difference, ...]:
         """Compare a compiled call that differs again: by the rounding of the old text, and with its compiled call."""
         measured = MeasuredRounding(eager, compiled)
-        found = [
+        differences = [
             self._differences(new, old, measured, compiled=True)
             for old in (eager, compiled)
             if old is eager or not old.raised
         ]
-        equal = (one for one in found if all(difference.rounding for difference in one))
-        return next(equal, found[0])
+        equal = (
+            difference for difference in differences if all(difference.rounding for difference in difference)
+        )
+        return next(equal, differences[0])
 
     def _old(self, draw: Draw, index: int, *, compiled: bool) -> CallRecord:
         try:
@@ -360,11 +364,11 @@ class _Calls:
 
     def _with_values(self, prepared: Prepared, draw: Draw, index: int) -> Prepared:
         """The call with the values of the draw."""
-        inputs = [one for one in tensors_in([prepared.args, prepared.kwargs]) if _takes_values(one)]
+        inputs = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if _takes_values(tensor)]
         if draw.special is not None:
             special = draw.special
             return with_inputs(prepared, lambda tensor: _with_special(tensor, special))
-        checksums = tuple(float(one.detach().double().sum()) for one in inputs)
+        checksums = tuple(float(tensor.detach().double().sum()) for tensor in inputs)
         if draw is _RECORDED:
             self._checksums.setdefault(index, checksums)
         elif not inputs:
@@ -415,16 +419,16 @@ def _takes_values(tensor: torch.Tensor) -> bool:
 def _with_special(tensor: torch.Tensor, value: float) -> torch.Tensor:
     if not _takes_values(tensor):
         return tensor
-    made = tensor.detach().clone()
-    made[(0,) * made.dim()] = value
-    return made.requires_grad_(tensor.requires_grad)
+    special = tensor.detach().clone()
+    special[(0,) * special.dim()] = value
+    return special.requires_grad_(tensor.requires_grad)
 
 
 def _redrawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if not _takes_values(tensor):
         return tensor
-    made = tensor.detach().clone()
-    wide = made.double()
+    redrawn = tensor.detach().clone()
+    wide = redrawn.double()
     mean, spread = float(wide.mean()), float(wide.std(correction=0))
-    drawn = torch.randn(made.shape, generator=generator, dtype=torch.float64) * (spread or 1.0) + mean
-    return made.copy_(drawn).requires_grad_(tensor.requires_grad)
+    drawn = torch.randn(redrawn.shape, generator=generator, dtype=torch.float64) * (spread or 1.0) + mean
+    return redrawn.copy_(drawn).requires_grad_(tensor.requires_grad)

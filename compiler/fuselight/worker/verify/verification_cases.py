@@ -74,7 +74,7 @@ class Case:
 
 def cases_of(prepared: Prepared) -> list[Case]:
     """All cases of a call, the most ordinary first."""
-    inputs = [one for one in tensors_in([prepared.args, prepared.kwargs]) if is_plain(one)]
+    inputs = [tensor for tensor in tensors_in([prepared.args, prepared.kwargs]) if is_plain(tensor)]
     sizes = list(_sizes(inputs))
     plain = [*sizes[:2], *_values(inputs), *sizes[2:]]
     several = [
@@ -89,24 +89,24 @@ def cases_of(prepared: Prepared) -> list[Case]:
         *_extremes(inputs),
     ]
     is_trained = any(True for _ in modules_of(prepared))
-    differentiable = any(one.is_floating_point() for one in inputs)
+    differentiable = any(tensor.is_floating_point() for tensor in inputs)
     cases = [*_modes(prepared), Case("later calls", CaseFamily.REPEATED, repeats=_REPEATS)]
     if differentiable:
         cases.append(_second_gradients(prepared))
-    cases += [_in_training(one) for one in plain[:_MOST_TRAINED] if is_trained]
-    for one in several:
-        cases.append(one)
-        if not one.has_variants:
+    cases += [_in_training(case) for case in plain[:_MOST_TRAINED] if is_trained]
+    for case in several:
+        cases.append(case)
+        if not case.has_variants:
             continue
-        if one.family in _NEGATED and any(map(_is_signed, inputs)):
-            cases.append(replace(one, change=_and_negated(one.change)))
-        if differentiable and one.family in _DIFFERENTIATED:
-            cases.append(replace(one, grad=True, change=_and_gradients(one.change)))
+        if case.family in _NEGATED and any(map(_is_signed, inputs)):
+            cases.append(replace(case, change=_and_negated(case.change)))
+        if differentiable and case.family in _DIFFERENTIATED:
+            cases.append(replace(case, grad=True, change=_and_gradients(case.change)))
     return cases
 
 
 def _and_negated(change: Callable[[Prepared], Prepared]) -> Callable[[Prepared], Prepared]:
-    return lambda prepared: _each(lambda one: -one if _is_signed(one) else one)(change(prepared))
+    return lambda prepared: _each(lambda tensor: -tensor if _is_signed(tensor) else tensor)(change(prepared))
 
 
 def _in_training(case: Case) -> Case:
@@ -116,15 +116,15 @@ def _in_training(case: Case) -> Case:
 
 def compiled_cases(cases: list[Case]) -> list[Case]:
     """The cases that are compiled, too: few modes and sizes, as a compile takes long, and values, which share code."""
-    modes = [one for one in cases if one.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
-    modes += [one for one in cases if one.family in {CaseFamily.FROZEN, CaseFamily.SECOND}]
-    sizes = [one for one in cases if one.family is CaseFamily.SIZE and one.grad is None][
+    modes = [case for case in cases if case.family in {CaseFamily.MODE, CaseFamily.GRADIENTS}][:2]
+    modes += [case for case in cases if case.family in {CaseFamily.FROZEN, CaseFamily.SECOND}]
+    sizes = [case for case in cases if case.family is CaseFamily.SIZE and case.grad is None][
         :_MOST_COMPILED_SIZES
     ]
-    values = [one for one in cases if one.family is CaseFamily.VALUES]
-    trained = [one for one in values if one.training] or [one for one in values if one.grad]
-    special = [one for one in cases if one.family is CaseFamily.NONFINITE and one.grad is None]
-    ranks = [one for one in cases if one.family is CaseFamily.RANK and one.grad is None][
+    values = [case for case in cases if case.family is CaseFamily.VALUES]
+    trained = [case for case in values if case.training] or [case for case in values if case.grad]
+    special = [case for case in cases if case.family is CaseFamily.NONFINITE and case.grad is None]
+    ranks = [case for case in cases if case.family is CaseFamily.RANK and case.grad is None][
         :_MOST_COMPILED_RANKS
     ]
     return [*modes, *trained, *special, *sizes, *ranks]
@@ -152,7 +152,7 @@ def _modes(prepared: Prepared) -> Iterator[Case]:
     else:
         yield Case("training", CaseFamily.MODE, training=True, grad=True)
     yield Case("gradients of the inputs", CaseFamily.GRADIENTS, _with_gradients, training=trains, grad=True)
-    if any(any(True for _ in one.parameters()) for _, one in modules_of(prepared)):
+    if any(any(True for _ in module.parameters()) for _, module in modules_of(prepared)):
         yield Case("frozen parameters", CaseFamily.FROZEN, _frozen, training=True, grad=True)
     yield Case("evaluation with gradients", CaseFamily.GRADIENTS, _with_gradients, training=False, grad=True)
     yield Case("calls without gradients", CaseFamily.GRADIENTS, training=trains, grad=False)
@@ -196,19 +196,19 @@ def _gradient_input(tensor: torch.Tensor) -> torch.Tensor:
 
 def _sizes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """Each size of the inputs as 1 and as another number, together where they are equal, and each input alone."""
-    sizes = [size for one in inputs for size in one.shape]
+    sizes = [size for argument in inputs for size in argument.shape]
     for size in list(dict.fromkeys(sizes))[:_MOST_GROUPS]:
         for number in _other_sizes(size):
             words = f"size {number} in place of {size}"
             yield Case(words, CaseFamily.SIZE, _resizing({size: number}))
-    first = [one.shape[0] for one in inputs if one.dim()]
+    first = [argument.shape[0] for argument in inputs if argument.dim()]
     if first and sizes.count(first[0]) > first.count(first[0]):
         for number in _other_sizes(first[0]):
             yield Case(f"a batch of {number}", CaseFamily.SIZE, _resizing({first[0]: number}, only=0))
     if len(inputs) > 1:
-        for index, one in enumerate(inputs[:_MOST_ALONE]):
-            for number in _other_sizes(one.shape[0]) if one.dim() else ():
-                change = _resizing({one.shape[0]: number}, only=0, alone=index)
+        for index, tensor in enumerate(inputs[:_MOST_ALONE]):
+            for number in _other_sizes(tensor.shape[0]) if tensor.dim() else ():
+                change = _resizing({tensor.shape[0]: number}, only=0, alone=index)
                 yield Case(f"input {index} with a batch of {number}", CaseFamily.SIZE, change)
 
 
@@ -247,19 +247,19 @@ def _like(tensor: torch.Tensor, shape: list[int], generator: torch.Generator) ->
     """A tensor of another shape with values like those of `tensor`."""
     flat = tensor.detach().reshape(-1).cpu()
     if flat.numel() == 0 or math.prod(shape) == 0:
-        made = torch.zeros(shape, dtype=tensor.dtype, device="cpu")
+        blank = torch.zeros(shape, dtype=tensor.dtype, device="cpu")
     elif tensor.is_floating_point():
         wide = flat.double()
         drawn = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
-        made = (drawn * (float(wide.std(correction=0)) or 1.0) + float(wide.mean())).to(tensor.dtype)
+        blank = (drawn * (float(wide.std(correction=0)) or 1.0) + float(wide.mean())).to(tensor.dtype)
     else:
         picked = torch.randint(flat.numel(), shape, generator=generator, device="cpu")
-        made = flat[picked]
-    return made.to(tensor.device).requires_grad_(tensor.requires_grad)
+        blank = flat[picked]
+    return blank.to(tensor.device).requires_grad_(tensor.requires_grad)
 
 
 def _empty(inputs: list[torch.Tensor]) -> Iterator[Case]:
-    for size in list(dict.fromkeys(one.shape[0] for one in inputs if one.dim()))[:2]:
+    for size in list(dict.fromkeys(tensor.shape[0] for tensor in inputs if tensor.dim()))[:2]:
         if size:
             yield Case("empty inputs", CaseFamily.EMPTY, _resizing({size: 0}, only=0))
 
@@ -267,24 +267,24 @@ def _empty(inputs: list[torch.Tensor]) -> Iterator[Case]:
 def _ranks(inputs: list[torch.Tensor]) -> Iterator[Case]:
     if not inputs:
         return
-    floats = [one for one in inputs if one.is_floating_point()]
+    floats = [argument for argument in inputs if argument.is_floating_point()]
     if floats and len(floats) < len(inputs):
         yield Case(
             "inputs with one more dimension than their masks",
             CaseFamily.RANK,
-            _each(lambda one: _repeated(one) if one.is_floating_point() else one),
+            _each(lambda tensor: _repeated(tensor) if tensor.is_floating_point() else tensor),
         )
     yield Case("inputs with one more dimension", CaseFamily.RANK, _each(_repeated))
-    if all(one.dim() > 1 for one in inputs):
-        yield Case("inputs without a batch", CaseFamily.RANK, _each(lambda one: _fresh(one[0], one)))
-    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+    if all(argument.dim() > 1 for argument in inputs):
+        yield Case("inputs without a batch", CaseFamily.RANK, _each(lambda tensor: _fresh(tensor[0], tensor)))
+    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
         for second in (-2, 0):
             words = f"rows of 1 and {second}, and one dimension {{}} of input {index}"
-            if one.dim():
+            if tensor.dim():
                 change = _with_rows(second, index, _repeated)
                 yield Case(words.format("more"), CaseFamily.RANK, change)
-            if one.dim() > 1:
-                change = _with_rows(second, index, lambda one: one[..., 0])
+            if tensor.dim() > 1:
+                change = _with_rows(second, index, lambda tensor: tensor[..., 0])
                 yield Case(words.format("fewer"), CaseFamily.RANK, change)
 
 
@@ -298,10 +298,10 @@ def _with_rows(second: int, index: int, change: Change) -> Callable[[Prepared], 
 
     def with_rows(tensor: torch.Tensor) -> torch.Tensor:
         shape = [3 if place else 2 for place in range(tensor.dim())]
-        made = torch.ones(shape, dtype=tensor.dtype, device=tensor.device)
+        rows = torch.ones(shape, dtype=tensor.dtype, device=tensor.device)
         if shape:
-            made[1] = second if _is_signed(tensor) else 0
-        return made
+            rows[1] = second if _is_signed(tensor) else 0
+        return rows
 
     return lambda prepared: _alone(index, change)(_each(with_rows)(prepared))
 
@@ -316,29 +316,33 @@ def _repeated(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _values(inputs: list[torch.Tensor]) -> Iterator[Case]:
-    numbers = [one for one in inputs if one.dtype is not torch.bool]
+    numbers = [tensor for tensor in inputs if tensor.dtype is not torch.bool]
     if numbers:
         yield Case("zeros", CaseFamily.VALUES, _each(torch.zeros_like))
         yield Case(
             "negative values",
             CaseFamily.VALUES,
-            _each(lambda one: -one.abs() - 1 if _is_signed(one) else one),
+            _each(lambda tensor: -tensor.abs() - 1 if _is_signed(tensor) else tensor),
         )
         yield Case(
-            "positive values", CaseFamily.VALUES, _each(lambda one: one.abs() + 1 if _is_number(one) else one)
+            "positive values",
+            CaseFamily.VALUES,
+            _each(lambda tensor: tensor.abs() + 1 if _is_number(tensor) else tensor),
         )
         yield Case("equal values", CaseFamily.VALUES, _each(torch.ones_like))
         yield Case(
             "other magnitudes",
             CaseFamily.VALUES,
-            _each(lambda one: one * 1000 if one.is_floating_point() else one),
+            _each(lambda tensor: tensor * 1000 if tensor.is_floating_point() else tensor),
         )
     if len(numbers) < len(inputs):
         for value in (True, False):
             name = f"masks that are all {value}"
             yield Case(name, CaseFamily.VALUES, _each(functools.partial(_filled, value=value)))
         yield Case(
-            "other masks", CaseFamily.VALUES, _each(lambda one: ~one if one.dtype is torch.bool else one)
+            "other masks",
+            CaseFamily.VALUES,
+            _each(lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor),
         )
 
 
@@ -355,15 +359,15 @@ def _is_signed(tensor: torch.Tensor) -> bool:
 
 
 def _not_finite(inputs: list[torch.Tensor]) -> Iterator[Case]:
-    if not any(one.is_floating_point() for one in inputs):
+    if not any(argument.is_floating_point() for argument in inputs):
         return
     for name, value in (("NaN", math.nan), ("infinity", math.inf), ("negative infinity", -math.inf)):
         yield Case(f"{name} in one element", CaseFamily.NONFINITE, _each(_putting(value)))
     yield Case("NaN in all elements", CaseFamily.NONFINITE, _each(_putting(math.nan, everywhere=True)))
     # Python's max and min keep the first or the second of two numbers, by which of them is NaN.
     yield Case("NaN in the first element", CaseFamily.NONFINITE, _each(_putting(math.nan, place=0)))
-    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
-        if one.is_floating_point():
+    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+        if tensor.is_floating_point():
             yield Case(f"NaN in input {index}", CaseFamily.NONFINITE, _alone(index, _putting(math.nan)))
 
 
@@ -373,18 +377,18 @@ def _putting(value: float, *, everywhere: bool = False, place: int = -1) -> Chan
     def put(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.numel() == 0:
             return tensor
-        made = tensor.detach().clone()
+        changed = tensor.detach().clone()
         if everywhere:
-            return made.fill_(value)
-        made[(place,) * made.dim()] = value
-        return made
+            return changed.fill_(value)
+        changed[(place,) * changed.dim()] = value
+        return changed
 
     return put
 
 
 def _extremes(inputs: list[torch.Tensor]) -> Iterator[Case]:
     """Values near the limits of each dtype, and integers whose products and powers exceed it."""
-    if any(_is_number(one) and not one.is_floating_point() for one in inputs):
+    if any(_is_number(tensor) and not tensor.is_floating_point() for tensor in inputs):
         for dtype in _INTEGERS:
             info = torch.iinfo(dtype)
             root = math.isqrt(info.max) + 1
@@ -393,7 +397,7 @@ def _extremes(inputs: list[torch.Tensor]) -> Iterator[Case]:
             yield _extreme(
                 f"where {_name(dtype)} overflows", dtype, info.max // 2, floats=False, everywhere=True
             )
-    if any(one.is_floating_point() for one in inputs):
+    if any(tensor.is_floating_point() for tensor in inputs):
         for float_type in _FLOATS:
             limits = torch.finfo(float_type)
             name = f"for {_name(float_type)} values near its limits"
@@ -405,12 +409,12 @@ def _extreme(name: str, dtype: torch.dtype, value: float, *, floats: bool, every
     def put(tensor: torch.Tensor) -> torch.Tensor:
         if not _is_number(tensor) or tensor.is_floating_point() != floats:
             return tensor
-        made = _as_dtype(tensor, dtype)
-        if made.numel() and everywhere:
-            made.fill_(value)
-        elif made.numel():
-            made[(0,) * made.dim()] = value
-        return made
+        changed = _as_dtype(tensor, dtype)
+        if changed.numel() and everywhere:
+            changed.fill_(value)
+        elif changed.numel():
+            changed[(0,) * changed.dim()] = value
+        return changed
 
     return Case(name, CaseFamily.EXTREME, _converting(put, dtype if floats else None))
 
@@ -419,8 +423,8 @@ def _extreme(name: str, dtype: torch.dtype, value: float, *, floats: bool, every
 
 
 def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
-    floats = [one for one in inputs if one.is_floating_point()]
-    integers = [one for one in inputs if _is_number(one) and not one.is_floating_point()]
+    floats = [argument for argument in inputs if argument.is_floating_point()]
+    integers = [argument for argument in inputs if _is_number(argument) and not argument.is_floating_point()]
     for dtype in _FLOATS if floats else ():
         change = _converting(_to(dtype, floats=True), dtype)
         yield Case(f"{_name(dtype)} inputs", CaseFamily.DTYPE, change)
@@ -435,10 +439,10 @@ def _dtypes(inputs: list[torch.Tensor]) -> Iterator[Case]:
         for truth in _TRUTHS:
             change = _each(functools.partial(_as_truth, truth=truth, floats=kind))
             yield Case("bool inputs", CaseFamily.DTYPE, change, has_variants=False)
-    for dtype in _MASKS if any(one.dtype is torch.bool for one in inputs) else ():
+    for dtype in _MASKS if any(argument.dtype is torch.bool for argument in inputs) else ():
         yield Case(f"{_name(dtype)} masks", CaseFamily.DTYPE, _each(functools.partial(_mask_to, dtype=dtype)))
-    for index, one in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
-        yield from _dtypes_alone(index, one)
+    for index, tensor in enumerate(inputs[:_MOST_ALONE] if len(inputs) > 1 else ()):
+        yield from _dtypes_alone(index, tensor)
 
 
 def _dtypes_alone(index: int, tensor: torch.Tensor) -> Iterator[Case]:
@@ -473,7 +477,7 @@ def _kinds(inputs: list[torch.Tensor]) -> Iterator[Case]:
 
 def _number_kinds(inputs: list[torch.Tensor]) -> list[bool]:
     """Whether there are floats (True), and integers (False)."""
-    return list(dict.fromkeys(one.is_floating_point() for one in inputs if _is_number(one)))
+    return list(dict.fromkeys(tensor.is_floating_point() for tensor in inputs if _is_number(tensor)))
 
 
 def _signs(
@@ -572,9 +576,9 @@ def _with_argument(prepared: Prepared, *, key: int | str, value: object) -> Prep
 
 
 def _layouts(inputs: list[torch.Tensor]) -> Iterator[Case]:
-    if any(one.dim() for one in inputs):
+    if any(tensor.dim() for tensor in inputs):
         yield Case("inputs that are not contiguous", CaseFamily.LAYOUT, _each(_spread))
-    kinds = [(one.shape, one.dtype) for one in inputs]
+    kinds = [(tensor.shape, tensor.dtype) for tensor in inputs]
     if len(set(kinds)) < len(kinds):
         yield Case("one tensor as several inputs", CaseFamily.LAYOUT, _shared)
 
@@ -590,7 +594,9 @@ def _shared(prepared: Prepared) -> Prepared:
     first: dict[tuple[Any, ...], torch.Tensor] = {}
     inputs = with_tensors(
         (prepared.args, prepared.kwargs),
-        lambda one: first.setdefault((tuple(one.shape), one.dtype), one) if is_plain(one) else one,
+        lambda tensor: (
+            first.setdefault((tuple(tensor.shape), tensor.dtype), tensor) if is_plain(tensor) else tensor
+        ),
     )
     return replace(prepared, args=inputs[0], kwargs=inputs[1])
 
@@ -600,7 +606,7 @@ def _shared(prepared: Prepared) -> Prepared:
 
 def _each(change: Change) -> Callable[[Prepared], Prepared]:
     """Change each input that takes values."""
-    return lambda prepared: with_inputs(prepared, lambda one: _changed(one, change))
+    return lambda prepared: with_inputs(prepared, lambda tensor: _changed(tensor, change))
 
 
 def _alone(wanted: int, change: Change) -> Callable[[Prepared], Prepared]:
@@ -620,10 +626,10 @@ def _alone(wanted: int, change: Change) -> Callable[[Prepared], Prepared]:
 def _changed(tensor: torch.Tensor, change: Change) -> torch.Tensor:
     if not is_plain(tensor):
         return tensor
-    made = change(tensor.detach())
-    return tensor if made is tensor else _fresh(made, tensor)
+    changed = change(tensor.detach())
+    return tensor if changed is tensor else _fresh(changed, tensor)
 
 
-def _fresh(made: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def _fresh(fresh: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """A leaf that requires a gradient if `tensor` does and it can."""
-    return made.detach().requires_grad_(tensor.requires_grad and made.is_floating_point())
+    return fresh.detach().requires_grad_(tensor.requires_grad and fresh.is_floating_point())

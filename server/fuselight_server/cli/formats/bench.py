@@ -68,27 +68,29 @@ _BAR = 20
 """Characters of a full bar."""
 
 
-def _page_of(one: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
+def _page_of(benchmark: TargetBenchmark, outcome: CheckOutcome) -> MeasuredPage:
     """The page of a benchmark, and what changed since the one that it is compared with."""
     view = View(uri_of=lambda path: Path(path).as_uri(), read_line=outcome.sources.line, shown=shown_path)
     comparison = None
-    if one.before is not None and one.run is not None:
-        comparison = on_page(compare(one.before, one.run), view)
-    return page(one.report, view, Around(comparison=comparison))
+    if benchmark.before is not None and benchmark.run is not None:
+        comparison = on_page(compare(benchmark.before, benchmark.run), view)
+    return page(benchmark.report, view, Around(comparison=comparison))
 
 
 def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
     """All targets, each with its page, what --against takes, and its findings."""
     targets = [
         {
-            "path": one.report.target.path,
-            "name": one.report.target.name or "__main__",
-            "page": encode(_page_of(one, outcome)),
-            "findings": [finding_as_json(each, outcome.sources) for each in outcome.of_measured(one.report)],
-            "failures": encode(one.report.failures),
-            "run": encode(one.run) if one.run is not None else None,
+            "path": benchmark.report.target.path,
+            "name": benchmark.report.target.name or "__main__",
+            "page": encode(_page_of(benchmark, outcome)),
+            "findings": [
+                finding_as_json(each, outcome.sources) for each in outcome.of_measured(benchmark.report)
+            ],
+            "failures": encode(benchmark.report.failures),
+            "run": encode(benchmark.run) if benchmark.run is not None else None,
         }
-        for one in benchmarks
+        for benchmark in benchmarks
     ]
     problems = encode(outcome.problems)
     return json.dumps({"schema": exports.SCHEMA, "targets": targets, "problems": problems}, indent=1) + "\n"
@@ -96,15 +98,15 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
 
 def as_csv(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
     """All targets in one table."""
-    return exports.as_csv(*(_page_of(one, outcome) for one in benchmarks))
+    return exports.as_csv(*(_page_of(benchmark, outcome) for benchmark in benchmarks))
 
 
 def as_html(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
     """The page of the first target that was measured. Raises NotBuiltError."""
-    for one in benchmarks:
-        made = _page_of(one, outcome)
-        if made.found:
-            return exports.as_html(made)
+    for benchmark in benchmarks:
+        measured_page = _page_of(benchmark, outcome)
+        if measured_page.found:
+            return exports.as_html(measured_page)
     return ""
 
 
@@ -112,48 +114,48 @@ def print_benchmarks(
     outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], terminal: Terminal
 ) -> None:
     """Print every target."""
-    for one in benchmarks:
-        _print_target(one, outcome, terminal)
+    for benchmark in benchmarks:
+        _print_target(benchmark, outcome, terminal)
 
 
-def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Terminal) -> None:
-    report, made = one.report, _page_of(one, outcome)
+def _print_target(benchmark: TargetBenchmark, outcome: CheckOutcome, terminal: Terminal) -> None:
+    report, measured_page = benchmark.report, _page_of(benchmark, outcome)
     measured = report.measured
     where = ""
     if measured is not None and has_times(measured):
         clock = words.CLOCK[clock_of(measured)]
-        where = f"{made.work} on {words.device(measured.machine)}, timed by {clock}"
-    failed = print_measured_heading(report, where, made.inputs, terminal)
+        where = f"{measured_page.work} on {words.device(measured.machine)}, timed by {clock}"
+    failed = print_measured_heading(report, where, measured_page.inputs, terminal)
     if measured is None:
         terminal.print()
         return
     if has_times(measured):
-        _print_verdict(made, terminal)
-    _print_rows(made, terminal, printed=failed)
+        _print_verdict(measured_page, terminal)
+    _print_rows(measured_page, terminal, printed=failed)
     shown = shown_of(measured)
     if shown is not None:
-        _print_profile(shown.name, made.profiles[shown.name], terminal)
+        _print_profile(shown.name, measured_page.profiles[shown.name], terminal)
     for finding in outcome.of_measured(report):
         terminal.print(finding_line(finding))
-    _print_comparison(one, terminal)
-    print_notes(made.notes, failed, terminal)
-    print_machine(made.machine, terminal)
+    _print_comparison(benchmark, terminal)
+    print_notes(measured_page.notes, failed, terminal)
+    print_machine(measured_page.machine, terminal)
 
 
-def _print_verdict(made: MeasuredPage, terminal: Terminal) -> None:
-    if not made.verdict:
+def _print_verdict(measured_page: MeasuredPage, terminal: Terminal) -> None:
+    if not measured_page.verdict:
         return
-    headline, *others = made.verdict
+    headline, *others = measured_page.verdict
     terminal.print((_statement_text(headline), "bold"))
-    details = [one for one in others if not one.configuration]
-    for one in others:
-        if one.configuration:
-            terminal.print(f"  - {_statement_text(one)}")
-    is_one_of_several = len(made.configurations) > 2  # noqa: PLR2004 - eager and one more
+    details = [verdict_line for verdict_line in others if not verdict_line.configuration]
+    for line in others:
+        if line.configuration:
+            terminal.print(f"  - {_statement_text(line)}")
+    is_one_of_several = len(measured_page.configurations) > 2  # noqa: PLR2004 - eager and one more
     if details and is_one_of_several and headline.configuration:
         terminal.print(f"  Details for {words.configuration_name(headline.configuration)}:")
-    for one in details:
-        terminal.print(f"  - {_statement_text(one)}")
+    for line in details:
+        terminal.print(f"  - {_statement_text(line)}")
 
 
 def _statement_text(statement: VerdictLine) -> str:
@@ -165,9 +167,9 @@ def _place_text(place: PagePlace) -> str:
     return f"{place.path}:{place.line + 1}"
 
 
-def _print_rows(made: MeasuredPage, terminal: Terminal, *, printed: Sequence[str]) -> None:
+def _print_rows(measured_page: MeasuredPage, terminal: Terminal, *, printed: Sequence[str]) -> None:
     """Print one row for each configuration, then why some failed, unless that is `printed`."""
-    rows = made.configurations
+    rows = measured_page.configurations
     if all(row.us is None and row.failure in {None, *printed} for row in rows):
         return
     header = (
@@ -218,7 +220,7 @@ def _print_accuracy(name: str, accuracy: AccuracyCell, terminal: Terminal) -> No
     place = _place_text(accuracy.place) if accuracy.place else ""
     at = f" ({place})" if place not in accuracy.text else ""
     terminal.print(f"{name}: {accuracy.text}{at}")
-    for tensor in [one for one in accuracy.tensors if not one.passed][:_MOST_TENSORS]:
+    for tensor in [error for error in accuracy.tensors if not error.passed][:_MOST_TENSORS]:
         figures = ", ".join(
             f"{what} {getattr(tensor, key):.6g}"
             for what, key in (("cosine", "cosine"), ("largest error", "absolute"), ("relative", "relative"))
@@ -233,18 +235,18 @@ def _print_profile(name: str, profile: ProfileDetails, terminal: Terminal) -> No
     if profile.lines:
         lines = [
             (
-                _place_text(one.place),
-                format_time(one.us),
-                format_percent(one.share),
-                one.place.text,
+                _place_text(line.place),
+                format_time(line.us),
+                format_percent(line.share),
+                line.place.text,
             )
-            for one in profile.lines
+            for line in profile.lines
         ]
         terminal.print((f"\nkernel time by line, {shown_name}", "bold"))
         terminal.print_table([("line", "time", "share", "source"), *lines[:_MOST_ROWS]])
         terminal.print_more(len(lines) - _MOST_ROWS, "line")
     if profile.kernels:
-        kernels = [_kernel_cells(one, has_lines=not profile.no_lines) for one in profile.kernels]
+        kernels = [_kernel_cells(kernel, has_lines=not profile.no_lines) for kernel in profile.kernels]
         terminal.print((f"\nkernels, {shown_name}", "bold"))
         header = ("time", *_KERNEL_LEGEND, "count", "kernel")
         shown = terminal.print_table([header, *kernels[:_MOST_ROWS]])
@@ -268,7 +270,7 @@ def _print_wall_time(name: str, profile: ProfileDetails, terminal: Terminal) -> 
     terminal.print((f"\nwall time of one call, {name}: {whole}", "bold"))
     terminal.print_table(parts, has_header=False)
     terminal.print_more(len(profile.where) - _MOST_PARTS, "part")
-    medians = sum(one.us for one in profile.kernels)
+    medians = sum(kernel.us for kernel in profile.kernels)
     if medians < _STEADY * profile.kernel_us:
         text = (
             f"Times by line and by kernel are medians ({format_time(medians)} in total); wall times are means. "
@@ -283,14 +285,14 @@ def _longest(parts: Sequence[WallPart]) -> list[WallPart]:
     return [parts[index] for index in sorted(longest)]
 
 
-def _kernel_cells(one: KernelRow, *, has_lines: bool) -> tuple[str, ...]:
+def _kernel_cells(row: KernelRow, *, has_lines: bool) -> tuple[str, ...]:
     return (
-        format_time(one.us),
-        format_time(one.isolated_us) if one.isolated_us is not None else "-",
-        format_estimate(one.estimate_us) if one.estimate_us is not None else "-",
-        format_percent(one.of_limit) if one.of_limit is not None else "-",
-        f"{one.count:g}",
-        one.name + ("" if one.joined or not has_lines else "  (no source line)"),
+        format_time(row.us),
+        format_time(row.isolated_us) if row.isolated_us is not None else "-",
+        format_estimate(row.estimate_us) if row.estimate_us is not None else "-",
+        format_percent(row.of_limit) if row.of_limit is not None else "-",
+        f"{row.count:g}",
+        row.name + ("" if row.joined or not has_lines else "  (no source line)"),
     )
 
 
@@ -303,12 +305,12 @@ def _part_text(part: WallPart) -> str:
     return f"{part.label}{what}" + (f"  {_place_text(part.place)}" if part.place else "")
 
 
-def _print_comparison(one: TargetBenchmark, terminal: Terminal) -> None:
-    if one.before is None or one.run is None:
+def _print_comparison(benchmark: TargetBenchmark, terminal: Terminal) -> None:
+    if benchmark.before is None or benchmark.run is None:
         return
-    comparison = compare(one.before, one.run)
-    changes = changes_in_words(comparison, one.run)
-    terminal.print((f"\nagainst {label(one.before.past)}", "bold"))
+    comparison = compare(benchmark.before, benchmark.run)
+    changes = changes_in_words(comparison, benchmark.run)
+    terminal.print((f"\nagainst {label(benchmark.before.past)}", "bold"))
     for text in comparison.differs:
         terminal.print(f"  differs between the runs: {text}")
     for text in changes[:_MOST_ROWS]:

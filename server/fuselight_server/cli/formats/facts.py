@@ -55,8 +55,8 @@ def _rows(report: Report, path: str, facts: FileFacts, sources: SourceFiles) -> 
     words = FactWords(report.facts)
     for fact in facts.facts:
         head = (str(fact.line), _text(_span(path, fact), sources) + (" =" if fact.assigned else ""))
-        for one in words.values(fact):
-            yield *head, " ".join([one.value.text, *one.details]), str(one.count)
+        for value in words.values(fact):
+            yield *head, " ".join([value.value.text, *value.details]), str(value.count)
             head = ("", "")
         if fact.omitted:
             yield *head, f"and {format_count(fact.omitted, 'more value')}", ""
@@ -64,8 +64,8 @@ def _rows(report: Report, path: str, facts: FileFacts, sources: SourceFiles) -> 
 
 def _notes(path: str, facts: FileFacts, sources: SourceFiles) -> Iterator[str]:
     """What was not traced: sides of conditions, and lines."""
-    for one in _conditions(path, facts, sources):
-        yield f"line {one.span.line}: {_text(one.span, sources)} was {one.words}"
+    for condition in _conditions(path, facts, sources):
+        yield f"line {condition.span.line}: {_text(condition.span, sources)} was {condition.words}"
     if facts.untraced:
         lines = format_lines(line for first, last in facts.untraced for line in range(first, last + 1))
         yield f"never traced with these inputs: {lines}"
@@ -73,8 +73,8 @@ def _notes(path: str, facts: FileFacts, sources: SourceFiles) -> Iterator[str]:
 
 def _conditions(path: str, facts: FileFacts, sources: SourceFiles) -> Iterator[OneSided]:
     """The conditions with a side that was never traced."""
-    found = (one_sided(branch, path, sources.line) for branch in facts.branches)
-    return (one for one in found if one is not None)
+    conditions = (one_sided(branch, path, sources.line) for branch in facts.branches)
+    return (condition for condition in conditions if condition is not None)
 
 
 def _text(span: Span, sources: SourceFiles) -> str:
@@ -97,11 +97,11 @@ def facts_as_json(report: Report, sources: SourceFiles) -> list[dict[str, Any]]:
             "expressions": [_fact_as_json(words, path, fact, sources) for fact in facts.facts],
             "conditions": [
                 {
-                    **position_as_json(one.span, sources),
-                    "text": _text(one.span, sources),
-                    "always": one.always,
+                    **position_as_json(condition.span, sources),
+                    "text": _text(condition.span, sources),
+                    "always": condition.always,
                 }
-                for one in _conditions(path, facts, sources)
+                for condition in _conditions(path, facts, sources)
             ],
             "untraced": [list(lines) for lines in facts.untraced],
         }
@@ -116,14 +116,14 @@ def _fact_as_json(words: FactWords, path: str, fact: Fact, sources: SourceFiles)
         "assigned": fact.assigned,
         "values": [
             {
-                "kind": one.value.kind.value,
-                "value": one.value.text,
-                "device": one.value.device,
-                "strides": one.value.strides,
-                "requires_grad": one.value.requires_grad,
-                "count": one.count,
+                "kind": value.value.kind.value,
+                "value": value.value.text,
+                "device": value.value.device,
+                "strides": value.value.strides,
+                "requires_grad": value.value.requires_grad,
+                "count": value.count,
             }
-            for one in words.values(fact)
+            for value in words.values(fact)
         ],
         "omitted": fact.omitted,
     }

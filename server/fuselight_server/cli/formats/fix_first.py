@@ -27,5 +27,7 @@ def print_first(
     if first is None:
         return
     words = f"{first.words(fix=verified(first))} ({shown_path(first.cost.path)})"
-    more = more_like_the_first(lines, lambda one: f"{shown_path(one.cost.path)}:{one.cost.line}")
+    more = more_like_the_first(
+        lines, lambda priority: f"{shown_path(priority.cost.path)}:{priority.cost.line}"
+    )
     terminal.print((f"{words}\n{more}" if more else words, "bold"), "\n")

@@ -27,12 +27,12 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
     attempts = outcome.attempts
     if attempts:
         terminal.print_table([_HEADER, *map(_row, attempts)])
-    for note in dict.fromkeys(note for one in attempts for note in one.notes):
+    for note in dict.fromkeys(note for attempt in attempts for note in attempt.notes):
         terminal.print(f"note: {note}")
     totals = [
         f"{number} {status.value}"
         for status in FixStatus
-        if (number := sum(one.status is status for one in attempts))
+        if (number := sum(attempt.status is status for attempt in attempts))
     ]
     terminal.print(
         (
@@ -46,31 +46,31 @@ def print_fixes(outcome: FixOutcome, terminal: Terminal, *, diff_shown: bool) ->
         terminal.print(f"not offered: {refused}")
     if outcome.unsolved:
         terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
-    if any(one.status is FixStatus.PASSED for one in attempts):
+    if any(attempt.status is FixStatus.PASSED for attempt in attempts):
         shows = "" if diff_shown else "--diff shows the changes, "
         terminal.print(
             f"No file has changed: {shows}--write makes {'the changes' if diff_shown else 'them'}."
         )
 
 
-def _row(one: Attempt) -> tuple[str, ...]:
-    place = f"{shown_path(one.finding.span.path)}:{one.line}"
-    return (place, one.finding.code, one.remedy.title, one.status.value, _why(one))
+def _row(attempt: Attempt) -> tuple[str, ...]:
+    place = f"{shown_path(attempt.finding.span.path)}:{attempt.line}"
+    return (place, attempt.finding.code, attempt.remedy.title, attempt.status.value, _why(attempt))
 
 
-def _why(one: Attempt) -> str:
+def _why(attempt: Attempt) -> str:
     """`3 -> 1 graphs, same results`, or the other count that falls."""
-    if one.graphs is None or one.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
-        return one.why
-    if one.effect and one.graphs[1] >= one.graphs[0]:
-        return f"{one.effect.replace('→', '->')}, {one.why}"
-    return f"{one.graphs[0]} -> {format_count(one.graphs[1], 'graph')}, {one.why}"
+    if attempt.graphs is None or attempt.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
+        return attempt.why
+    if attempt.effect and attempt.graphs[1] >= attempt.graphs[0]:
+        return f"{attempt.effect.replace('→', '->')}, {attempt.why}"
+    return f"{attempt.graphs[0]} -> {format_count(attempt.graphs[1], 'graph')}, {attempt.why}"
 
 
-def _refused(one: FindingRefusal) -> str:
+def _refused(refusal: FindingRefusal) -> str:
     """`m.py:3: Use torch.where: ...`, in the line numbers of the last text."""
-    span = one.finding.span
-    return f"{shown_path(span.path)}:{span.line}: {one.refusal.title}: {one.refusal.reason}"
+    span = refusal.finding.span
+    return f"{shown_path(span.path)}:{span.line}: {refusal.refusal.title}: {refusal.refusal.reason}"
 
 
 def fixes_as_json(outcome: FixOutcome) -> str:
@@ -78,46 +78,46 @@ def fixes_as_json(outcome: FixOutcome) -> str:
     data = {
         "schema": SCHEMA,
         "fix_first": fix_first_as_json(outcome.checked, "", outcome.verified_fix),
-        "fixes": [_fix(one) for one in outcome.attempts],
+        "fixes": [_fix(attempt) for attempt in outcome.attempts],
         "unsolved": outcome.unsolved,
-        "refusals": [_refusal(one) for one in outcome.refusals],
+        "refusals": [_refusal(refusal) for refusal in outcome.refusals],
         "diff": outcome.diff,
         "problems": problems_as_json(outcome.checked),
     }
     return json.dumps(data, indent=2)
 
 
-def _refusal(one: FindingRefusal) -> dict[str, Any]:
+def _refusal(refusal: FindingRefusal) -> dict[str, Any]:
     return {
-        "path": one.finding.span.path,
-        "line": one.finding.span.line,
-        "code": one.finding.code,
-        "kind": one.refusal.kind,
-        "title": one.refusal.title,
-        "reason": one.refusal.reason,
+        "path": refusal.finding.span.path,
+        "line": refusal.finding.span.line,
+        "code": refusal.finding.code,
+        "kind": refusal.refusal.kind,
+        "title": refusal.refusal.title,
+        "reason": refusal.refusal.reason,
     }
 
 
-def _fix(one: Attempt) -> dict[str, Any]:
+def _fix(attempt: Attempt) -> dict[str, Any]:
     return {
-        "path": one.finding.span.path,
-        "line": one.line,
-        "code": one.finding.code,
-        "target": one.finding.target,
-        "kind": one.remedy.kind,
-        "title": one.remedy.title,
-        "class": (one.fix_class if one.has_passed else one.remedy.fix_class).value,
-        "changes": one.remedy.changes,
-        "files": sorted(one.remedy.texts),
-        "status": one.status.value,
-        "why": one.why,
-        "graphs_before": one.graphs[0] if one.graphs else None,
-        "graphs_after": one.graphs[1] if one.graphs else None,
-        "notes": list(one.notes),
-        "excepted": list(one.excepted),
+        "path": attempt.finding.span.path,
+        "line": attempt.line,
+        "code": attempt.finding.code,
+        "target": attempt.finding.target,
+        "kind": attempt.remedy.kind,
+        "title": attempt.remedy.title,
+        "class": (attempt.fix_class if attempt.has_passed else attempt.remedy.fix_class).value,
+        "changes": attempt.remedy.changes,
+        "files": sorted(attempt.remedy.texts),
+        "status": attempt.status.value,
+        "why": attempt.why,
+        "graphs_before": attempt.graphs[0] if attempt.graphs else None,
+        "graphs_after": attempt.graphs[1] if attempt.graphs else None,
+        "notes": list(attempt.notes),
+        "excepted": list(attempt.excepted),
         "cases": {
-            "tried": list(one.tried),
-            "not_accepted": list(one.not_accepted),
-            "not_reached": list(one.not_reached),
+            "tried": list(attempt.tried),
+            "not_accepted": list(attempt.not_accepted),
+            "not_reached": list(attempt.not_reached),
         },
     }

@@ -75,42 +75,44 @@ def _target(report: Report, changes: Sequence[ExpectedChange], tried: Tried) -> 
             }
             for frame in report.forecasts
         ],
-        "changes": [_change(one, tried.get(one)) for one in changes],
+        "changes": [_change(change, tried.get(change)) for change in changes],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
     }
 
 
-def _change(one: ExpectedChange, trial: ChangeTrial | None) -> dict[str, Any]:
-    place = None if one.place is None else [one.place.path, one.place.line]
+def _change(change: ExpectedChange, trial: ChangeTrial | None) -> dict[str, Any]:
+    place = None if change.place is None else [change.place.path, change.place.line]
     return {
-        "kind": one.kind.value,
-        "change": one.what,
-        "detail": one.detail,
-        "subject": list(one.subject),
-        "in": list(one.functions),
-        "recompiles": one.recompiles,
-        "likely": one.is_likely,
-        "cost": one.cost,
-        "further_compiles": one.further_compiles,
-        "reason": one.reason,
-        "guards": list(one.guards),
+        "kind": change.kind.value,
+        "change": change.what,
+        "detail": change.detail,
+        "subject": list(change.subject),
+        "in": list(change.functions),
+        "recompiles": change.recompiles,
+        "likely": change.is_likely,
+        "cost": change.cost,
+        "further_compiles": change.further_compiles,
+        "reason": change.reason,
+        "guards": list(change.guards),
         "place": place,
-        "first_break": None if one.first_break is None else [one.first_break.path, one.first_break.line],
-        "remedies": list(one.remedies),
+        "first_break": None
+        if change.first_break is None
+        else [change.first_break.path, change.first_break.line],
+        "remedies": list(change.remedies),
         "tried": [] if trial is None else [_remedy(item) for item in trial.remedies],
         "not_tried": "" if trial is None else trial.why_not,
     }
 
 
-def _remedy(one: RemedyTrial) -> dict[str, Any]:
+def _remedy(trial: RemedyTrial) -> dict[str, Any]:
     return {
-        "kind": one.remedy.kind,
-        "title": one.remedy.title,
-        "class": one.remedy.fix_class.value,
-        "verified": one.verdict.passed,
-        "why": one.verdict.words,
-        "diff": list(one.diff),
+        "kind": trial.remedy.kind,
+        "title": trial.remedy.title,
+        "class": trial.remedy.fix_class.value,
+        "verified": trial.verdict.passed,
+        "why": trial.verdict.words,
+        "diff": list(trial.diff),
     }
 
 
@@ -122,10 +124,10 @@ def print_forecasts(
         print_heading(report, "what would compile it again", terminal)
         print_problems(report, terminal)
         changes = _changes(report, outcome)
-        shown = [one for one in changes if one.recompiles or is_full]
+        shown = [change for change in changes if change.recompiles or is_full]
         listed, breaks = (shown, []) if is_full else folded(shown)
         if shown := listed:
-            rows = [_HEADER, *(_row(one) for one in shown)]
+            rows = [_HEADER, *(_row(change) for change in shown)]
             terminal.print_table(rows if is_full else [(change, *rest) for change, _, *rest in rows])
             _print_remedies(shown, terminal, None if trials is None else _of(report, trials))
         _print_breaks(breaks, terminal)
@@ -133,12 +135,12 @@ def print_forecasts(
         terminal.print()
 
 
-def _row(one: ExpectedChange) -> tuple[str, ...]:
-    line = "-" if one.place is None else shown_line(SourceLine(one.place.path, one.place.line))
-    likely = "yes" if one.is_likely else "no"
-    if not one.recompiles:
-        return _cut(one.title), "no", likely, "-", "-", "-"
-    return _cut(one.title), "yes", likely, str(one.further_compiles), line, _cut(one.reason) or "-"
+def _row(change: ExpectedChange) -> tuple[str, ...]:
+    line = "-" if change.place is None else shown_line(SourceLine(change.place.path, change.place.line))
+    likely = "yes" if change.is_likely else "no"
+    if not change.recompiles:
+        return _cut(change.title), "no", likely, "-", "-", "-"
+    return _cut(change.title), "yes", likely, str(change.further_compiles), line, _cut(change.reason) or "-"
 
 
 def _cut(text: str) -> str:
@@ -146,7 +148,11 @@ def _cut(text: str) -> str:
 
 
 def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Tried | None) -> None:
-    likely = [one for one in shown if one.recompiles and one.is_likely and one.remedies]
+    likely = [
+        expected_change
+        for expected_change in shown
+        if expected_change.recompiles and expected_change.is_likely and expected_change.remedies
+    ]
     if not likely:
         return
     hint = (
@@ -155,24 +161,24 @@ def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Trie
         else "verified: tried on this code"
     )
     terminal.print((f"\nwhat to do ({hint})", "bold"))
-    for one in likely[:_MOST_REMEDIES]:
-        terminal.print(f"  {one.what}: {one.cost}")
-        trial = (tried or {}).get(one)
+    for change in likely[:_MOST_REMEDIES]:
+        terminal.print(f"  {change.what}: {change.cost}")
+        trial = (tried or {}).get(change)
         for item in trial.remedies if trial else ():
             _print_trial(item, terminal)
-        for remedy in one.remedies:
+        for remedy in change.remedies:
             terminal.print((f"      {'' if tried is None else 'advice: '}{remedy}", "dim"))
         if trial is not None and trial.why_not:
             terminal.print((f"      nothing was tried: {trial.why_not}", "dim"))
     terminal.print_more(len(likely) - _MOST_REMEDIES, "change", indent=2)
 
 
-def _print_trial(one: RemedyTrial, terminal: Terminal) -> None:
-    terminal.print(f"      {one.words}")
-    for line in one.diff[:_MOST_LINES] if one.verdict.passed else ():
+def _print_trial(trial: RemedyTrial, terminal: Terminal) -> None:
+    terminal.print(f"      {trial.words}")
+    for line in trial.diff[:_MOST_LINES] if trial.verdict.passed else ():
         terminal.print((f"          {line}", "dim"))
-    if one.verdict.passed:
-        terminal.print_more(len(one.diff) - _MOST_LINES, "changed line", indent=10)
+    if trial.verdict.passed:
+        terminal.print_more(len(trial.diff) - _MOST_LINES, "changed line", indent=10)
 
 
 def _print_breaks(breaks: list[tuple[Location, int]], terminal: Terminal) -> None:
@@ -192,6 +198,6 @@ def _print_rest(
         return
     if has_unasked_parts(report):
         terminal.print("\nsome compiled code has no forecast: other changes may recompile it")
-    others = sum(not one.recompiles for one in changes)
+    others = sum(not change.recompiles for change in changes)
     if others and not is_full:
         terminal.print(f"\n{format_count(others, 'other change')} would not recompile: --all lists them")

@@ -58,7 +58,11 @@ def fix_first_as_json(
     if not lines:
         return None
     cost = lines[0].cost
-    codes = [one.code for one in outcome.findings if (one.span.path, one.span.line) == (cost.path, cost.line)]
+    codes = [
+        finding.code
+        for finding in outcome.findings
+        if (finding.span.path, finding.span.line) == (cost.path, cost.line)
+    ]
     return {
         "path": cost.path,
         "line": cost.line,
@@ -99,7 +103,9 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         "inputs": finding.inputs,
         "count": finding.count,
         "related": [{**_place(item.span, sources), "message": item.message} for item in finding.related],
-        "also_at": [{**_place(one.span, sources), "cost": list(one.cost)} for one in finding.also_at],
+        "also_at": [
+            {**_place(finding.span, sources), "cost": list(finding.cost)} for finding in finding.also_at
+        ],
         "cost": list(finding.cost),
         "hints": list(finding.hints),
         "gb_ids": list(finding.gb_ids),

@@ -92,7 +92,7 @@ def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dic
             }
             for cost in costs_by_line(call)
         ],
-        "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
+        "findings": [finding_as_json(folded, outcome.sources) for folded in outcome.of_kernels(report)],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
         "why": _why_json(report, details),
@@ -104,7 +104,7 @@ def _graph_json(graph: GeneratedGraph, report: Report, details: Details) -> dict
         "compile_id": graph.compile_id,
         "phase": graph.phase.value,
         "failure": graph.failure,
-        "kernels": [_kernel_json(one, report, details) for one in fold(graph, report.roots)],
+        "kernels": [_kernel_json(folded, report, details) for folded in fold(graph, report.roots)],
         "saved": encode(graph.saved),
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
         "recomputed": encode(graph.recomputed),
@@ -119,15 +119,15 @@ def _graph_json(graph: GeneratedGraph, report: Report, details: Details) -> dict
     return out
 
 
-def _kernel_json(one: Folded, report: Report, details: Details) -> dict[str, Any]:
-    kernel = one.kernel
+def _kernel_json(folded: Folded, report: Report, details: Details) -> dict[str, Any]:
+    kernel = folded.kernel
     out: dict[str, Any] = {
         "name": kernel.name,
         "kind": kernel.kind.value,
         "launch": kernel.launch,
-        "count": one.count,
+        "count": folded.count,
         "call": kernel.call,
-        "lines": [[place.path, place.line] for place in one.places],
+        "lines": [[place.path, place.line] for place in folded.places],
         "operators": [
             {
                 "name": operator.name,
@@ -159,12 +159,17 @@ def _kernel_json(one: Folded, report: Report, details: Details) -> dict[str, Any
 def _why_json(report: Report, details: Details) -> list[dict[str, Any]]:
     out = []
     for first, second in details.pairs:
-        found = why(report, SourceLine(report.target.path, first), SourceLine(report.target.path, second))
+        fusion = why(report, SourceLine(report.target.path, first), SourceLine(report.target.path, second))
         reasons = [
-            {"words": words, "reason": reason, "count": count} for words, reason, count in found.reasons
+            {"words": words, "reason": reason, "count": count} for words, reason, count in fusion.reasons
         ]
         out.append(
-            {"lines": [first, second], "verdict": found.verdict, "kernels": found.kernels, "reasons": reasons}
+            {
+                "lines": [first, second],
+                "verdict": fusion.verdict,
+                "kernels": fusion.kernels,
+                "reasons": reasons,
+            }
         )
     return out
 
@@ -225,24 +230,24 @@ def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> N
 
 def _print_graph(graph: GeneratedGraph, report: Report, terminal: Terminal, details: Details) -> None:
     folded = fold(graph, report.roots)
-    launches = format_count(sum(one.count for one in folded), "launch", "launches")
+    launches = format_count(sum(folded.count for folded in folded), "launch", "launches")
     terminal.print((f"\n{graph.phase.value} graph {graph.compile_id}: {launches}", "bold"))
     if graph.failure is not None:
         terminal.print(f"no kernels: {graph.failure}")
-    for one in folded:
-        _print_kernel(one, report, terminal, details)
+    for other_folded in folded:
+        _print_kernel(other_folded, report, terminal, details)
     _print_saved(graph, report, terminal)
     if details.graphs:
         _print_texts(graph, report, terminal)
 
 
-def _print_kernel(one: Folded, report: Report, terminal: Terminal, details: Details) -> None:
-    kernel = one.kernel
-    count = f" × {one.count}" if one.count > 1 else ""
-    terminal.print("  ", (kernel.name, "bold cyan"), f"{count}  {', '.join(_facts(one))}")
+def _print_kernel(folded: Folded, report: Report, terminal: Terminal, details: Details) -> None:
+    kernel = folded.kernel
+    count = f" × {folded.count}" if folded.count > 1 else ""
+    terminal.print("  ", (kernel.name, "bold cyan"), f"{count}  {', '.join(_facts(folded))}")
     lines = "no source line"
-    if one.places:
-        lines = f"{shown_path(one.places[0].path)} {format_line_ranges(one.places, one.places[0])}"
+    if folded.places:
+        lines = f"{shown_path(folded.places[0].path)} {format_line_ranges(folded.places, folded.places[0])}"
     terminal.print((f"      {lines}", "dim"))
     if kernel.candidates:
         terminal.print(
@@ -267,14 +272,14 @@ def _print_texts(graph: GeneratedGraph, report: Report, terminal: Terminal) -> N
             terminal.print(report.texts[key])
 
 
-def _facts(one: Folded) -> list[str]:
+def _facts(folded: Folded) -> list[str]:
     """What one kernel is, costs, moves and computes: the time is of all its launches, the rest of one."""
-    kernel = one.kernel
+    kernel = folded.kernel
     facts = [kernel.kind.value.replace("_", " ")]
-    if one.us is not None:
-        together = " in total" if one.count > 1 else ""
-        facts.append(f"{format_estimate(one.us)}{together} ({kernel.bound}-bound)")
-    each = "each " if one.count > 1 else ""
+    if folded.us is not None:
+        together = " in total" if folded.count > 1 else ""
+        facts.append(f"{format_estimate(folded.us)}{together} ({kernel.bound}-bound)")
+    each = "each " if folded.count > 1 else ""
     if kernel.bytes_read is not None and kernel.bytes_written is not None:
         facts.append(
             f"{each}reads {format_size(kernel.bytes_read)}, writes {format_size(kernel.bytes_written)}"
@@ -298,7 +303,9 @@ def _print_saved(graph: GeneratedGraph, report: Report, terminal: Terminal) -> N
         rest = whole - sum(count for _, count in saved.most_common(_MOST_KEPT))
         more = [f"{format_size(rest)} from other lines"] if rest else []
         terminal.print(f"  saves {format_size(whole)} for backward: {', '.join([*most, *more])}")
-    recomputed = Counter((one.operator, place_of(one.stack, report.roots)) for one in graph.recomputed)
+    recomputed = Counter(
+        (folded.operator, place_of(folded.stack, report.roots)) for folded in graph.recomputed
+    )
     if recomputed:
         terminal.print(
             f"  recomputes {format_count(recomputed.total(), 'operator')} instead of saving the results:"

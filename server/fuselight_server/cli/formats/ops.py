@@ -89,12 +89,14 @@ def _print_missing(report: Report, outcome: CheckOutcome, terminal: Terminal, op
         terminal.print(f"\n{opset} supports every operator")
         return
     terminal.print((f"\n{opset} lacks {format_count(len(missing), 'operator')}", "bold"))
-    for one in missing:
-        calls = f" for {', '.join(one.calls)}" if one.calls else ""
-        terminal.print("  ", (short(one.operator), "bold red"), f" × {one.count}{calls}")
-        for line in itertools.islice(one.places, _MOST_LINES):
+    for lacking_operator in missing:
+        calls = f" for {', '.join(lacking_operator.calls)}" if lacking_operator.calls else ""
+        terminal.print(
+            "  ", (short(lacking_operator.operator), "bold red"), f" × {lacking_operator.count}{calls}"
+        )
+        for line in itertools.islice(lacking_operator.places, _MOST_LINES):
             terminal.print((f"      {_source_line(line, outcome)}", "dim"))
-        terminal.print_more(len(one.places) - _MOST_LINES, "line", indent=6)
+        terminal.print_more(len(lacking_operator.places) - _MOST_LINES, "line", indent=6)
 
 
 def _print_counts(report: Report, terminal: Terminal) -> None:

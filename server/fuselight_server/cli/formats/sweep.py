@@ -76,66 +76,77 @@ def _decision(row: SweepRow) -> str:
     return f"; {row.winner} wins, {format_ratio(row.gain)} over default"
 
 
-def _timed(one: TimedConfiguration) -> str:
-    if one.us is None:
-        why = f": {one.failure.message}" if one.failure is not None else ""
-        return f"{one.name} not measured{why}"
+def _timed(configuration: TimedConfiguration) -> str:
+    if configuration.us is None:
+        why = f": {configuration.failure.message}" if configuration.failure is not None else ""
+        return f"{configuration.name} not measured{why}"
     spread = (
-        f" {format_spread((one.high_us - one.low_us) / 2 / one.us)}" if one.high_us and one.low_us else ""
+        f" {format_spread((configuration.high_us - configuration.low_us) / 2 / configuration.us)}"
+        if configuration.high_us and configuration.low_us
+        else ""
     )
-    notes = [format_ratio(one.speedup)] if one.speedup is not None and one.name != "eager" else []
-    notes += ["WRONG results"] if one.is_accurate is False else []
-    notes += ["unsteady"] if one.is_unsteady else []
-    return f"{one.name} {format_time(one.us)}{spread}" + (f" ({', '.join(notes)})" if notes else "")
+    notes = (
+        [format_ratio(configuration.speedup)]
+        if configuration.speedup is not None and configuration.name != "eager"
+        else []
+    )
+    notes += ["WRONG results"] if configuration.is_accurate is False else []
+    notes += ["unsteady"] if configuration.is_unsteady else []
+    return f"{configuration.name} {format_time(configuration.us)}{spread}" + (
+        f" ({', '.join(notes)})" if notes else ""
+    )
 
 
 def print_summary(
     rows: Sequence[SweepRow], comparison: SweepComparison | None, against: str, terminal: Terminal
 ) -> None:
     """The sweep in numbers, after its rows; regressions come first."""
-    found = summarize(rows)
+    summary = summarize(rows)
     terminal.print("")
     if comparison is not None:
         _print_comparison(comparison, against, terminal)
-    counted = ", ".join(f"{count:,} {name}" for name, count in found.statuses.items())
+    counted = ", ".join(f"{count:,} {name}" for name, count in summary.statuses.items())
     terminal.print((f"{format_count(len(rows), 'row')}: ", "bold"), counted)
-    if len(found.torches) > 1:
-        parts = [f"torch {name} in {format_count(count, 'row')}" for name, count in found.torches.items()]
+    if len(summary.torches) > 1:
+        parts = [f"torch {name} in {format_count(count, 'row')}" for name, count in summary.torches.items()]
         terminal.print(("machines differ: ", "yellow"), f"{format_list(parts)}. Compare their rows with care")
-    for group in (*found.speedups, *([found.gain] if found.gain is not None else [])):
+    for group in (*summary.speedups, *([summary.gain] if summary.gain is not None else [])):
         terminal.print(
             f"{group.name}: geometric mean {format_ratio(group.mean)} in {format_count(group.rows, 'row')} "
             f"({format_ratio(group.least)} to {format_ratio(group.most)})"
         )
-    _print_causes("breaks", found.breaks, terminal)
-    _print_causes("recompilations", found.recompilations, terminal)
-    _print_causes("failures", found.failures, terminal)
+    _print_causes("breaks", summary.breaks, terminal)
+    _print_causes("recompilations", summary.recompilations, terminal)
+    _print_causes("failures", summary.failures, terminal)
 
 
 def _print_causes(title: str, causes: Sequence[CauseCount], terminal: Terminal) -> None:
     if not causes:
         return
     terminal.print((f"{title} by cause:", "bold"))
-    for one in causes[:_MOST_CAUSES]:
-        terminal.print(f"  {one.count:>4}  {one.cause} in {format_count(len(one.rows), 'model')}")
+    for cause in causes[:_MOST_CAUSES]:
+        terminal.print(f"  {cause.count:>4}  {cause.cause} in {format_count(len(cause.rows), 'model')}")
     terminal.print_more(len(causes) - _MOST_CAUSES, "cause", indent=2)
 
 
-def _print_comparison(found: SweepComparison, against: str, terminal: Terminal) -> None:
-    worse = len(found.regressions)
+def _print_comparison(comparison: SweepComparison, against: str, terminal: Terminal) -> None:
+    worse = len(comparison.regressions)
     terminal.print(
         (f"compared with {against}: ", "bold"),
-        f"{format_count(worse, 'regression')}, {format_count(len(found.changes) - worse, 'improvement')} in "
-        f"{format_count(found.compared, 'row')}",
+        f"{format_count(worse, 'regression')}, {format_count(len(comparison.changes) - worse, 'improvement')} in "
+        f"{format_count(comparison.compared, 'row')}",
     )
-    for one in found.changes[:_MOST_CHANGES]:
-        detail = f" ({one.detail})" if one.detail else ""
+    for change in comparison.changes[:_MOST_CHANGES]:
+        detail = f" ({change.detail})" if change.detail else ""
         terminal.print(
-            (f"  {one.direction.value:<11}", "red" if one.direction.value == "regression" else "green"),
-            f" {one.id}: {one.what}: {one.before} -> {one.after}{detail}",
+            (f"  {change.direction.value:<11}", "red" if change.direction.value == "regression" else "green"),
+            f" {change.id}: {change.what}: {change.before} -> {change.after}{detail}",
         )
-    terminal.print_more(len(found.changes) - _MOST_CHANGES, "change", indent=2)
-    for title, ids in (("only in this sweep", found.added), ("only in the earlier sweep", found.missing)):
+    terminal.print_more(len(comparison.changes) - _MOST_CHANGES, "change", indent=2)
+    for title, ids in (
+        ("only in this sweep", comparison.added),
+        ("only in the earlier sweep", comparison.missing),
+    ):
         if ids:
             terminal.print(f"  {format_count(len(ids), 'row')} {title}")
     terminal.print("")

@@ -35,28 +35,28 @@ _KNOB_LEGEND = (
 )
 
 
-def _page_of(one: TargetSearch) -> TunedPage:
-    written = one.written
+def _page_of(search: TargetSearch) -> TunedPage:
+    written = search.written
     around = Surroundings()
     if written is not None:
         uri = "" if written.problem else Path(written.path).as_uri()
         around = Surroundings(file=uri, file_shown=shown_path(written.path), file_problem=written.problem)
-    return page(one.report, around, uri_of=lambda path: Path(path).as_uri(), shown=shown_path)
+    return page(search.report, around, uri_of=lambda path: Path(path).as_uri(), shown=shown_path)
 
 
 def as_json(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
     """All targets, each with its page, its result as the tuned file has it, and its failures."""
     targets = [
         {
-            "path": one.report.target.path,
-            "name": one.report.target.name or "__main__",
-            "page": encode(_page_of(one)),
-            "result": encode(one.report.tuned.result)
-            if one.report.tuned is not None and one.report.tuned.result is not None
+            "path": search.report.target.path,
+            "name": search.report.target.name or "__main__",
+            "page": encode(_page_of(search)),
+            "result": encode(search.report.tuned.result)
+            if search.report.tuned is not None and search.report.tuned.result is not None
             else None,
-            "failures": encode(one.report.failures),
+            "failures": encode(search.report.failures),
         }
-        for one in searches
+        for search in searches
     ]
     return (
         json.dumps({"schema": SCHEMA, "targets": targets, "problems": encode(outcome.problems)}, indent=1)
@@ -66,62 +66,62 @@ def as_json(outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
 
 def as_html(_outcome: CheckOutcome, searches: Sequence[TargetSearch]) -> str:
     """The page of the first target that was searched. Raises NotBuiltError."""
-    for one in searches:
-        made = _page_of(one)
-        if made.found:
-            return exports.standalone_page(made, f"Tuning: {made.title}", "tune")
+    for search in searches:
+        tuned_page = _page_of(search)
+        if tuned_page.found:
+            return exports.standalone_page(tuned_page, f"Tuning: {tuned_page.title}", "tune")
     return ""
 
 
 def print_searches(searches: Sequence[TargetSearch], terminal: Terminal) -> None:
     """Print every target."""
-    for one in searches:
-        _print_target(one, terminal)
+    for search in searches:
+        _print_target(search, terminal)
 
 
-def _print_target(one: TargetSearch, terminal: Terminal) -> None:
-    report, made = one.report, _page_of(one)
+def _print_target(search: TargetSearch, terminal: Terminal) -> None:
+    report, tuned_page = search.report, _page_of(search)
     tuned = report.tuned
     where = ""
     if tuned is not None:
         on = f" on {words.device(tuned.machine)}" if words.has_device(tuned.machine) else ""
-        where = f"{made.work}{on}"
-    failed = print_measured_heading(report, where, made.inputs, terminal)
+        where = f"{tuned_page.work}{on}"
+    failed = print_measured_heading(report, where, tuned_page.inputs, terminal)
     if tuned is None:
         terminal.print()
         return
-    headline, *others = made.statements
+    headline, *others = tuned_page.statements
     terminal.print((headline, "bold"))
     for text in others:
         terminal.print(f"  - {text}")
-    _print_knobs(made.knobs, terminal)
-    _print_candidates(made.candidates, terminal, printed=failed)
-    print_notes(made.notes, failed, terminal)
-    _print_replay(made, terminal)
-    print_machine(made.machine, terminal)
+    _print_knobs(tuned_page.knobs, terminal)
+    _print_candidates(tuned_page.candidates, terminal, printed=failed)
+    print_notes(tuned_page.notes, failed, terminal)
+    _print_replay(tuned_page, terminal)
+    print_machine(tuned_page.machine, terminal)
 
 
 def _print_knobs(knobs: Sequence[KnobRow], terminal: Terminal) -> None:
     """Print what each knob could gain, and why some were not tried; those that do not apply, by their reason."""
     rows = [
         (
-            one.label,
-            format_ratio(one.ceiling) if one.ceiling is not None else "-",
-            format_time(one.bound_us) if one.bound_us is not None else "-",
-            "yes" if one.tried else "no",
-            _why_of(one),
+            row.label,
+            format_ratio(row.ceiling) if row.ceiling is not None else "-",
+            format_time(row.bound_us) if row.bound_us is not None else "-",
+            "yes" if row.tried else "no",
+            _why_of(row),
         )
-        for one in knobs
-        if one.applies
+        for row in knobs
+        if row.applies
     ]
     if rows:
         terminal.print(("\nwhat each knob could gain", "bold"))
         terminal.print_table([("knob", "at most", "of a call", "tried", ""), *rows])
         terminal.print((_KNOB_LEGEND, "dim"))
     reasons: dict[str, list[str]] = {}
-    for one in knobs:
-        if not one.applies:
-            reasons.setdefault(one.why, []).append(one.label)
+    for knob in knobs:
+        if not knob.applies:
+            reasons.setdefault(knob.why, []).append(knob.label)
     for why, labels in reasons.items():
         terminal.print((f"not tried, {why}: {', '.join(labels)}", "dim"))
 
@@ -134,42 +134,42 @@ def _print_candidates(
     candidates: Sequence[CandidateRow], terminal: Terminal, *, printed: Sequence[str]
 ) -> None:
     """Print what was tried, in that order, then why some have no time, without the reasons that are `printed`."""
-    tried = [one for one in candidates if one.outcome is not TuneOutcome.SKIPPED]
-    if any(one.us is not None or one.why not in printed for one in tried):
+    tried = [candidate for candidate in candidates if candidate.outcome is not TuneOutcome.SKIPPED]
+    if any(candidate_row.us is not None or candidate_row.why not in printed for candidate_row in tried):
         terminal.print(("\nconfigurations, in the order of the trials", "bold"))
         header = ("configuration", "time", "", "gain", "results", "first call", "outcome")
         terminal.print_table([header, *map(_candidate_cells, tried)])
         terminal.print((_LEGEND, "dim"))
-    for one in tried:
-        accuracy = [one.accuracy] if one.accurate is False else []
-        for text in [*([one.why] if one.why and one.why not in printed else []), *accuracy]:
-            terminal.print(f"{one.label}: {text}")
-    for one in candidates:
-        if one.outcome is TuneOutcome.SKIPPED:
-            terminal.print(f"not tried: {one.label}: {one.why}")
+    for row in tried:
+        accuracy = [row.accuracy] if row.accurate is False else []
+        for text in [*([row.why] if row.why and row.why not in printed else []), *accuracy]:
+            terminal.print(f"{row.label}: {text}")
+    for row in candidates:
+        if row.outcome is TuneOutcome.SKIPPED:
+            terminal.print(f"not tried: {row.label}: {row.why}")
 
 
-def _candidate_cells(one: CandidateRow) -> tuple[str, ...]:
+def _candidate_cells(row: CandidateRow) -> tuple[str, ...]:
     passed = {None: "-", True: "passed", False: "WRONG"}
-    spread = format_spread(one.spread) if one.spread is not None else ""
+    spread = format_spread(row.spread) if row.spread is not None else ""
     return (
-        one.label,
-        format_time(one.us) if one.us is not None else "-",
-        f"{spread} unsteady" if one.unsteady else spread,
-        format_ratio(one.gain) if one.gain is not None else "-",
-        passed[one.accurate],
-        format_time(one.first_us) if one.first_us is not None else "-",
-        one.outcome_words,
+        row.label,
+        format_time(row.us) if row.us is not None else "-",
+        f"{spread} unsteady" if row.unsteady else spread,
+        format_ratio(row.gain) if row.gain is not None else "-",
+        passed[row.accurate],
+        format_time(row.first_us) if row.first_us is not None else "-",
+        row.outcome_words,
     )
 
 
-def _print_replay(made: TunedPage, terminal: Terminal) -> None:
+def _print_replay(tuned_page: TunedPage, terminal: Terminal) -> None:
     """Print where the result is, how to replay it, and the same without Fuselight."""
-    result = made.result
+    result = tuned_page.result
     if result is None:
         return
-    if made.file:
-        terminal.print((f"\nwritten to {made.file_shown}. Replay it with", "bold"))
+    if tuned_page.file:
+        terminal.print((f"\nwritten to {tuned_page.file_shown}. Replay it with", "bold"))
         terminal.print(f"    {result.replay}")
     if result.configuration != "default":
         terminal.print(("\nor, without Fuselight:", "bold"))

@@ -77,10 +77,10 @@ class Texts:
     def _index(self, path: str) -> dict[str, list[int]]:
         document = self._state.at(path)
         lines = split_text(document.source.text) if document is not None else disk_lines(path)
-        found: dict[str, list[int]] = {}
+        index: dict[str, list[int]] = {}
         for number, line in enumerate(lines, 1):
-            found.setdefault(line.strip(), []).append(number)
-        return found
+            index.setdefault(line.strip(), []).append(number)
+        return index
 
 
 BENCHMARKS = TimedRequests(Tier.MEASURED, "Benchmark", "Benchmarking", "benchmark", "measure it")
@@ -91,7 +91,7 @@ async def gone_runs(server: Server, history: History) -> tuple[PastRun, ...]:
     reading = server.analysis.targets.reading(history.path)
     if reading is None:
         return ()
-    names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
+    names = {*(target.name for target in reading.targets), *([""] if reading.main_line is not None else [])}
     return await asyncio.to_thread(runs_of_gone, history, names)
 
 
@@ -123,21 +123,21 @@ async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]
         raise JsonRpcException(
             f"A benchmark is exported as one of {', '.join(exports.FORMATS)}.", code=-32602
         )
-    made, run = await _page(server, params.uri, params.target, params.run, params.with_)
-    if not made.found:
-        raise JsonRpcException(f"There is no benchmark to export. {made.message}", code=-32803)
-    made = replace(made, running=False, history=(), message="")
+    page, run = await _page(server, params.uri, params.target, params.run, params.with_)
+    if not page.found:
+        raise JsonRpcException(f"There is no benchmark to export. {page.message}", code=-32803)
+    page = replace(page, running=False, history=(), message="")
     try:
-        text = await asyncio.to_thread(_exported, made, run, params.format)
+        text = await asyncio.to_thread(_exported, page, run, params.format)
     except exports.NotBuiltError as error:
         raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
-    return {"text": text, "name": exports.file_name(made, params.format)}
+    return {"text": text, "name": exports.file_name(page, params.format)}
 
 
-def _exported(made: MeasuredPage, run: BenchmarkRun | None, ending: str) -> str:
+def _exported(page: MeasuredPage, run: BenchmarkRun | None, ending: str) -> str:
     if ending == "html":
-        return exports.as_html(made)
-    return exports.as_csv(made) if ending == "csv" else exports.as_json(made, run)
+        return exports.as_html(page)
+    return exports.as_csv(page) if ending == "csv" else exports.as_json(page, run)
 
 
 async def _page(
@@ -249,9 +249,11 @@ def _start(server: Server, options: dict[str, Any], reading: Reading, name: str)
         plan = plan_of(
             folder.settings.bench,
             compiled=not name
-            or any(one.compiled for one in reading.targets if name in {one.name, one.holds}),
-            names=[one for one in names if isinstance(one, str)] if isinstance(names, (list, tuple)) else (),
-            work=work if work in {one.value for one in Work} else None,
+            or any(target.compiled for target in reading.targets if name in {target.name, target.holds}),
+            names=[name for name in names if isinstance(name, str)]
+            if isinstance(names, (list, tuple))
+            else (),
+            work=work if work in {work.value for work in Work} else None,
         )
     except ConfigurationError as error:
         whose = "Fuselight" if names else "The setting fuselight.bench.configurations"

@@ -17,7 +17,7 @@ from fuselight_server.editor.handlers.code_lens import inputs_words
 from fuselight_server.editor.presenters.tree_nodes import LISTED, Node, NodeMaker
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.counts import break_groups
-from fuselight_server.explain.findings.common.resume_functions import as_found
+from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
 from fuselight_server.explain.findings.forecasts.forecasts import folded, folded_text
 from fuselight_server.explain.findings.recompilations.recompilations import (
     birthplace,
@@ -58,14 +58,14 @@ class CaptureNodeMaker(NodeMaker):
 def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
     """Make one node for each change that recompiles, and one over the changes that do not."""
     changes = make.result.expected_changes
-    listed, breaks = folded(one for one in changes if one.recompiles)
-    recompiling = [_expected(make, one) for one in listed]
+    listed, breaks = folded(change for change in changes if change.recompiles)
+    recompiling = [_expected(make, change) for change in listed]
     for place, count in breaks:
         text = folded_text(make.words(place), count)
-        inside = [_expected(make, one) for one in changes if one.first_break == place]
+        inside = [_expected(make, change) for change in changes if change.first_break == place]
         label = f"{text[0].upper()}{text[1:]}"
         recompiling.append(make.node("expected", label, "sync", where=make.now(place), children=inside))
-    others = [_expected(make, one) for one in changes if not one.recompiles]
+    others = [_expected(make, change) for change in changes if not change.recompiles]
     none = make.group("expected", "Needs no compile", "pass", others)
     if not recompiling:
         return none
@@ -73,21 +73,21 @@ def forecast_nodes(make: CaptureNodeMaker) -> list[Node]:
     return [{**node, "children": [*node["children"], *none]}]
 
 
-def _expected(make: CaptureNodeMaker, one: ExpectedChange) -> Node:
-    place = "" if one.place is None or not one.recompiles else make.words(one.place)
-    title = make.text(one.path, one.title)
-    guard = f"The compiled code holds while {one.reason}." if one.reason else ""
-    tried = [make.text(one.path, line) for line in make.result.tried.get(one, ())]
-    advice = [f"Advice: {line}" for line in one.remedies]
+def _expected(make: CaptureNodeMaker, change: ExpectedChange) -> Node:
+    place = "" if change.place is None or not change.recompiles else make.words(change.place)
+    title = make.text(change.path, change.title)
+    guard = f"The compiled code holds while {change.reason}." if change.reason else ""
+    tried = [make.text(change.path, line) for line in make.result.tried.get(change, ())]
+    advice = [f"Advice: {line}" for line in change.remedies]
     return make.node(
         "expected",
         title,
-        "sync" if one.recompiles else "pass",
-        description=", ".join(filter(None, [make.text(one.path, one.cost), place])),
+        "sync" if change.recompiles else "pass",
+        description=", ".join(filter(None, [make.text(change.path, change.cost), place])),
         tooltip="\n".join(
-            filter(None, [title, *(make.text(one.path, line) for line in (guard, *advice)), *tried])
+            filter(None, [title, *(make.text(change.path, line) for line in (guard, *advice)), *tried])
         ),
-        where=make.now(one.place) if one.recompiles else None,
+        where=make.now(change.place) if change.recompiles else None,
         children=[
             make.node("remedy", line, "verified" if line.startswith("verified") else "circle-slash")
             for line in tried
@@ -123,16 +123,16 @@ def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
     first = make.result.fix_first(fix)
     if not first:
         return []
-    places = [Location(one.cost.path, one.cost.line) for one in make.result.priorities]
+    places = [Location(priority.cost.path, priority.cost.line) for priority in make.result.priorities]
     rest = [
         make.node(
             "priority",
-            make.text(place.path, one.gain),
+            make.text(place.path, priority.gain),
             "lightbulb",
             description=make.words(place),
             where=make.now(place),
         )
-        for one, place in zip(make.result.priorities[1:], places[1:], strict=True)
+        for priority, place in zip(make.result.priorities[1:], places[1:], strict=True)
     ]
     return [make.node("priority", first, "lightbulb", where=make.now(places[0]), children=rest[:LISTED])]
 
@@ -140,9 +140,9 @@ def first_nodes(make: CaptureNodeMaker, fix: str = "") -> list[Node]:
 def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list[Node]:
     """Make one node for each fix that is not offered, with the reason."""
     nodes: dict[tuple[str, Span], Node] = {}
-    for one in refused:
-        now, label = make.result.places.now(one.finding.span), f"{one.title}: {one.reason}"
-        description = f"{one.finding.code}, {format_place(now.path, now.line)}"
+    for fix in refused:
+        now, label = make.result.places.now(fix.finding.span), f"{fix.title}: {fix.reason}"
+        description = f"{fix.finding.code}, {format_place(now.path, now.line)}"
         nodes[label, now] = make.node("refused", label, "circle-slash", description=description, where=now)
     return list(nodes.values())
 
@@ -150,17 +150,17 @@ def refused_nodes(make: CaptureNodeMaker, refused: Iterable[RefusedFix]) -> list
 def finding_nodes(make: CaptureNodeMaker, kernels: KernelResult | None) -> list[Node]:
     """Make one node for each finding that has a known cost: the estimated or measured part of a call."""
     live = [*make.result.findings, *(kernels.findings if kernels is not None else ())]
-    found = [one.now() for one in live if one.finding.cost_us and not one.place.gone]
+    findings = [finding.now() for finding in live if finding.finding.cost_us and not finding.place.gone]
     return [
         make.node(
             "finding",
-            f"{one.code}: {one.title}",
+            f"{finding.code}: {finding.title}",
             "lightbulb",
-            description=f"{format_estimate(one.cost_us)}, {format_place(one.span.path, one.span.line)}",
-            tooltip=one.message,
-            where=one.span,
+            description=f"{format_estimate(finding.cost_us)}, {format_place(finding.span.path, finding.span.line)}",
+            tooltip=finding.message,
+            where=finding.span,
         )
-        for one in sorted(found, key=rank)
+        for finding in sorted(findings, key=rank)
     ]
 
 
@@ -168,7 +168,7 @@ def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     """Make one node for each frame, over its compiles."""
     nodes = []
     for index, frame in enumerate(report.frames):
-        compiles = [one for one in report.compiles if one.frame == index]
+        compiles = [record for record in report.compiles if record.frame == index]
         start = resumption(frame)
         resumed = f", from line {make.result.places.now(span(start)).line} on" if frame.resumes_at else ""
         nodes.append(
@@ -178,13 +178,13 @@ def frame_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
                 "symbol-function",
                 description=format_count(len(compiles), "compile"),
                 where=make.now(start),
-                children=[_compile(make, report, one) for one in compiles[:LISTED]],
+                children=[_compile(make, report, record) for record in compiles[:LISTED]],
             )
         )
     return nodes
 
 
-def _compile(make: CaptureNodeMaker, report: Report, one: Compile) -> Node:
+def _compile(make: CaptureNodeMaker, report: Report, compilation: Compile) -> Node:
     guards = [
         make.node(
             "guard",
@@ -194,7 +194,7 @@ def _compile(make: CaptureNodeMaker, report: Report, one: Compile) -> Node:
             tooltip="\n".join(guard.code),
             where=make.now(_last(guard.born)),
         )
-        for guard in one.guards[:LISTED]
+        for guard in compilation.guards[:LISTED]
     ]
     symbols = [
         make.node(
@@ -206,22 +206,24 @@ def _compile(make: CaptureNodeMaker, report: Report, one: Compile) -> Node:
             else symbol.range or "",
             where=make.now(_last(symbol.stack)),
         )
-        for symbol in one.symbols[:LISTED]
+        for symbol in compilation.symbols[:LISTED]
     ]
-    count = one.guard_count if one.guard_count is not None else len(one.guards)
-    facts = [one.outcome.value]
+    count = compilation.guard_count if compilation.guard_count is not None else len(compilation.guards)
+    facts = [compilation.outcome.value]
     children = []
-    if one.graph is not None:
-        facts.append(format_count(one.graph.operators, "operator"))
-        children.append(_graph(make, report, one.graph))
-    if one.guard_us is not None:
-        facts.append(f"guards checked in {one.guard_us:.1f} µs")
-    if one.seconds is not None:
-        facts.append(f"{one.seconds:.2f} s")
+    if compilation.graph is not None:
+        facts.append(format_count(compilation.graph.operators, "operator"))
+        children.append(_graph(make, report, compilation.graph))
+    if compilation.guard_us is not None:
+        facts.append(f"guards checked in {compilation.guard_us:.1f} µs")
+    if compilation.seconds is not None:
+        facts.append(f"{compilation.seconds:.2f} s")
     children += make.group("compile", "Guards", "shield", guards, total=count)
-    children += make.group("compile", "Dynamic sizes", "symbol-numeric", symbols, total=len(one.symbols))
+    children += make.group(
+        "compile", "Dynamic sizes", "symbol-numeric", symbols, total=len(compilation.symbols)
+    )
     return make.node(
-        "compile", f"compile {one.id}", "package", description=", ".join(facts), children=children
+        "compile", f"compile {compilation.id}", "package", description=", ".join(facts), children=children
     )
 
 
@@ -259,17 +261,19 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
         for live in make.result.own
     }
     nodes = []
-    for one, *others in break_groups(report.breaks):
-        code = one.ids[0] if one.ids and one.ids[0] else "FL107"
+    for graph_break, *others in break_groups(report.breaks):
+        code = graph_break.ids[0] if graph_break.ids and graph_break.ids[0] else "FL107"
         homes: dict[tuple[str, int], Location] = {}
-        for same in (one, *others):
+        for same in (graph_break, *others):
             home = make.context.innermost_user_frame(same.stack, same.above)
             if home is not None:
                 homes.setdefault((home.path, home.line), home)
         places = [homes[key] for key in sorted(homes)]
-        home = places[0] if places else _last(one.stack)
+        home = places[0] if places else _last(graph_break.stack)
         title = titles.get((code, home.path, home.line)) if home else None
-        what = title or (one.reason.splitlines()[0] if one.reason else "torch gives no reason")
+        what = title or (
+            graph_break.reason.splitlines()[0] if graph_break.reason else "torch gives no reason"
+        )
         more = format_count(len(places) - 1, "more place") if len(places) > 1 else ""
         times = f"{len(others) + 1} times" if others else ""
         facts = [make.words(home) if home else "", more, times]
@@ -280,7 +284,7 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
                 f"{code}: {what.removeprefix('graph break: ')}",
                 "debug-disconnect",
                 description=", ".join(filter(None, facts)),
-                tooltip="\n".join((one.reason, one.explanation, *one.hints)),
+                tooltip="\n".join((graph_break.reason, graph_break.explanation, *graph_break.hints)),
                 where=make.now(home),
                 children=make.listed("place", lines) if len(lines) > 1 else (),
             )
@@ -290,34 +294,41 @@ def break_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
 
 def recompilation_nodes(make: CaptureNodeMaker) -> tuple[list[Node], list[Node]]:
     """Make one node for each recompilation, in the words of its finding; those that the limit stopped apart."""
-    found = [(one, _recompilation(make, one)) for one in as_found(make.context)]
-    counted = [node for one, node in found if one.compile_id is not None]
-    stopped = [node for one, node in found if one.compile_id is None]  # a lens does not count those
+    nodes_of = [
+        (recompilation, _recompilation(make, recompilation))
+        for recompilation in worded_recompilations(make.context)
+    ]
+    counted = [node for recompilation, node in nodes_of if recompilation.compile_id is not None]
+    stopped = [
+        node for recompilation, node in nodes_of if recompilation.compile_id is None
+    ]  # a lens does not count those
     return counted, stopped
 
 
-def _recompilation(make: CaptureNodeMaker, one: Recompile) -> Node:
+def _recompilation(make: CaptureNodeMaker, recompilation: Recompile) -> Node:
     """Make the node of one recompilation, over the compiled versions that it was compared with."""
-    home, failure = birthplace(make.context, one)
+    home, failure = birthplace(make.context, recompilation)
     entries = [
         make.node(
             "entry",
             f"compile {entry.compile_id}",
             "symbol-event",
             description=make.text(
-                one.location.path, "; ".join(failure.difference for failure in entry.failures)
+                recompilation.location.path, "; ".join(failure.difference for failure in entry.failures)
             ),
             tooltip="\n".join(failure.code for failure in entry.failures),
             where=make.now(next((failure.born[-1] for failure in entry.failures if failure.born), None)),
         )
-        for entry in one.entries[:LISTED]
+        for entry in recompilation.entries[:LISTED]
     ]
     return make.node(
         "recompilation",
-        make.text(one.location.path, f"{one.function}: {difference_of(one, failure)}"),
+        make.text(
+            recompilation.location.path, f"{recompilation.function}: {difference_of(recompilation, failure)}"
+        ),
         "sync",
         description=make.words(home),
-        tooltip="\n".join(one.reasons),
+        tooltip="\n".join(recompilation.reasons),
         where=make.now(home),
         children=entries,
     )
@@ -328,13 +339,13 @@ def not_compiled_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return [
         make.node(
             "eager",
-            one.function,
+            uncompiled_code.function,
             "circle-slash",
-            description=one.kind.value.replace("_", " "),
-            tooltip=one.reason,
-            where=make.now(one.location),
+            description=uncompiled_code.kind.value.replace("_", " "),
+            tooltip=uncompiled_code.reason,
+            where=make.now(uncompiled_code.location),
         )
-        for one in report.not_compiled
+        for uncompiled_code in report.not_compiled
     ]
 
 
@@ -343,19 +354,19 @@ def failure_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     return [
         make.node(
             "failure",
-            one.message,
+            failure.message,
             "error",
-            description=f"{one.culprit.value}: {one.kind}",
-            tooltip=f"{one.message}\n{one.next_step}",
-            where=make.now(_last(one.stack)),
+            description=f"{failure.culprit.value}: {failure.kind}",
+            tooltip=f"{failure.message}\n{failure.next_step}",
+            where=make.now(_last(failure.stack)),
         )
-        for one in report.failures
+        for failure in report.failures
     ]
 
 
 def note_nodes(make: CaptureNodeMaker, report: Report) -> list[Node]:
     """Make one node for each note of the run."""
     return [
-        make.node("note", make.result.text_now(one.text), "info", where=make.now(one.location))
-        for one in report.notes
+        make.node("note", make.result.text_now(note.text), "info", where=make.now(note.location))
+        for note in report.notes
     ]

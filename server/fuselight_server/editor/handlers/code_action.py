@@ -59,14 +59,14 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
             actions += _actions(server, document, finding, shown)
             here.append((finding, shown))
     verified = await fix_actions(server, document, params, (shown for _, shown in here))
-    if all(one.disabled is not None for one in verified):
+    if all(action.disabled is not None for action in verified):
         verified += run_actions(server, document, here)
     return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
 
 
 def _wants(kind: str, only: Sequence[str]) -> bool:
     """Whether a request for kinds is for `kind`: `source` is for `source.fixAll.fuselight`, too."""
-    return any(f"{kind}.".startswith(f"{one}.") for one in only)
+    return any(f"{kind}.".startswith(f"{text}.") for text in only)
 
 
 def _actions(
@@ -77,7 +77,14 @@ def _actions(
     data = dict(finding.data)
     text = document.source.text
     if "insert_inputs" in finding.fixes:
-        target = next((one for one in document.reading().targets if one.name == data.get("target")), None)
+        target = next(
+            (
+                static_target
+                for static_target in document.reading().targets
+                if static_target.name == data.get("target")
+            ),
+            None,
+        )
         if target is not None:
             yield from input_actions(server, document, target, shown)
     if "mark_dynamic" in finding.fixes:
@@ -86,17 +93,17 @@ def _actions(
         title = f"Mark {' and '.join(f'dimension {size} of {name}' for name, size in sizes)} as dynamic"
         yield from _edit(server, title, _mark_dynamic(server, finding, sizes), shown, preferred=True)
     if "move_directive" in finding.fixes:
-        made = edits.move_directive(document.path, text, finding.span.line, int(data["above"]))
+        text_edits = edits.move_directive(document.path, text, finding.span.line, int(data["above"]))
         yield from _edit(
-            server, f"Move this directive above line {data['above']}", made, shown, preferred=True
+            server, f"Move this directive above line {data['above']}", text_edits, shown, preferred=True
         )
     if "remove_ignore" in finding.fixes:
-        made = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
-        yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
+        text_edits = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
+        yield from _edit(server, "Remove this ignore comment", text_edits, shown, preferred=True)
     elif finding.code not in {"FL501", "FL502"}:
-        made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
+        text_edits = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
         more = f" and {format_count(len(finding.also_at), 'more place')}" if finding.also_at else ""
-        yield from _edit(server, f"Ignore {finding.code} on this line{more}", made, shown)
+        yield from _edit(server, f"Ignore {finding.code} on this line{more}", text_edits, shown)
     page = convert.address(finding)
     if page is not None and OPEN in server.state.client.commands:
         yield types.CodeAction(
@@ -119,9 +126,9 @@ def _captured(server: Server, document: Document, first: int, last: int) -> Iter
             for result in server.state.captures.values()
             for call in recorded_calls(result.report, document.path).get(target.name, ())
         )
-        made = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
+        text_edits = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
         shown = "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
-        yield from _edit(server, f"Write {shown} of {target.name} as a directive", made)
+        yield from _edit(server, f"Write {shown} of {target.name} as a directive", text_edits)
 
 
 def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:
@@ -136,10 +143,12 @@ def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]
         return []
     owner = server.state.at(finding.span.path)
     reading = owner.reading() if owner else read_source(finding.span.path, "")
-    target = next((one for one in reading.targets if one.name == finding.target), None)
-    made: dict[TextEdit, None] = {}  # an import that both need is made once
+    target = next(
+        (static_target for static_target in reading.targets if static_target.name == finding.target), None
+    )
+    entries: dict[TextEdit, None] = {}  # an import that both need is made once
     for name, size in sizes:
-        found = edits.insert_mark_dynamic(
+        text_edits = edits.insert_mark_dynamic(
             call.path,
             document.source.text,
             call.line,
@@ -150,27 +159,27 @@ def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]
             column=call.column,
             end_column=call.end_column,
         )
-        if not found:
+        if not text_edits:
             return []
-        made |= dict.fromkeys(found)
-    return list(made)
+        entries |= dict.fromkeys(text_edits)
+    return list(entries)
 
 
 def _edit(
     server: Server,
     title: str,
-    made: list[TextEdit],
+    edits: list[TextEdit],
     shown: types.Diagnostic | None = None,
     *,
     preferred: bool = False,
 ) -> Iterator[types.CodeAction]:
-    if not made:
+    if not edits:
         return
     changes: dict[str, list[types.TextEdit]] = {}
-    for one in made:
-        place = convert.range_(one.span, server.view)
-        changes.setdefault(server.uri_of(one.span.path), []).append(
-            types.TextEdit(range=place, new_text=one.new_text)
+    for edit in edits:
+        place = convert.range_(edit.span, server.view)
+        changes.setdefault(server.uri_of(edit.span.path), []).append(
+            types.TextEdit(range=place, new_text=edit.new_text)
         )
     yield types.CodeAction(
         title=visible(title),

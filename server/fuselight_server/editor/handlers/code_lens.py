@@ -177,14 +177,14 @@ class TargetLenses:
 
     def make(self, infos: Iterable[Info] = ()) -> list[Lens]:
         """Make the lenses; `infos` are shown where the target has no results of its own."""
-        found = list(itertools.islice(itertools.chain(self._infos(), infos), _INFOS))
-        if len(found) == _INFOS and found[0].state == found[1].state:
-            found[1] = dataclasses.replace(found[1], state="")
+        actual_infos = list(itertools.islice(itertools.chain(self._infos(), infos), _INFOS))
+        if len(actual_infos) == _INFOS and actual_infos[0].state == actual_infos[1].state:
+            actual_infos[1] = dataclasses.replace(actual_infos[1], state="")
         actions = list(self._actions())
-        report = next((info for info in found if info.command == DETAILS), None)
+        report = next((info for info in actual_infos if info.command == DETAILS), None)
         if report is not None and DETAILS in self.snapshot.client.commands:
             actions.append(lens(self.place, "Details", DETAILS, self._named(report)))
-        return [*actions, *(self._lens(info) for info in found)]
+        return [*actions, *(self._lens(info) for info in actual_infos)]
 
     def _lens(self, info: Info) -> Lens:
         longest = LONGEST_ADVICE if info.text.startswith("Fix ") else LONGEST
@@ -211,7 +211,7 @@ class TargetLenses:
             (Tier.MEASURED, "Benchmark", "Cancel Benchmark", CANCEL_BENCHMARK, ASK_BENCHMARK, BENCH),
             (Tier.TUNED, "Tune", "Cancel Tuning", CANCEL_TUNING, ASK_TUNE, TUNE),
         )
-        active = [one for one in timed if self._is_timed(one[0])]
+        active = [entry for entry in timed if self._is_timed(entry[0])]
         for _, _, title, cancel, _, _ in active:
             yield lens(self.place, title, cancel, self._argument)
         if not active and can_run and self._running is None:
@@ -232,8 +232,10 @@ class TargetLenses:
             (Tier.TUNED, "Tune", SHOW_TUNING),
         ):
             if self._is_timed(tier):
-                one = snapshot.running.get(Key(snapshot.path, self.name, tier))
-                yield Info(describe(one) if one is not None else f"{title}: {WAITING}", "", show)
+                running_job = snapshot.running.get(Key(snapshot.path, self.name, tier))
+                yield Info(
+                    describe(running_job) if running_job is not None else f"{title}: {WAITING}", "", show
+                )
                 is_timed = True
         tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
         if running is not None or is_timed:  # what is partial belongs to what is in progress
@@ -243,7 +245,7 @@ class TargetLenses:
         result = snapshot.captures.get(Key(snapshot.path, self.name))
         if result is not None:
             yield from self._of_capture(result)
-        yield from (Info(text) for one in snapshot.predictions if (text := self._edit(one)))
+        yield from (Info(text) for prediction in snapshot.predictions if (text := self._edit(prediction)))
         yield from tiers[:1]
         if result is not None and result.changes:
             yield Info(first_of(result.changes_now), "", DETAILS)
@@ -281,15 +283,15 @@ class TargetLenses:
             if target.name == self.name:
                 yield from target.directives
 
-    def _edit(self, one: Prediction) -> str:
+    def _edit(self, prediction: Prediction) -> str:
         """Say what an edit would change, as `edit: +1 break (predicted)`, or why that takes a run."""
-        if one.key != Key(self.snapshot.path, self.name):
+        if prediction.key != Key(self.snapshot.path, self.name):
             return ""
-        if effect := one.effect(self.snapshot.predicted):
+        if effect := prediction.effect(self.snapshot.predicted):
             return f"edit: {effect} (predicted)"
-        if not one.deferred:
+        if not prediction.deferred:
             return ""
-        reason = str(one.deferred[0])
+        reason = str(prediction.deferred[0])
         # Rules answer while the tracer starts.
         return f"edit: {reason}" if reason == STARTING else f"edit: not predicted, {reason}"
 
@@ -342,10 +344,10 @@ def _stands_in(result: CaptureResult, at: Location, within: Span) -> bool:
 
 def result_info(result: CaptureResult, within: Span | None = None) -> Info:
     """Say what a run found, for a lens: `2 graphs, 1 break, 3 recompilations`."""
-    return Info(_found(result, within), age(result), DETAILS, result.key.name)
+    return Info(_finding_summary(result, within), age(result), DETAILS, result.key.name)
 
 
-def _found(result: CaptureResult, within: Span | None) -> str:
+def _finding_summary(result: CaptureResult, within: Span | None) -> str:
     if result.report.failures and within is None and not result.has_data:
         return f"failed: {result.report.failures[0].message}"
     shown = result.shown
@@ -356,7 +358,7 @@ def _found(result: CaptureResult, within: Span | None) -> str:
 
 def summary(result: CaptureResult) -> str:
     """Say all in one line: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
-    text = shorten(_found(result, None), 2 * LONGEST)
+    text = shorten(_finding_summary(result, None), 2 * LONGEST)
     if result.report.inputs is not None:
         text += f" - {result.text_now(inputs_words(result.report.inputs))}"
     if result.changes:

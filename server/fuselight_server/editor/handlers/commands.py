@@ -98,7 +98,9 @@ def clear_caches(server: Server, _options: dict[str, Any]) -> None:
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
     stores |= {Store.of(Path(key.path)) for key in server.state.results if key.name != PROGRAM}
-    stores |= {Store.of(Path(one.path)) for one in server.state.documents.values() if one.runnable}
+    stores |= {
+        Store.of(Path(document.path)) for document in server.state.documents.values() if document.runnable
+    }
     server.state.drop(server.state.results)
     server.analysis.notices.show_changes()  # before the answer
     server.ui.runs_changed()

@@ -38,7 +38,7 @@ def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
 
 
 def interpreter_changed(server: Server, _params: FolderParams) -> None:
-    """Answer `fuselight/interpreterChanged`: the settings of each folder tell which interpreter is another one now."""
+    """Answer `fuselight/interpreterChanged`: each folder's settings say whose interpreter changed."""
     server.spawn(pull(server), "reading settings")
 
 
@@ -71,7 +71,7 @@ async def _pull(server: Server) -> None:
             shown.add(warning)
         await _apply(server, folder, settings)
     if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
-        server.analysis.outcomes.rederive()
+        server.analysis.intake.rederive()
     for problem in {choose(folder.settings).problem for folder in folders} - {None}:
         server.state.log(f"settings: {problem}")
         if CHOOSE_DEVICE not in server.state.client.commands:  # else the client says it, from the status
@@ -109,12 +109,12 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
     )
     affected = [folder]
     if folder.path == "":
-        affected = [one for one in server.state.folders.values() if one.uri is None]
-        for one in affected:
-            one.settings = settings
+        affected = [folder for folder in server.state.folders.values() if folder.uri is None]
+        for other_folder in affected:
+            other_folder.settings = settings
     if not same_worker:
-        for one in affected:
-            await server.analysis.restart(one.path)
+        for other_folder in affected:
+            await server.analysis.restart(other_folder.path)
     if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
         server.ui.refresh_lenses()
     if before.inlay_hints != settings.inlay_hints:

@@ -76,10 +76,10 @@ async def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.
 
 def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
     """Make the diagnostics of one file: what runs found, what the source shows, ignores applied, and faded lines."""
-    view, found = server.view, findings_of(server, path)
-    if len(found) > LISTED:
-        found = sorted(found, key=lambda item: rank(item[0]))[:LISTED]
-    shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
+    view, findings = server.view, findings_of(server, path)
+    if len(findings) > LISTED:
+        findings = sorted(findings, key=lambda item: rank(item[0]))[:LISTED]
+    shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in findings]
     return shown + untraced(server, path)
 
 
@@ -92,17 +92,25 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     document = server.state.at(path)
     reading = document.reading() if document else None
     results = [result for result in server.state.captures.values() if path in result.paths()]
-    kernels = [one for one in server.state.kernels.values() if path in one.paths()]
-    measured = [one for one in server.state.measured.values() if path in one.paths()]
-    found: _Found = {}
+    kernels = [kernel for kernel in server.state.kernels.values() if path in kernel.paths()]
+    measured = [
+        measured_result
+        for measured_result in server.state.measured.values()
+        if path in measured_result.paths()
+    ]
+    findings_by_key: _FindingsByKey = {}
     captured = sorted(results, key=_is_program)
     gone: dict[tuple[object, ...], bool] = {}
-    _add_standing(server, found, path, _lives((*captured, *kernels, *measured)), gone)
-    _add_predicted(server, found, path)
-    _add_same_causes(server, found, path, results)
-    edited = {_identity(finding): was_edited for finding, was_edited in found.values()}
-    everything = [finding for finding, _ in found.values()]
-    documents = {one.span.path: server.state.at(one.span.path) for one in everything if one.span.path != path}
+    _add_standing(server, findings_by_key, path, _lives((*captured, *kernels, *measured)), gone)
+    _add_predicted(server, findings_by_key, path)
+    _add_same_causes(server, findings_by_key, path, results)
+    edited = {_identity(finding): was_edited for finding, was_edited in findings_by_key.values()}
+    everything = [finding for finding, _ in findings_by_key.values()]
+    documents = {
+        finding.span.path: server.state.at(finding.span.path)
+        for finding in everything
+        if finding.span.path != path
+    }
     comments = {at: other.reading() for at, other in documents.items() if other is not None}
     hints = []
     if reading is not None:
@@ -119,7 +127,7 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     ]
 
 
-_Found = dict[tuple[object, ...], tuple["Finding", bool]]
+_FindingsByKey = dict[tuple[object, ...], tuple["Finding", bool]]
 """Findings of runs, each with whether its line was edited, by what makes two of them the same."""
 _Live = tuple["TrackedFinding", "TargetResult", "TargetResult"]
 """A finding, its result, and the newest result of the same target."""
@@ -135,39 +143,39 @@ def _identity(finding: Finding) -> tuple[object, ...]:
 
 
 def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
-    for one in results:
-        for source in one.sources:
+    for target_result in results:
+        for source in target_result.sources:
             for live in source.own:
-                yield live, source, one
+                yield live, source, target_result
 
 
 def _add_standing(
     server: Server,
-    found: _Found,
+    findings_by_key: _FindingsByKey,
     path: str,
     lives: Iterable[_Live],
     gone: dict[tuple[object, ...], bool] | None = None,
 ) -> None:
     """Add the findings on lines of `path` that still count; note in `gone` whether predictions no longer have them."""
     newest = NewestRun.of(path, server.state.results.values(), server.state.read_line)
-    for live, source, one in lives:
+    for live, source, target_result in lives:
         if live.place.gone or live.place.span.path != path:
             continue
-        judged = newest.standing(live, source, one)
+        judged = newest.standing(live, source, target_result)
         if judged is Standing.REPLACED:
             continue
         finding = live.now()
-        predicted = _predicted_status(server, live, one)
+        predicted = _predicted_status(server, live, target_result)
         if predicted is not None and live.edited:
             continue  # the prediction has it in its own words, or no longer
         if gone is not None:  # a finding of two targets is gone where it is for both
             was_gone = gone.get(_identity(finding), True)
             gone[_identity(finding)] = was_gone and predicted is PredictedStatus.GONE
-        is_doubtful = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
+        is_doubtful = live.edited or target_result.findings_are_stale or judged is Standing.DOUBTFUL
         was_edited = is_doubtful and predicted is not PredictedStatus.REPEATED
         same = (finding.code, finding.span, finding.title)
-        if same not in found or (found[same][1] and not was_edited):
-            found[same] = finding, was_edited
+        if same not in findings_by_key or (findings_by_key[same][1] and not was_edited):
+            findings_by_key[same] = finding, was_edited
 
 
 def _predicted_status(server: Server, live: TrackedFinding, newest: TargetResult) -> PredictedStatus | None:
@@ -176,33 +184,35 @@ def _predicted_status(server: Server, live: TrackedFinding, newest: TargetResult
     return None if prediction is None else prediction.status(live)
 
 
-def _add_predicted(server: Server, found: _Found, path: str) -> None:
+def _add_predicted(server: Server, findings_by_key: _FindingsByKey, path: str) -> None:
     """Add what is predicted on lines of `path`, where no run has found the same."""
-    places = {same: (one.code, one.span.line) for same, (one, _) in found.items()}
-    known = {places[same] for same, (_, was_edited) in found.items() if not was_edited}
+    places = {same: (finding.code, finding.span.line) for same, (finding, _) in findings_by_key.items()}
+    known = {places[same] for same, (_, was_edited) in findings_by_key.items() if not was_edited}
     for prediction in server.state.predictions.values():
-        for one in prediction.findings():
-            at = (one.code, one.span.line)
-            if one.span.path == path and at not in known:
+        for finding in prediction.findings():
+            at = (finding.code, finding.span.line)
+            if finding.span.path == path and at not in known:
                 for older in [same for same, place in places.items() if place == at]:
-                    found.pop(older, None)
-                found.setdefault((one.code, one.span, one.title), (one, False))
+                    findings_by_key.pop(older, None)
+                findings_by_key.setdefault((finding.code, finding.span, finding.title), (finding, False))
 
 
-def _add_same_causes(server: Server, found: _Found, path: str, results: Iterable[CaptureResult]) -> None:
+def _add_same_causes(
+    server: Server, findings_by_key: _FindingsByKey, path: str, results: Iterable[CaptureResult]
+) -> None:
     """Add the findings of other files that share a cause with one in `path`."""
-    causes = {(finding.code, finding.cause) for finding, _ in found.values() if finding.cause}
+    causes = {(finding.code, finding.cause) for finding, _ in findings_by_key.values() if finding.cause}
     if not causes:
         return
     files = {result.key.path for result in results}
     elsewhere: dict[str, list[_Live]] = {}
-    captures = [one for one in server.state.captures.values() if one.key.path in files]
-    for live, source, one in _lives(sorted(captures, key=_is_program)):
+    captures = [capture for capture in server.state.captures.values() if capture.key.path in files]
+    for live, source, target_result in _lives(sorted(captures, key=_is_program)):
         at = live.place.span.path
         if at != path and (live.finding.code, live.finding.cause) in causes:
-            elsewhere.setdefault(at, []).append((live, source, one))
+            elsewhere.setdefault(at, []).append((live, source, target_result))
     for at, lives in elsewhere.items():
-        _add_standing(server, found, at, lives)
+        _add_standing(server, findings_by_key, at, lives)
 
 
 def _hints(server: Server, reading: Reading) -> SourceHints:
@@ -230,8 +240,8 @@ def known_codes(
     if reading is None:
         return lambda _code: False
     captured, generated, benchmarked = (
-        any(reading.path in one.depends and not one.stale and one.has_data for one in tier)
-        for tier in (results, kernels, [one.shown for one in measured])
+        any(reading.path in result.depends and not result.stale and result.has_data for result in tier)
+        for tier in (results, kernels, [measured_result.shown for measured_result in measured])
     )
 
     def is_known(code: str) -> bool:

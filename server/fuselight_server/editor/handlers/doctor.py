@@ -41,15 +41,15 @@ async def examine(server: Server, params: FolderParams) -> str:
             else "The checks need your agreement to start Python."
         )
     environ = {**os.environ, **folder.settings.environment}
-    found = [check async for check in doctor.examine(interpreter, environ)]
-    return page(interpreter.executable, found)
+    checks = [check async for check in doctor.examine(interpreter, environ)]
+    return page(interpreter.executable, checks)
 
 
 def _refusal(message: str) -> JsonRpcException:
     return JsonRpcException(message, code=-32803)
 
 
-def page(executable: str, found: list[Check]) -> str:
+def page(executable: str, checks: list[Check]) -> str:
     """Make a page of Markdown, with the failed checks first."""
     order = [Status.FAILED, Status.WARNING, Status.OK, Status.SKIPPED]
     lines = [
@@ -57,10 +57,10 @@ def page(executable: str, found: list[Check]) -> str:
         "",
         plain(executable),
         "",
-        f"**{plain(doctor.verdict(found))}**",
+        f"**{plain(doctor.verdict(checks))}**",
         "",
     ]
-    for check in sorted(found, key=lambda one: order.index(one.status)):
+    for check in sorted(checks, key=lambda check: order.index(check.status)):
         lines.append(f"- **{doctor.MARKS[check.status]}** - {plain(check.title)}: {plain(check.found)}")
         if check.fix:
             lines.append(f"  - why it matters: {plain(check.meaning)}")

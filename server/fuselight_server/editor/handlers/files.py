@@ -68,8 +68,8 @@ async def _move_benchmarks(server: Server, old: str, new: str) -> None:
     except OSError as error:
         server.state.log(f"benchmarks of {old} stay under its old name: {error.strerror or error}")
         return
-    for one in moved:
-        where = {"uri": server.uri_of(one.path), "target": one.target}
+    for history in moved:
+        where = {"uri": server.uri_of(history.path), "target": history.target}
         server.protocol.notify(MEASURED_CHANGED, where)
 
 

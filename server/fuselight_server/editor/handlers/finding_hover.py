@@ -27,7 +27,7 @@ _MOST_FIXES = 2
 """Fixes of a finding that are named before they are verified."""
 _MOST_REFUSED = 3
 _MOST_OF_TORCH = 2
-"""Hints of PyTorch that stand for an advice of ours."""
+"""Hints of PyTorch that our own advice replaces."""
 _SHORT = 160
 
 
@@ -59,12 +59,12 @@ class ShownFinding:
 
 
 async def shown_findings(
-    server: Server, path: str, found: Iterable[tuple[Finding, bool]]
+    server: Server, path: str, candidates: Iterable[tuple[Finding, bool]]
 ) -> list[ShownFinding]:
     """Add to findings the lines where they start and what is known of their fixes."""
     document = server.state.at(path)
     shown = []
-    for finding, edited in found:
+    for finding, edited in candidates:
         line = document.line(finding.span.line) if document is not None else None
         fixes = KnownFixes() if edited else await _known_fixes(server, finding)
         shown.append(ShownFinding(finding, edited, line or "", fixes))
@@ -74,8 +74,8 @@ async def shown_findings(
 async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
     fixes, line = server.analysis.fixes, finding.span.line
     passed, untried, refused = [], [], []
-    found = await fixes.offers.on_lines(finding.span.path, line, line)
-    for offer in found.offers:
+    line_fixes = await fixes.offers.on_lines(finding.span.path, line, line)
+    for offer in line_fixes.offers:
         if (offer.finding.code, offer.finding.span.line) != (finding.code, line):
             continue
         attempt = fixes.attempts.known(offer)
@@ -86,11 +86,11 @@ async def _known_fixes(server: Server, finding: Finding) -> KnownFixes:
         else:
             refused.append(f"{offer.remedy.title}: {attempt.refusal}")
     not_offered = [
-        f"{one.title}: {one.reason}"
-        for one in found.refused
-        if (one.finding.code, one.finding.span.line) == (finding.code, line)
+        f"{fix.title}: {fix.reason}"
+        for fix in line_fixes.refused
+        if (fix.finding.code, fix.finding.span.line) == (finding.code, line)
     ]
-    return KnownFixes(*(tuple(dict.fromkeys(one)) for one in (passed, untried, refused, not_offered)))
+    return KnownFixes(*(tuple(dict.fromkeys(texts)) for texts in (passed, untried, refused, not_offered)))
 
 
 def explanations(shown: Sequence[ShownFinding]) -> list[str]:
@@ -98,8 +98,8 @@ def explanations(shown: Sequence[ShownFinding]) -> list[str]:
     if len(shown) == 1:
         return [explain(shown[0])]
     return [
-        "\n\n".join(_with_code(one, _to_do(one)) for one in shown),
-        *(_with_code(one, _details(one)) for one in shown),
+        "\n\n".join(_with_code(finding, _to_do(finding)) for finding in shown),
+        *(_with_code(finding, _details(finding)) for finding in shown),
     ]
 
 
@@ -139,7 +139,7 @@ def _fixes(known: KnownFixes) -> list[str]:
         named = ", ".join(plain(title) for title in known.untried[:_MOST_FIXES])
         parts.append(f"**Fix, not verified yet:** {named}. Quick Fix verifies it.")
     refused = [*known.refused, *known.not_offered][:_MOST_REFUSED]
-    return [*parts, *(plain(sentence(one)) for one in refused)]
+    return [*parts, *(plain(sentence(text)) for text in refused)]
 
 
 def _example(shown: ShownFinding) -> list[str]:

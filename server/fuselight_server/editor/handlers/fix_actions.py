@@ -53,9 +53,11 @@ async def fix_actions(
 ) -> list[types.CodeAction]:
     """Offer the fixes of the lines, those that passed with their results first. Starts the verification of the rest."""
     fixes, settings = server.analysis.fixes, server.state.folder_of(document.path).settings
-    found = await fixes.offers.on_lines(document.path, params.range.start.line + 1, params.range.end.line + 1)
-    offers, diagnostics = found.offers, list(shown)
-    not_offered = _not_offered(server, found, diagnostics)
+    line_fixes = await fixes.offers.on_lines(
+        document.path, params.range.start.line + 1, params.range.end.line + 1
+    )
+    offers, diagnostics = line_fixes.offers, list(shown)
+    not_offered = _not_offered(server, line_fixes, diagnostics)
     if not offers:
         return not_offered
     is_menu = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
@@ -84,16 +86,16 @@ async def fix_actions(
 
 
 def _not_offered(
-    server: Server, found: LineFixes, diagnostics: list[types.Diagnostic]
+    server: Server, fixes: LineFixes, diagnostics: list[types.Diagnostic]
 ) -> list[types.CodeAction]:
     """The fixes that no run was needed for to refuse them; none of a kind that another finding of the lines offers."""
     if not server.state.client.disabled_actions:
         return []
-    kinds = {one.remedy.kind for one in found.offers}
-    refused = {(one.title, one.reason): one for one in reversed(found.refused) if one.kind not in kinds}
+    kinds = {offer.remedy.kind for offer in fixes.offers}
+    refused = {(fix.title, fix.reason): fix for fix in reversed(fixes.refused) if fix.kind not in kinds}
     return [
-        _disabled_action(one.finding, one.title, one.reason, diagnostics)
-        for one in list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
+        _disabled_action(fix.finding, fix.title, fix.reason, diagnostics)
+        for fix in list(reversed(refused.values()))[:_MOST_NOT_OFFERED]
     ]
 
 
@@ -107,14 +109,18 @@ def run_actions(
     stale = {key.name or MAIN: key for key in server.analysis.fixes.offers.outdated(document.path)}
     actions = []
     for name in dict.fromkeys(
-        one.target for one, _ in shown if has_remedies(one.code) and one.target in stale
+        finding.target for finding, _ in shown if has_remedies(finding.code) and finding.target in stale
     ):
         key, runs = stale[name], server.analysis.runs
         if not server.state.trusted or key in runs.in_flight or key in runs.queue.waiting:
             continue
         title = f"Run {name} to look for fixes: its code has changed since the last run"
         given = {"uri": server.uri_of(key.path), "target": name}
-        mine = [diagnostic for one, diagnostic in shown if one.target == name and has_remedies(one.code)]
+        mine = [
+            diagnostic
+            for finding, diagnostic in shown
+            if finding.target == name and has_remedies(finding.code)
+        ]
         actions.append(
             types.CodeAction(
                 title=title,
@@ -160,7 +166,11 @@ def _disabled_action(
 
 def _of_finding(finding: Finding, diagnostics: list[types.Diagnostic]) -> list[types.Diagnostic] | None:
     line = finding.span.line - 1
-    return [one for one in diagnostics if one.code == finding.code and one.range.start.line == line] or None
+    return [
+        diagnostic
+        for diagnostic in diagnostics
+        if diagnostic.code == finding.code and diagnostic.range.start.line == line
+    ] or None
 
 
 def _command(server: Server, offer: FixOffer) -> types.Command:
@@ -245,12 +255,12 @@ async def _preview(server: Server, offer: FixOffer, attempt: Attempt) -> None:
             "edits": [
                 {
                     "range": {
-                        "start": {"line": one.range.start.line, "character": one.range.start.character},
-                        "end": {"line": one.range.end.line, "character": one.range.end.character},
+                        "start": {"line": edit.range.start.line, "character": edit.range.start.character},
+                        "end": {"line": edit.range.end.line, "character": edit.range.end.character},
                     },
-                    "newText": one.new_text,
+                    "newText": edit.new_text,
                 }
-                for one in _line_edits(server, path, offer.before[path], new)
+                for edit in _line_edits(server, path, offer.before[path], new)
             ],
         }
         for path, new in offer.remedy.texts.items()
@@ -280,8 +290,11 @@ async def fix_all_action(
     """Offer to apply all exact fixes of a file, where there may be one."""
     fixes = server.analysis.fixes
     offers = (await fixes.offers.on_lines(document.path, 1, document.source.line_count)).offers
-    known = [fixes.attempts.known(one) for one in offers if one.remedy.fix_class is FixClass.EXACT]
-    if all(one is not None and not (one.has_passed and one.fix_class is FixClass.EXACT) for one in known):
+    known = [fixes.attempts.known(offer) for offer in offers if offer.remedy.fix_class is FixClass.EXACT]
+    if all(
+        attempt is not None and not (attempt.has_passed and attempt.fix_class is FixClass.EXACT)
+        for attempt in known
+    ):
         return []
     action = types.CodeAction(title="Apply all exact fixes that pass verification", kind=FIX_ALL)
     is_automatic = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
@@ -298,13 +311,13 @@ async def _resolve_all(server: Server, action: types.CodeAction, data: dict[str,
     document = server.state.documents.get(str(data.get("uri")))
     is_automatic = data["all"] == "on save"
     fixes = server.analysis.fixes
-    found = (
+    verified_fixes = (
         await fixes.verify_all(document.path, _RESOLVE_SECONDS, automatic=is_automatic)
         if document is not None
         else None
     )
-    if found is not None and found.attempts and fixes.is_current(found.before):
-        action.edit = workspace_edit(server, found.before, found.after)
+    if verified_fixes is not None and verified_fixes.attempts and fixes.is_current(verified_fixes.before):
+        action.edit = workspace_edit(server, verified_fixes.before, verified_fixes.after)
     elif not is_automatic:
         action.command = types.Command(title=action.title, command=APPLY_ALL, arguments=[data])
     return action
@@ -319,16 +332,16 @@ async def apply_all(server: Server, options: dict[str, Any]) -> None:
     if blocked is not None:
         server.analysis.verification_runs.agrees(blocked, _again(server, apply_all, options))
         return
-    found = await server.analysis.fixes.verify_all(document.path)
-    if found is None:
+    fixes = await server.analysis.fixes.verify_all(document.path)
+    if fixes is None:
         server.ui.say("No fix was applied: the verification was canceled.", error=False)
-    elif not found.attempts:
+    elif not fixes.attempts:
         server.ui.say("No exact fix passed verification.", error=False)
-    elif not server.analysis.fixes.is_current(found.before):
+    elif not server.analysis.fixes.is_current(fixes.before):
         server.ui.say(_CHANGED, error=False)
     else:
-        titles = ", ".join(dict.fromkeys(one.remedy.title for one in found.attempts))
-        await _apply(server, titles, workspace_edit(server, found.before, found.after))
+        titles = ", ".join(dict.fromkeys(attempt.remedy.title for attempt in fixes.attempts))
+        await _apply(server, titles, workspace_edit(server, fixes.before, fixes.after))
 
 
 # Edits
@@ -372,8 +385,8 @@ def workspace_edit(
             uri=server.uri_of(path), version=document.version if document is not None else None
         )
         annotated = [
-            types.AnnotatedTextEdit(annotation_id="fix", range=one.range, new_text=one.new_text)
-            for one in edits
+            types.AnnotatedTextEdit(annotation_id="fix", range=edit.range, new_text=edit.new_text)
+            for edit in edits
         ]
         documents.append(
             types.TextDocumentEdit(text_document=identity, edits=annotated if annotates else edits)
@@ -428,8 +441,8 @@ class VerificationProgress:
         for identity in self._shown.keys() - active.keys():
             token, _ = self._shown.pop(identity)
             server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
-        for identity, one in active.items():
-            words = f"verifying {one.title}{f': {one.words}' if one.words else ''}"
+        for identity, task in active.items():
+            words = f"verifying {task.title}{f': {task.words}' if task.words else ''}"
             token, before = self._shown.get(identity, ("", ""))
             if not token:
                 self._shown[identity] = (str(uuid.uuid4()), words)

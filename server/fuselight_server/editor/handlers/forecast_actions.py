@@ -35,16 +35,22 @@ async def verify_forecast(server: Server, options: dict[str, Any]) -> None:
         server.ui.say(f"The forecast of {name} was not verified: it was canceled.", error=False)
         return
     server.ui.results_changed([result.key.path])
-    passed = sum(any(line.startswith("verified") for line in result.tried.get(one, ())) for one in changes)
+    passed = sum(
+        any(line.startswith("verified") for line in result.tried.get(change, ())) for change in changes
+    )
     words = f"{passed} of {format_count(len(changes), 'likely change')} of {name} have a verified remedy."
     server.ui.say(f"{words} Hover over its name to read them.", error=False)
 
 
 def _result_of(server: Server, options: dict[str, Any]) -> CaptureResult | None:
     path, target = path_in(options), options.get("target")
-    found = [one for key, one in server.state.captures.items() if key.path == path and one.expected_changes]
-    named = [one for one in found if one.key.name == target]
-    return next(iter(named or (found if len(found) == 1 else [])), None)
+    capture_results = [
+        capture
+        for key, capture in server.state.captures.items()
+        if key.path == path and capture.expected_changes
+    ]
+    named = [capture_result for capture_result in capture_results if capture_result.key.name == target]
+    return next(iter(named or (capture_results if len(capture_results) == 1 else [])), None)
 
 
 COMMANDS = {"fuselight.server.verifyForecast": verify_forecast}

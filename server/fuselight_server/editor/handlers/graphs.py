@@ -54,10 +54,10 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
         for result, _ in shown
     )
     name = "" if params.target == MAIN else params.target
-    found = [one for one in shown if (one[0].key.path, one[0].key.name) == (path, name)]
+    results_of_target = [pair for pair in shown if (pair[0].key.path, pair[0].key.name) == (path, name)]
     if name is None and len(shown) == 1:
-        found = shown
-    if not found:
+        results_of_target = shown
+    if not results_of_target:
         file = os.path.basename(path or params.uri)  # noqa: PTH119 - paths stay text
         message = _nothing(file, params.target)
         return GraphPicture(
@@ -69,7 +69,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
             arrows=(),
             targets=targets,
         )
-    result, kernels = found[0]
+    result, kernels = results_of_target[0]
     drawn = _drawn(server, result, kernels)
     return GraphPicture(
         found=True,
@@ -77,7 +77,7 @@ def graphs(server: Server, params: GraphsParams) -> GraphPicture:
         description=summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else ""),
         message="",
         boxes=tuple(_box(box, server.view) for box in drawn.boxes),
-        arrows=tuple(GraphArrow(one.start, one.end, one.kind) for one in drawn.arrows),
+        arrows=tuple(GraphArrow(arrow.start, arrow.end, arrow.kind) for arrow in drawn.arrows),
         targets=targets,
     )
 
@@ -92,7 +92,7 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
         place = shown.places.add(span(at))
         return None if place.gone else place.span
 
-    made = picture(
+    drawn = picture(
         shown.report,
         kernels=None if generated is None else generated.report,
         # After an edit the lines are not those that ran: their text is left out.
@@ -101,7 +101,7 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
         text_now=shown.places.text_now,
         suffix=f" ({STALE})" if generated is not None and generated.stale else "",
     )
-    return fold(made)
+    return fold(drawn)
 
 
 def _nothing(file: str, target: str | None) -> str:
@@ -126,7 +126,7 @@ def _box(box: Box, view: convert.Client) -> GraphBox:
         frame=box.frame,
         again=box.again,
         count=len(box.members) or 1,
-        members=tuple(_member(one, view) for one in box.members[:LISTED]),
+        members=tuple(_member(member, view) for member in box.members[:LISTED]),
     )
 
 

@@ -71,9 +71,11 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if snapshot is None:
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
-    found = [one for one in findings_of(server, snapshot.path) if one[0].span.covers(line, column)]
-    found.sort(key=lambda item: rank(item[0]))
-    parts = explanations(await shown_findings(server, snapshot.path, found)) if found else []
+    findings = [
+        finding for finding in findings_of(server, snapshot.path) if finding[0].span.covers(line, column)
+    ]
+    findings.sort(key=lambda item: rank(item[0]))
+    parts = explanations(await shown_findings(server, snapshot.path, findings)) if findings else []
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)
@@ -85,19 +87,19 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if not parts:
         return None
     value = "\n\n---\n\n".join(parts)
-    place = convert.range_(values.span, server.view) if values.span is not None and not found else None
+    place = convert.range_(values.span, server.view) if values.span is not None and not findings else None
     return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
 
 
 def targets(snapshot: Snapshot, line: int) -> list[str]:
     """Say all that the last runs found of the targets whose lenses are on `line`."""
     names = _targets_on(snapshot, line)
-    found = []
+    sections = []
     for key, result in snapshot.results.items():
         if key.path == snapshot.path and key.name in names:
-            tier, said = _result_words(result)
-            found.append(f"{code_span(key.name or '__main__')} {tier}: {plain(said)}")
-    return ["\n\n".join(sorted(found))] if found else []
+            tier, message = _result_words(result)
+            sections.append(f"{code_span(key.name or '__main__')} {tier}: {plain(message)}")
+    return ["\n\n".join(sorted(sections))] if sections else []
 
 
 def _targets_on(snapshot: Snapshot, line: int) -> set[str]:
@@ -126,21 +128,27 @@ def predictions(snapshot: Snapshot, line: int) -> list[str]:
     """Say what edits are predicted to change for the targets whose lenses are on `line`, and what takes a run."""
     names = _targets_on(snapshot, line)
     return [
-        text for one in snapshot.predictions if one.key.name in names and (text := _prediction(snapshot, one))
+        text
+        for prediction in snapshot.predictions
+        if prediction.key.name in names and (text := _prediction(snapshot, prediction))
     ]
 
 
-def _prediction(snapshot: Snapshot, one: Prediction) -> str:
-    name, parts = code_span(one.key.name or "__main__"), []
-    if effect := one.effect(snapshot.predicted):
-        traced = ", ".join(code_span(function) for function in one.functions)
+def _prediction(snapshot: Snapshot, prediction: Prediction) -> str:
+    name, parts = code_span(prediction.key.name or "__main__"), []
+    if effect := prediction.effect(snapshot.predicted):
+        traced = ", ".join(code_span(function) for function in prediction.functions)
         parts.append(
             f"{name} after your edit: {plain(effect)}. Predicted by tracing {traced} with the inputs of the last "
             "run; the next run confirms it."
         )
-    if one.deferred:
-        lines = [f"- {plain(str(change))}" for change in one.deferred[:DEFERRED]]
-        lines += [f"- and {len(one.deferred) - DEFERRED} more"] if len(one.deferred) > DEFERRED else []
+    if prediction.deferred:
+        lines = [f"- {plain(str(change))}" for change in prediction.deferred[:DEFERRED]]
+        lines += (
+            [f"- and {len(prediction.deferred) - DEFERRED} more"]
+            if len(prediction.deferred) > DEFERRED
+            else []
+        )
         head = "Not predicted: the next run shows the effect. What the last run found elsewhere still holds."
         parts.append("\n".join([head, "", *lines]))
     return "\n\n".join(parts)
@@ -154,17 +162,19 @@ def forecasts(snapshot: Snapshot, line: int) -> list[str]:
     """List what would compile the targets again whose lenses are on `line`."""
     names = _targets_on(snapshot, line)
     results = (
-        one for key, one in snapshot.captures.items() if key.path == snapshot.path and key.name in names
+        capture
+        for key, capture in snapshot.captures.items()
+        if key.path == snapshot.path and key.name in names
     )
     return [text for result in results if not result.stale and (text := _forecast(result))]
 
 
 def _forecast(result: CaptureResult) -> str:
-    expected = [one for one in result.expected_changes if one.recompiles]
+    expected = [change for change in result.expected_changes if change.recompiles]
     if not expected:
         return ""
     listed, breaks = folded(expected)
-    lines = [_expected_line(result, one) for one in listed[:EXPECTED]]
+    lines = [_expected_line(result, change) for change in listed[:EXPECTED]]
     if len(listed) > EXPECTED:
         lines.append(f"- and {len(listed) - EXPECTED} more: **Details** lists all")
     for place, count in breaks:
@@ -172,7 +182,7 @@ def _forecast(result: CaptureResult) -> str:
         lines.append(
             f"- {plain(folded_text(format_place(now.path, now.line), count))}: **Details** lists them"
         )
-    if not result.tried and any(one.made and one.is_likely for one in expected):
+    if not result.tried and any(change.call_changes and change.is_likely for change in expected):
         lines += [
             "",
             "*Advice is not tried on this code: the command **Verify Forecast** tries edits of it.*",
@@ -180,17 +190,19 @@ def _forecast(result: CaptureResult) -> str:
     return "\n".join([f"{code_span(result.key.name or '__main__')} recompiles if:", "", *lines])
 
 
-def _expected_line(result: CaptureResult, one: ExpectedChange) -> str:
+def _expected_line(result: CaptureResult, change: ExpectedChange) -> str:
     where = ""
-    if one.place is not None:
-        now = result.places.now(span(one.place))
+    if change.place is not None:
+        now = result.places.now(span(change.place))
         where = f" ({format_place(now.path, now.line)})"
-    tried = result.tried.get(one, ())
+    tried = result.tried.get(change, ())
     advice = (
-        one.remedies[:1] if one.is_likely and not any(line.startswith("verified") for line in tried) else ()
+        change.remedies[:1]
+        if change.is_likely and not any(line.startswith("verified") for line in tried)
+        else ()
     )
     more = [*tried, *(f"advice: {line}" for line in advice)]
-    return "  \n  ".join([f"- {plain(one.title)}: {plain(one.cost + where)}", *map(plain, more)])
+    return "  \n  ".join([f"- {plain(change.title)}: {plain(change.cost + where)}", *map(plain, more)])
 
 
 def frames(snapshot: Snapshot, line: int) -> list[str]:
@@ -207,35 +219,39 @@ def _frames(result: CaptureResult, path: str, line: int) -> str:
         for index, frame in enumerate(report.frames)
         if frame.location.path == path and result.places.now(span(frame.location)).line == line
     ]
-    compiles = [one for one in report.compiles if one.frame in parts and one.outcome is Outcome.COMPILED]
+    compiles = [
+        record for record in report.compiles if record.frame in parts and record.outcome is Outcome.COMPILED
+    ]
     if not compiles:
         return ""
-    graphs = len({one.frame for one in compiles if one.graph is not None})
+    graphs = len({record.frame for record in compiles if record.graph is not None})
     stale = " *(before your edit)*" if result.stale else ""
     name = report.frames[parts[0]].function
     head = (
         f"{code_span(name)}: {format_count(graphs, 'graph')}, {format_count(len(compiles), 'compile')}{stale}"
     )
-    lines = [_compile(result, one) for one in compiles[:LISTED]]
+    lines = [_compile(result, record) for record in compiles[:LISTED]]
     if len(compiles) > LISTED:
         lines.append(f"- and {len(compiles) - LISTED} more")
     return "\n".join([head, "", *lines])
 
 
-def _compile(result: CaptureResult, one: Compile) -> str:
-    frame = result.report.frames[one.frame]
+def _compile(result: CaptureResult, compilation: Compile) -> str:
+    frame = result.report.frames[compilation.frame]
     facts = []
-    if one.graph is not None:
-        facts.append(format_count(one.graph.operators, "operator"))
-    count = one.guard_count if one.guard_count is not None else len(one.guards) or None
+    if compilation.graph is not None:
+        facts.append(format_count(compilation.graph.operators, "operator"))
+    count = (
+        compilation.guard_count if compilation.guard_count is not None else len(compilation.guards) or None
+    )
     if count is not None:
         facts.append(format_count(count, "guard"))
-    if one.guard_us is not None:
-        facts.append(f"checked in {one.guard_us:.1f} µs")
+    if compilation.guard_us is not None:
+        facts.append(f"checked in {compilation.guard_us:.1f} µs")
     part = ""
     if frame.resumes_at is not None:
         part = f" from line {result.places.now(span(resumption(frame))).line} on"
-    return f"- compile {plain(one.id)}{part}" + (f": {', '.join(facts)}" if facts else "")
+    return f"- compile {plain(compilation.id)}{part}" + (f": {', '.join(facts)}" if facts else "")
 
 
 _COLUMNS = (
@@ -259,17 +275,21 @@ def measured_tables(snapshot: Snapshot, line: int) -> list[str]:
 
 
 def _measured_table(result: MeasuredResult, row: MeasuredRow) -> str:
-    name, one = result.key.name or "__main__", result.configuration
-    shown = f" as {code_span(one.name)}" if one is not None else ""
+    name, configuration = result.key.name or "__main__", result.configuration
+    shown = f" as {code_span(configuration.name)}" if configuration is not None else ""
     head = f"{code_span(name)}{shown}: {plain(measured_words(result, [row]))}"
     launches = sorted(row.line.launches, key=lambda item: -item[0].us)
     rows = [_measured_cells(result, launch, kernel) for launch, kernel in launches[:LISTED]]
     known = [index for index in range(len(_COLUMNS)) if any(cells[index] for cells in rows)]
-    lines = [[one[index] for index in known] for one in (*zip(*_COLUMNS, strict=True), *rows)]
+    lines = [[row[index] for index in known] for row in (*zip(*_COLUMNS, strict=True), *rows)]
     parts = [head, "\n".join(f"| {' | '.join(cells)} |" for cells in lines)]
     if len(launches) > LISTED:
         parts.append(f"and {len(launches) - LISTED} more")
-    source = one.profile.source if one is not None and one.profile is not None else ""
+    source = (
+        configuration.profile.source
+        if configuration is not None and configuration.profile is not None
+        else ""
+    )
     by = f" by torch's profiler ({plain(source)})" if source else ""
     parts.append(
         f"*The times are of one call, measured{by}. A kernel that several lines share is listed with its whole time.*"
@@ -300,7 +320,7 @@ UNDECIDED = 3
 
 def kernel_tables(snapshot: Snapshot, line: int) -> list[str]:
     """Make the table of the kernels that have a part from `line`, one for each target."""
-    measured, results = shown_benchmarks(snapshot), [one.shown for one in snapshot.kernels.values()]
+    measured, results = shown_benchmarks(snapshot), [kernel.shown for kernel in snapshot.kernels.values()]
     return [
         _kernel_table(result, row)
         for result in results
@@ -338,12 +358,12 @@ def _kernel_table(result: KernelResult, row: KernelRow) -> str:
 
 def _undecided(row: KernelRow) -> list[str]:
     """List the line's kernels with several implementations, of which a GPU chooses the fastest."""
-    found = dict.fromkeys(
+    undecided = dict.fromkeys(
         (kernel.name, kernel.candidates) for _, kernel in row.line.launches if kernel.candidates
     )
     return [
         f"A GPU decides {code_span(name)} between {len(tried)}: {plain(candidates(tried))}."
-        for name, tried in list(found)[:UNDECIDED]
+        for name, tried in list(undecided)[:UNDECIDED]
     ]
 
 
@@ -352,7 +372,7 @@ def _kernel_cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:
     moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
     work = [format_size(moved)] if moved else []
     work += [format_flops(kernel.flops)] if kernel.flops else []
-    work = [one.replace(" ", "\N{NO-BREAK SPACE}") for one in work]
+    work = [text.replace(" ", "\N{NO-BREAK SPACE}") for text in work]
     return (
         "" if kernel.estimate_us is None else plain(format_estimate(kernel.estimate_us)),
         kernel.bound or "",

@@ -64,13 +64,13 @@ class _Hints:
 
     def of_line(self, files: list[CapturedFile], line: int) -> Iterator[types.InlayHint]:
         """Yield the hints of the expressions that start on a line."""
-        found: dict[tuple[int, int, int, bool], list[tuple[CapturedFile, Fact]]] = {}
+        facts_by_place: dict[tuple[int, int, int, bool], list[tuple[CapturedFile, Fact]]] = {}
         for traced in files:
             for fact in traced.file.starting_on(line):
                 place = (fact.column, fact.end_line, fact.end_column, fact.assigned)
-                found.setdefault(place, []).append((traced, fact))
+                facts_by_place.setdefault(place, []).append((traced, fact))
         assigned = set()
-        for seen in found.values():
+        for seen in facts_by_place.values():
             if seen[0][1].assigned:
                 text = self._label(seen)
                 if text and self._is_shown(seen):
@@ -78,7 +78,7 @@ class _Hints:
                     yield self._hint(seen, text)
         if not self._with_calls:
             return
-        for seen in found.values():
+        for seen in facts_by_place.values():
             fact = seen[0][1]
             if fact.assigned or not self._is_call(fact) or not any(map(holds_tensor, self._values(seen))):
                 continue
@@ -88,12 +88,12 @@ class _Hints:
 
     def _values(self, seen: list[tuple[CapturedFile, Fact]]) -> list[TracedValue]:
         """Return the values of an expression in every capture, each once."""
-        found: dict[str, TracedValue] = {}
+        traced_values: dict[str, TracedValue] = {}
         for traced, fact in seen:
             words = self._words.setdefault(id(traced), FactWords(traced.result.report.facts))
-            for one in words.values(fact):
-                found.setdefault(one.value.text, one.value)
-        return list(found.values())
+            for value in words.values(fact):
+                traced_values.setdefault(value.value.text, value.value)
+        return list(traced_values.values())
 
     def _label(self, seen: list[tuple[CapturedFile, Fact]]) -> str:
         """Return `f32[2, 8]`, or `f32[2, 8] +2` where the expression had other values, too."""
@@ -113,8 +113,8 @@ class _Hints:
         values, fact = self._values(seen), seen[0][1]
         if any(map(holds_tensor, values)):
             return True
-        is_number = [one.kind is FactKind.NUMBER for one in values]
-        is_size = [one.text.startswith("Size of") or one.text.isdecimal() for one in values]
+        is_number = [value.kind is FactKind.NUMBER for value in values]
+        is_size = [value.text.startswith("Size of") or value.text.isdecimal() for value in values]
         if not all(map(operator.or_, is_number, is_size)):
             return False
         return any(is_number) or bool(_FROM_A_SHAPE.search(self._after(fact).decode("utf-8", "replace")))
@@ -139,7 +139,9 @@ class _Hints:
         _, fact = seen[0]
         line = self._document.line(fact.end_line) or ""
         label = text if not fact.assigned or _ANNOTATED.match(self._after(fact)) else f": {text}"
-        said = [f"{fact_text(traced, one, self._document)}\n\n{source_line(traced)}" for traced, one in seen]
+        lines = [
+            f"{fact_text(traced, fact, self._document)}\n\n{source_line(traced)}" for traced, fact in seen
+        ]
         return types.InlayHint(
             position=types.Position(
                 line=fact.end_line - 1, character=convert.units(line, fact.end_column, self._encoding)
@@ -147,7 +149,7 @@ class _Hints:
             label=visible(label),
             kind=types.InlayHintKind.Type,
             tooltip=types.MarkupContent(
-                kind=types.MarkupKind.Markdown, value="\n\n---\n\n".join(dict.fromkeys(said))
+                kind=types.MarkupKind.Markdown, value="\n\n---\n\n".join(dict.fromkeys(lines))
             ),
             padding_left=not label.startswith(":"),
         )
@@ -155,5 +157,5 @@ class _Hints:
 
 def _short(value: TracedValue) -> str:
     """Return `tuple(f32[2, 8], f32[8, 2])` for a container, and the text of any other value."""
-    found = _CONTAINER.fullmatch(value.text) if value.kind is FactKind.CONTAINER else None
-    return value.text if found is None else f"{found[1]}({found[2]})"
+    match = _CONTAINER.fullmatch(value.text) if value.kind is FactKind.CONTAINER else None
+    return value.text if match is None else f"{match[1]}({match[2]})"

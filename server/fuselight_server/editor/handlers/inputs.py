@@ -33,7 +33,7 @@ def use_inputs(server: Server, options: dict[str, Any]) -> None:
     if path is None or not isinstance(target, str):
         return
     result = server.state.captures.get(Key(path, target))
-    offered = [one.path for one in result.input_programs] if result is not None else []
+    offered = [input_program.path for input_program in result.input_programs] if result is not None else []
     chosen = program if program is not None else next(iter(offered), None)
     if chosen in offered and chosen is not None:
         server.analysis.requests.use_program(path, target, chosen)
@@ -50,11 +50,12 @@ async def add_inputs(server: Server, options: dict[str, Any]) -> None:
     target = target_named(document, options.get("target")) if document is not None else None
     if document is None or target is None:
         return
-    made = _stub(document, target)
-    if not made:
+    text_edits = _stub(document, target)
+    if not text_edits:
         return
     edits = [
-        types.TextEdit(range=convert.range_(one.span, server.view), new_text=one.new_text) for one in made
+        types.TextEdit(range=convert.range_(edit.span, server.view), new_text=edit.new_text)
+        for edit in text_edits
     ]
     answer = await server.workspace_apply_edit_async(
         types.ApplyWorkspaceEditParams(
@@ -62,7 +63,7 @@ async def add_inputs(server: Server, options: dict[str, Any]) -> None:
         )
     )
     if answer.applied:
-        await _show(server, document.uri, _selection(server, made[0]))
+        await _show(server, document.uri, _selection(server, text_edits[0]))
     else:
         reason = answer.failure_reason or "the file has changed"
         server.ui.say(f"No line was added above {target.name}: {reason}.", error=False)
@@ -81,7 +82,7 @@ async def select_inputs(server: Server, options: dict[str, Any]) -> None:
 
 def target_named(document: Document, name: object) -> StaticTarget | None:
     """The target of a document with a name."""
-    return next((one for one in document.reading().targets if one.name == name), None)
+    return next((target for target in document.reading().targets if target.name == name), None)
 
 
 def input_actions(
@@ -100,11 +101,12 @@ def input_actions(
             command=types.Command(title=title, command=USE_INPUTS, arguments=[given]),
             is_preferred=index == 0 or None,
         )
-    made = _stub(document, target)
-    if not made:
+    text_edits = _stub(document, target)
+    if not text_edits:
         return
     edits = [
-        types.TextEdit(range=convert.range_(one.span, server.view), new_text=one.new_text) for one in made
+        types.TextEdit(range=convert.range_(edit.span, server.view), new_text=edit.new_text)
+        for edit in text_edits
     ]
     action = types.CodeAction(
         title=f"Insert a line with inputs for {target.name}",
@@ -113,7 +115,7 @@ def input_actions(
         edit=types.WorkspaceEdit(changes={document.uri: edits}),
         is_preferred=not programs or None,
     )
-    selection = _selection(server, made[0])
+    selection = _selection(server, text_edits[0])
     if selection is not None and server.state.client.show_document:
         ends = {
             end: {"line": at.line, "character": at.character}
@@ -130,15 +132,15 @@ def _stub(document: Document, target: StaticTarget) -> list[TextEdit]:
     return edits.insert_inputs_stub(document.source.text, target)
 
 
-def _selection(server: Server, made: TextEdit) -> types.Range | None:
+def _selection(server: Server, edit: TextEdit) -> types.Range | None:
     """Where the first shape of an inserted directive will stand, else its arguments."""
     from fuselight_server.source import edits  # noqa: PLC0415 - as above
 
-    text = made.new_text.splitlines()[0]
+    text = edit.new_text.splitlines()[0]
     columns = edits.shape_columns(text)
     if columns is None:
         return None
-    span = dataclasses.replace(made.span, column=columns[0], end_column=columns[1], end_line=made.span.line)
+    span = dataclasses.replace(edit.span, column=columns[0], end_column=columns[1], end_line=edit.span.line)
     return convert.range_(span, dataclasses.replace(server.view, read_line=lambda _path, _line: text))
 
 

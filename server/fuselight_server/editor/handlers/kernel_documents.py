@@ -69,9 +69,13 @@ def kernels_at(server: Server, params: KernelsAtParams) -> dict[str, Any]:
 
 
 def _results(server: Server, path: str | None, target: str | None) -> list[KernelResult]:
-    found = [result.shown for result in server.state.kernels.values() if path in result.paths()]
-    named = [one for one in found if one.key.path == path and one.key.name == target]
-    return named or sorted(found, key=lambda one: -one.generation)
+    kernel_results = [result.shown for result in server.state.kernels.values() if path in result.paths()]
+    named = [
+        kernel_result
+        for kernel_result in kernel_results
+        if kernel_result.key.path == path and kernel_result.key.name == target
+    ]
+    return named or sorted(kernel_results, key=lambda kernel_result: -kernel_result.generation)
 
 
 def _entries(
@@ -93,14 +97,14 @@ def _entries(
         }
     for graph in {id(graph): graph for graph, _ in launches}.values():
         for form, words in ((WRAPPER, "calls the kernels"), (ATEN, "ATen graph")):
-            made = document(result.report, key_of(graph), form)
-            if made is not None:
+            kernel_document = document(result.report, key_of(graph), form)
+            if kernel_document is not None:
                 yield {
                     **at,
                     "kernel": key_of(graph),
                     "form": form,
-                    "name": made.name,
-                    "label": made.name.removesuffix(".py"),
+                    "name": kernel_document.name,
+                    "label": kernel_document.name.removesuffix(".py"),
                     "description": f"{graph.phase.value} {graph.compile_id}, {words}",
                 }
 
@@ -124,13 +128,13 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
     path = convert.path(params.uri) or ""
     kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
     result = kept.shown if kept is not None else None
-    made = _document(server, result, params) if result is not None else None
-    if result is None or made is None:
+    document = _document(server, result, params) if result is not None else None
+    if result is None or document is None:
         nothing: dict[str, Any] = {"links": [], "sourceLinks": [], "forms": [], "stale": False}
         return {"found": False, "text": _gone(params), **nothing}
     links = []
-    for link in made.links:
-        now = [place for one in link.places if (place := result.now(one)) is not None]
+    for link in document.links:
+        now = [place for line in link.places if (place := result.now(line)) is not None]
         for file in dict.fromkeys(place.path for place in now):
             lines = [place.line - 1 for place in now if place.path == file]
             links.append(
@@ -143,13 +147,13 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
             )
     return {
         "found": True,
-        "text": made.text,
+        "text": document.text,
         "links": links,
         "sourceLinks": [
-            {"lines": [one.line - 1], "first": one.first - 1, "last": one.last - 1}
-            for one in made.source_links
+            {"lines": [source_link.line - 1], "first": source_link.first - 1, "last": source_link.last - 1}
+            for source_link in document.source_links
         ],
-        "forms": [{"form": form, "name": name} for form, name in made.forms],
+        "forms": [{"form": form, "name": name} for form, name in document.forms],
         "stale": result.stale,
     }
 
@@ -158,9 +162,9 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
     """Make the text; until a kernel is compiled, the text of a compiled form says so."""
     if params.form not in STAGES:
         return document(result.report, params.kernel, params.form)
-    found = find(result.report, params.kernel)
-    kernel = found[1] if found is not None else None
-    if found is None or kernel is None or not compiles(kernel, result.report):
+    graph_and_kernel = find(result.report, params.kernel)
+    kernel = graph_and_kernel[1] if graph_and_kernel is not None else None
+    if graph_and_kernel is None or kernel is None or not compiles(kernel, result.report):
         return None
     assembled = result.assembled.get(kernel.text_key or "")
     disassemble = params.form == SASS
@@ -168,7 +172,7 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
         key = replace(result.key, kernel=kernel.text_key or "", disassemble=disassemble)
         server.analysis.requests.compile(key)
         assembled = None
-    return compiled(result.report, found[0], kernel, params.form, assembled)
+    return compiled(result.report, graph_and_kernel[0], kernel, params.form, assembled)
 
 
 def _gone(params: KernelDocumentParams) -> str:
@@ -193,7 +197,11 @@ def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
     marks: dict[int, dict[str, int]] = {}
     snapshot = server.snapshot(params.uri)
     measured = shown_benchmarks(snapshot) if snapshot is not None else []
-    estimated = [one for one in _results(server, path, None) if shows_estimates(one, measured)]
+    estimated = [
+        kernel_result
+        for kernel_result in _results(server, path, None)
+        if shows_estimates(kernel_result, measured)
+    ]
     results: list[MeasuredResult | KernelResult] = [*measured, *estimated]
     for result in results:
         for row in result.rows(path) if result.us else ():

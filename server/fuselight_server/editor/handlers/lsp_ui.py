@@ -53,7 +53,11 @@ class LspUi:
         server = self._server
         paths = self.benches.update(server).union(paths)
         documents = [server.state.at(path) for path in paths]
-        unread = {one.path: one for one in documents if one is not None and not one.source.is_read}
+        unread = {
+            document.path: document
+            for document in documents
+            if document is not None and not document.source.is_read
+        }
         if server.state.client.push:
             publish(server, self._published, paths - unread.keys())
             for document in unread.values():
@@ -93,7 +97,7 @@ class LspUi:
     def _send_statuses(self) -> None:
         if not self._server.analysis.early.over:
             self._status_due = False
-        elif self._lens_timer is not None and not any(one["running"] for one in statuses(self._server)):
+        elif self._lens_timer is not None and not any(status["running"] for status in statuses(self._server)):
             # A user who reads "ready" looks at the lenses: they are refreshed first, without a delay.
             self._lens_timer.cancel()
             self._refresh()
@@ -158,7 +162,7 @@ class LspUi:
                 "program": first_call_of(program) if program and question.is_part else program,
                 "message": question.message,
                 "detail": question.detail,
-                "answers": [{"title": title, "answer": one} for title, one in question.answers.items()],
+                "answers": [{"title": title, "answer": answer} for title, answer in question.answers.items()],
                 "explicit": question.explicit,
             }
             answer = await self._server.protocol.send_request_async(CONFIRM_RUN, params)

@@ -52,13 +52,13 @@ class BoundedReader:
 
     def _header_line(self) -> bytes:
         line = self._stdin.readline(_HEADER_BYTES)
-        found = _LENGTH.search(line)
-        if found is None:
+        match = _LENGTH.search(line)
+        if match is None:
             return line
-        if len(found[1]) < len(str(MESSAGE_BYTES)) or int(found[1]) <= MESSAGE_BYTES:
+        if len(match[1]) < len(str(MESSAGE_BYTES)) or int(match[1]) <= MESSAGE_BYTES:
             # The body of a message that was skipped can stand before it on the line.
-            return b"Content-Length: %s\r\n" % found[1]
-        self._log(f"skipped a message of {found[1][:20].decode()} bytes: the limit is {MESSAGE_BYTES:,}")
+            return b"Content-Length: %s\r\n" % match[1]
+        self._log(f"skipped a message of {match[1][:20].decode()} bytes: the limit is {MESSAGE_BYTES:,}")
         return b"Skipped: message\r\n"
 
 

@@ -59,7 +59,9 @@ async def report_tree(server: Server, params: ReportTreeParams) -> Node:
     nodes, session = [], server.analysis.fixes
     for result, kernels in shown:
         fixes = ReportFixes(session.attempts.first_fix(result), await session.attempts.refused_fixes(result))
-        predictions = [one for one in server.state.predictions.values() if one.key == result.key]
+        predictions = [
+            prediction for prediction in server.state.predictions.values() if prediction.key == result.key
+        ]
         readings = server.state.readings_of(predictions)
         predicted = prediction_nodes(NodeMaker(server.view), predictions, readings)
         nodes.append(target_node(result, server.view, kernels, predicted, fixes))
@@ -84,7 +86,9 @@ def target_node(
     context = Context.of(report, Thresholds(), read_line)
     make = CaptureNodeMaker(view, result, context)
     name = key.name or "__main__"
-    start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
+    start = next(
+        (frame.location for frame in report.frames if frame.location.line >= report.target.line), None
+    )
     counted, stopped = recompilation_nodes(make)
     children = [
         *first_nodes(make, fixes.first),
@@ -123,12 +127,12 @@ def shown_results(state: State, path: str | None) -> list[tuple[CaptureResult, K
 
     Where only kernels were generated, their report serves as the capture, too.
     """
-    kernels = {replace(key, tier=Tier.CAPTURE): one for key, one in state.kernels.items()}
+    kernels = {replace(key, tier=Tier.CAPTURE): kernel_result for key, kernel_result in state.kernels.items()}
     results = state.captures
-    for key, one in kernels.items():
+    for key, kernel in kernels.items():
         if key not in results:
-            made = capture_result_of(key, one.generation, one.report, ())
-            results[key] = replace(made, places=one.places, stale=one.stale)
+            capture_result = capture_result_of(key, kernel.generation, kernel.report, ())
+            results[key] = replace(capture_result, places=kernel.places, stale=kernel.stale)
     return [
         (result, kernels.get(key))
         for key, result in sorted(results.items(), key=lambda item: (item[0].path, item[0].name))

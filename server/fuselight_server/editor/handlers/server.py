@@ -143,7 +143,11 @@ class Server(LanguageServer):
         if snapshot is None:
             return None
         fixes = self.analysis.fixes
-        first = {key: fix for key, one in snapshot.captures.items() if (fix := fixes.attempts.first_fix(one))}
+        first = {
+            key: fix
+            for key, capture in snapshot.captures.items()
+            if (fix := fixes.attempts.first_fix(capture))
+        }
         return dataclasses.replace(snapshot, first_fixes=first)
 
     def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:

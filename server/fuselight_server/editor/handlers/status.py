@@ -37,8 +37,8 @@ def statuses(server: Server) -> list[dict[str, Any]]:
 
 def _status(server: Server, folder: Folder) -> dict[str, Any]:
     runs = server.analysis.runs
-    running = [run for run in runs.in_flight.values() if run.job.lane.folder == folder.path]
-    waiting = [job for job in runs.queue.waiting.values() if job.lane.folder == folder.path]
+    running = [run for run in runs.in_flight.values() if run.job.worker_key.folder == folder.path]
+    waiting = [job for job in runs.queue.waiting.values() if job.worker_key.folder == folder.path]
     interpreter = server.analysis.workers.interpreter(folder)
     state, text, detail = _words(
         server, folder, running, len(waiting), has_interpreter=interpreter is not None
@@ -61,7 +61,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
 def verifying(server: Server, folder: Folder) -> list[str]:
     """Titles of the fixes of a folder whose verification is in progress or waits."""
     active = server.analysis.fixes.tasks.active.values()
-    return [one.title for one in active if server.state.folder_of(one.path) is folder]
+    return [task.title for task in active if server.state.folder_of(task.path) is folder]
 
 
 def _words(  # noqa: PLR0911 - one return a state
@@ -91,16 +91,22 @@ def _words(  # noqa: PLR0911 - one return a state
         return "noInterpreter", "no torch", folder.problem
     if folder.consent == "never":
         return "idle", "runs off", "Fuselight won't run code in this folder, as you chose."
-    results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
+    results = [
+        target_result
+        for target_result in server.state.results.values()
+        if server.state.folder_of(target_result.key.path) is folder
+    ]
     if not results:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    count = sum(len(group_by_cause(live.finding for live in one.findings)) for one in results)
-    tiers = collections.Counter(one.key.tier for one in results)
+    count = sum(
+        len(group_by_cause(live.finding for live in target_result.findings)) for target_result in results
+    )
+    tiers = collections.Counter(target_result.key.tier for target_result in results)
     detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
     detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
     detail += f", {format_count(tiers[Tier.TUNED], 'search', 'searches')}" if tiers[Tier.TUNED] else ""
-    kernels = [one.shown for one in results if isinstance(one, KernelResult)]
-    changed = [f"{one.key.words}: {one.headline}" for one in kernels if one.headline]
+    kernels = [target_result.shown for target_result in results if isinstance(target_result, KernelResult)]
+    changed = [f"{kernel.key.words}: {kernel.headline}" for kernel in kernels if kernel.headline]
     return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
 
 
@@ -144,7 +150,7 @@ class ProgressBars:
         if not server.state.client.progress:
             return
         runs = {id(run): run for run in server.analysis.runs.in_flight.values()}
-        for identity in [one for one in self._shown if one not in runs]:
+        for identity in [number for number in self._shown if number not in runs]:
             token, _, _ = self._shown.pop(identity)
             server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
         for identity, run in runs.items():
@@ -196,14 +202,14 @@ class TimedRunNotifications:
         runs = server.analysis.runs
         known: dict[Key, tuple[object, ...]] = {
             key: (
-                one.generation,
-                one.unfinished,
-                one.is_stored,
-                one.shown.stale,
-                one.shown.moves,
-                one.seconds,
+                measured_result.generation,
+                measured_result.unfinished,
+                measured_result.is_stored,
+                measured_result.shown.stale,
+                measured_result.shown.moves,
+                measured_result.seconds,
             )
-            for key, one in server.state.measured.items()
+            for key, measured_result in server.state.measured.items()
         }
         for key, search in server.state.tunings.items():
             known[key] = (
@@ -234,4 +240,4 @@ class TimedRunNotifications:
             server.protocol.notify(TUNED_CHANGED if key.tier is Tier.TUNED else MEASURED_CHANGED, where)
         self._sent = now
         there = [server.state.measured[key] for key in changed if key in server.state.measured]
-        return frozenset(path for one in there for path in one.paths())
+        return frozenset(path for measured_result in there for path in measured_result.paths())

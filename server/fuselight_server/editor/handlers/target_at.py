@@ -28,7 +28,7 @@ def answer(server: Server, params: TargetAtParams) -> dict[str, str | None]:
         name = _nearest_above(reading, line + 1)
     elif name == "":
         return {"target": MAIN}
-    target = next((one for one in reading.targets if one.name == name), None)
+    target = next((static_target for static_target in reading.targets if static_target.name == name), None)
     serving = reading.serving(target) if target is not None else None
     return {"target": serving.name if serving is not None else name}
 
@@ -65,7 +65,7 @@ def _wanted(reading: Reading, options: dict[str, Any]) -> str | None:
     named = options.get("target")
     if isinstance(named, str):
         name = "" if named == MAIN else named
-        there = any(one.name == name for one in reading.targets) or (
+        there = any(target.name == name for target in reading.targets) or (
             not name and reading.main_line is not None
         )
         return name if there else None
@@ -81,10 +81,12 @@ def target_at(reading: Reading, first: int, last: int) -> str | None:
     Empty for the `__main__` block; None for none.
     """
     around = []
-    for one in reading.targets:
-        top = min([one.span.line, one.name_span.line, *(directive.line for directive in one.directives)])
-        if top <= first and last <= (one.span.end_line or one.span.line):
-            around.append((top, one.name))
+    for target in reading.targets:
+        top = min(
+            [target.span.line, target.name_span.line, *(directive.line for directive in target.directives)]
+        )
+        if top <= first and last <= (target.span.end_line or target.span.line):
+            around.append((top, target.name))
     if around:
         return max(around)[1]
     main = reading.main_line
@@ -92,5 +94,7 @@ def target_at(reading: Reading, first: int, last: int) -> str | None:
 
 
 def _nearest_above(reading: Reading, line: int) -> str | None:
-    above = [(one.name_span.line, one.name) for one in reading.targets if one.name_span.line <= line]
+    above = [
+        (target.name_span.line, target.name) for target in reading.targets if target.name_span.line <= line
+    ]
     return max(above)[1] if above else None

@@ -115,8 +115,8 @@ class TimedRequests:
 
 async def answer_page(page: Coroutine[Any, Any, object]) -> Written:
     """Answer a request with a page, written off the event loop."""
-    made = await page
-    return Written(await asyncio.to_thread(written_page, made))
+    value = await page
+    return Written(await asyncio.to_thread(written_page, value))
 
 
 def started(name: str, message: str = "") -> dict[str, Any]:

@@ -35,14 +35,14 @@ def untraced(server: Server, path: str) -> list[types.Diagnostic]:
     if document is None or not document.runnable or not server.state.folder_of(path).settings.fade_untraced:
         return []
     files = captured_files(server.state.captures.values(), path)
-    missed = {id(one): set(one.file.untraced()) for one in files}
-    found: dict[int, str] = {}
-    for one in files:
-        for gap in _ranges(missed[id(one)]):
+    missed = {id(captured_file): set(captured_file.file.untraced()) for captured_file in files}
+    reasons: dict[int, str] = {}
+    for file in files:
+        for gap in _ranges(missed[id(file)]):
             reached = [missed[id(other)] for other in files if any(map(other.file.knows, gap))]
             lines = [line for line in gap if all(line in other for other in reached)]
-            if lines and _has_its_function(one, document, lines[0]):
-                found.update((line, _words(one)) for line in lines if line not in found)
+            if lines and _has_its_function(file, document, lines[0]):
+                reasons.update((line, _words(file)) for line in lines if line not in reasons)
     view = server.view
     return [
         types.Diagnostic(
@@ -50,9 +50,9 @@ def untraced(server: Server, path: str) -> list[types.Diagnostic]:
             severity=types.DiagnosticSeverity.Hint,
             source="fuselight",
             tags=[types.DiagnosticTag.Unnecessary],
-            message=found[lines[0]],
+            message=reasons[lines[0]],
         )
-        for lines in list(_ranges(_with_gaps(found, document)))[:LISTED]
+        for lines in list(_ranges(_with_gaps(reasons, document)))[:LISTED]
     ]
 
 
@@ -65,26 +65,26 @@ def _words(traced: CapturedFile) -> str:
 
 def _ranges(lines: Iterable[int]) -> Iterator[list[int]]:
     """Yield the runs of consecutive lines."""
-    found: list[int] = []
+    actual_lines: list[int] = []
     for line in sorted(lines):
-        if found and line != found[-1] + 1:
-            yield found
-            found = []
-        found.append(line)
-    if found:
-        yield found
+        if actual_lines and line != actual_lines[-1] + 1:
+            yield actual_lines
+            actual_lines = []
+        actual_lines.append(line)
+    if actual_lines:
+        yield actual_lines
 
 
-def _with_gaps(found: dict[int, str], document: Document) -> dict[int, str]:
+def _with_gaps(reasons: dict[int, str], document: Document) -> dict[int, str]:
     """Add the lines without code of their own below a faded line: closing brackets, and gaps up to the next one."""
-    whole = dict(found)
-    for line, words in found.items():
+    whole = dict(reasons)
+    for line, words in reasons.items():
         last, below = line, line + 1
-        while below not in found and below <= document.source.line_count and _is_rest(document, below):
+        while below not in reasons and below <= document.source.line_count and _is_rest(document, below):
             last = below if _closes(document, below) else last
             below += 1
-        last = below - 1 if below in found else last
-        whole.update((one, words) for one in range(line + 1, last + 1))
+        last = below - 1 if below in reasons else last
+        whole.update((index, words) for index in range(line + 1, last + 1))
     return whole
 
 

@@ -158,10 +158,10 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
 def folded(related: Iterable[Related], is_user_file: Callable[[str], bool]) -> Iterator[Related]:
     """Yield the places in the user's files, and of a library's only the first: the innermost frame."""
     has_library = False
-    for one in related:
-        is_users = is_user_file(one.span.path)
+    for related_place in related:
+        is_users = is_user_file(related_place.span.path)
         if is_users or not has_library:
-            yield one
+            yield related_place
         has_library = has_library or not is_users
 
 

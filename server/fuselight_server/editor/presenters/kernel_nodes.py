@@ -76,7 +76,7 @@ def kernel_node(result: KernelResult, view: convert.Client) -> Node:
 def _kernel_graph(make: _KernelMaker, graph: GeneratedGraph) -> Node:
     us = sum(kernel.estimate_us or 0.0 for kernel in graph.kernels)
     words = format_count(len(graph.kernels), "kernel") + (f", {format_estimate(us)}" if us else "")
-    kernels = [_kernel(make, graph, one) for one in fold(graph, make.result.report.roots)]
+    kernels = [_kernel(make, graph, folded_kernel) for folded_kernel in fold(graph, make.result.report.roots)]
     return make.node(
         "graph",
         f"{graph.phase.value} graph {graph.compile_id}",
@@ -99,18 +99,18 @@ def _texts(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     if graph.joint_key is not None:
         texts.append((JOINT, "Joint graph of forward and backward"))
     for form, label in texts:
-        made = document(make.result.report, key_of(graph), form)
-        if made is not None:
-            text = make.text(key_of(graph), form, made.name)
+        kernel_document = document(make.result.report, key_of(graph), form)
+        if kernel_document is not None:
+            text = make.text(key_of(graph), form, kernel_document.name)
             nodes.append(make.node("kernel", label, "file-code", kernel=text))
     return nodes
 
 
-def _kernel(make: _KernelMaker, graph: GeneratedGraph, one: Folded) -> Node:
-    kernel = one.kernel
-    times = f" x {one.count}" if one.count > 1 else ""
-    us = "" if one.us is None else format_estimate(one.us)
-    facts = [kernel.kind.value.replace("_", " "), us, make.words(one.places)]
+def _kernel(make: _KernelMaker, graph: GeneratedGraph, folded_kernel: Folded) -> Node:
+    kernel = folded_kernel.kernel
+    times = f" x {folded_kernel.count}" if folded_kernel.count > 1 else ""
+    us = "" if folded_kernel.us is None else format_estimate(folded_kernel.us)
+    facts = [kernel.kind.value.replace("_", " "), us, make.words(folded_kernel.places)]
     operators = dict.fromkeys(operator.original or operator.name for operator in kernel.operators)
     return make.node(
         "kernel",
@@ -118,18 +118,20 @@ def _kernel(make: _KernelMaker, graph: GeneratedGraph, one: Folded) -> Node:
         "symbol-function",
         description=", ".join(filter(None, facts)),
         tooltip="\n".join([kernel.name, *operators]),
-        where=make.now(next(iter(one.places), None)),
+        where=make.now(next(iter(folded_kernel.places), None)),
         kernel=make.text(key_of(graph, kernel), SOURCE, file_name(kernel)),
     )
 
 
 def _operators(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     """Make one node for each operator of the captured graph that is in a kernel, those in most kernels first."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     places: dict[str, SourceLine | None] = {}
     for kernel in graph.kernels:
-        for name, stack in {one.original or one.name: one.stack for one in kernel.operators}.items():
-            found[name] += 1
+        for name, stack in {
+            operator.original or operator.name: operator.stack for operator in kernel.operators
+        }.items():
+            counts[name] += 1
             places.setdefault(name, place_of(stack, make.result.report.roots))
     return [
         make.node(
@@ -139,27 +141,31 @@ def _operators(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
             description=f"in {format_count(count, 'kernel')}",
             where=make.now(places[name]),
         )
-        for name, count in found.most_common()
+        for name, count in counts.most_common()
     ]
 
 
 def _refusals(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     roots = make.result.report.roots
     nodes = []
-    for one in graph.refusals:
-        places = [place for stack in (one.first, one.second) if (place := place_of(stack, roots)) is not None]
-        facts = [make.words(places), f"{one.count} times" if one.count > 1 else ""]
+    for refusal in graph.refusals:
+        places = [
+            place
+            for stack in (refusal.first, refusal.second)
+            if (place := place_of(stack, roots)) is not None
+        ]
+        facts = [make.words(places), f"{refusal.count} times" if refusal.count > 1 else ""]
         where = make.now(next(iter(places), None))
         words = ", ".join(filter(None, facts))
-        nodes.append(make.node("graph", one.reason, "circle-slash", description=words, where=where))
+        nodes.append(make.node("graph", refusal.reason, "circle-slash", description=words, where=where))
     return nodes
 
 
 def _skips(make: _KernelMaker, graph: GeneratedGraph) -> list[Node]:
     roots = make.result.report.roots
     return [
-        make.node("graph", one.reason, "warning", where=make.now(place_of(one.stack, roots)))
-        for one in graph.cudagraph_skips
+        make.node("graph", skip.reason, "warning", where=make.now(place_of(skip.stack, roots)))
+        for skip in graph.cudagraph_skips
     ]
 
 

@@ -189,19 +189,22 @@ def _not_tuned(result: TuningResult) -> str:
 
 def shown_benchmarks(snapshot: Snapshot) -> list[MeasuredResult]:
     """Return the benchmarks whose times stand on lines of the file, the newest first."""
-    found = []
-    for key, one in snapshot.measured.items():
+    measured_results = []
+    for key, measured_result in snapshot.measured.items():
         estimates = snapshot.kernels.get(Key(key.path, key.name, Tier.KERNELS))
-        if one.shown.lines and not _is_superseded(
-            one.shown, estimates.shown if estimates is not None else None
+        if measured_result.shown.lines and not _is_superseded(
+            measured_result.shown, estimates.shown if estimates is not None else None
         ):
-            found.append(one.shown)
-    return sorted(found, key=lambda one: -one.generation)
+            measured_results.append(measured_result.shown)
+    return sorted(measured_results, key=lambda result: -result.generation)
 
 
 def shows_estimates(result: KernelResult, measured: Iterable[MeasuredResult]) -> bool:
     """Whether a target's estimates stand on its lines: no measurement does."""
-    return all((one.key.path, one.key.name) != (result.key.path, result.key.name) for one in measured)
+    return all(
+        (measured_result.key.path, measured_result.key.name) != (result.key.path, result.key.name)
+        for measured_result in measured
+    )
 
 
 def _is_superseded(measured: MeasuredResult, estimates: KernelResult | None) -> bool:
@@ -225,8 +228,10 @@ def measured_words(result: MeasuredResult, rows: list[MeasuredRow], *, longest: 
     text = line_summary((row.line for row in rows), result.us)
     if longest is not None:
         return text + fused(rows, longest - len(text))
-    measured, one = result.report.measured, result.configuration
-    named = f" as {one.name}" if one is not None and one.name not in _PLAIN else ""
+    measured, configuration = result.report.measured, result.configuration
+    named = (
+        f" as {configuration.name}" if configuration is not None and configuration.name not in _PLAIN else ""
+    )
     text += f", measured{named} on {words.device(measured.machine)}" if measured is not None else ""
     return text + fused(rows) + caveats(result)
 
@@ -285,10 +290,12 @@ def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
     if how == "off":
         return
     measured = shown_benchmarks(snapshot)
-    estimated = [one.shown for one in snapshot.kernels.values() if shows_estimates(one.shown, measured)]
-    estimated.sort(key=lambda one: -one.generation)
+    estimated = [
+        kernel.shown for kernel in snapshot.kernels.values() if shows_estimates(kernel.shown, measured)
+    ]
+    estimated.sort(key=lambda kernel_result: -kernel_result.generation)
     shown: list[MeasuredResult | KernelResult] = [*measured, *estimated]
-    several = sum(bool(one.rows(snapshot.path)) for one in shown) > 1
+    several = sum(bool(result.rows(snapshot.path)) for result in shown) > 1
     covered: set[int] = set()
     for benchmark in measured:
         for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), covered):
@@ -350,7 +357,7 @@ def kernel_words(result: KernelResult, rows: list[KernelRow], *, longest: int | 
     if longest is not None:
         return text + fused(rows, longest - len(text))
     text += fused(rows)
-    saved = sum(one.bytes for row in rows if (one := result.saved_on(row)) is not None)
+    saved = sum(kept_line.bytes for row in rows if (kept_line := result.saved_on(row)) is not None)
     if saved:
         text += f", saves {format_size(saved)} for backward"
     return text + caveats(result)
@@ -362,10 +369,10 @@ def _functions(snapshot: Snapshot, rows: Iterable[Lined]) -> list[tuple[int, lis
     for row in rows:
         line = row.place.line
         around = [
-            one
-            for one in snapshot.reading.targets
-            if one.span.line <= line <= (one.span.end_line or one.span.line)
+            target
+            for target in snapshot.reading.targets
+            if target.span.line <= line <= (target.span.end_line or target.span.line)
         ]
-        inner = max(around, key=lambda one: one.span.line, default=None)
+        inner = max(around, key=lambda target: target.span.line, default=None)
         groups.setdefault(inner.name_span.line if inner else line, []).append(row)
     return sorted(groups.items())

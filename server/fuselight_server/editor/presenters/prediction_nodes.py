@@ -25,10 +25,12 @@ def prediction_nodes(
     """Make the node of a target's predictions; none where there are none. `readings` are the open files by path."""
     nodes: list[Node] = []
     effects: list[str] = []
-    for one in predictions:
-        effects += filter(None, [one.effect(readings)])
-        nodes += (_finding(make, new, "predicted", "edit") for new in without_ignored(one.added(), readings))
-        gone = without_ignored(one.removed(), readings)
+    for prediction in predictions:
+        effects += filter(None, [prediction.effect(readings)])
+        nodes += (
+            _finding(make, new, "predicted", "edit") for new in without_ignored(prediction.added(), readings)
+        )
+        gone = without_ignored(prediction.removed(), readings)
         nodes += (_finding(make, old, "gone after your edit (predicted)", "check") for old in gone)
         nodes += (
             make.node(
@@ -37,17 +39,17 @@ def prediction_nodes(
                 "question",
                 description="the next run shows its effect",
             )
-            for change in one.deferred
+            for change in prediction.deferred
         )
     return make.group("predicted", "Predicted from your edit", "edit", nodes, description="; ".join(effects))
 
 
-def _finding(make: NodeMaker, one: Finding, standing: str, icon: str) -> Node:
+def _finding(make: NodeMaker, finding: Finding, standing: str, icon: str) -> Node:
     return make.node(
         "predicted",
-        f"{one.code}: {one.title.removeprefix('graph break: ')}",
+        f"{finding.code}: {finding.title.removeprefix('graph break: ')}",
         icon,
-        description=f"{standing}, {format_place(one.span.path, one.span.line)}",
-        tooltip=one.message,
-        where=one.span,
+        description=f"{standing}, {format_place(finding.span.path, finding.span.line)}",
+        tooltip=finding.message,
+        where=finding.span,
     )

@@ -50,20 +50,20 @@ class ValuesAt:
 
 def values_at(results: Iterable[CaptureResult], document: Document, line: int, column: int) -> ValuesAt:
     """Say what the smallest expression at a position was, for each capture that traced it."""
-    found: dict[str, str] = {}
+    actual_texts: dict[str, str] = {}
     place: Span | None = None
     for traced in knowing(captured_files(results, document.path), line):
         fact, condition = traced.file.fact_at(line, column), _condition_at(traced, document, line, column)
         texts = [] if fact is None else [fact_text(traced, fact, document)]
         texts += [] if condition is None else [_condition_text(condition, document)]
-        said = "\n\n".join(text for text in texts if text)
-        if said and said not in found and len(found) < LISTED:
-            found[said] = source_line(traced)
+        text = "\n\n".join(text for text in texts if text)
+        if text and text not in actual_texts and len(actual_texts) < LISTED:
+            actual_texts[text] = source_line(traced)
             if place is None and fact is not None:
                 place = _span(fact, document)
             elif place is None and condition is not None:
                 place = condition.span
-    return ValuesAt([f"{said}\n\n{source}" for said, source in found.items()], place)
+    return ValuesAt([f"{name}\n\n{source}" for name, source in actual_texts.items()], place)
 
 
 def fact_text(traced: CapturedFile, fact: Fact, document: Document) -> str:
@@ -74,40 +74,46 @@ def fact_text(traced: CapturedFile, fact: Fact, document: Document) -> str:
     name = code_span(_text(_span(fact, document), document))
     if len(values) == 1 and not fact.omitted:
         return f"{name}: {_value(values[0])}{_symbols(values)}"
-    lines = [f"- {_value(one)}" for one in values]
+    lines = [f"- {_value(value)}" for value in values]
     if fact.omitted:
         lines.append(f"- and {format_count(fact.omitted, 'more value')}")
     return "\n".join([f"{name}: {variants(fact, values)}", "", *lines]) + _symbols(values)
 
 
-def _value(one: SeenValue) -> str:
-    details = [*one.details, *([one.times] if one.times else [])]
+def _value(value: SeenValue) -> str:
+    details = [*value.details, *([value.times] if value.times else [])]
     end = f" ({plain(', '.join(details))})" if details else ""
-    return f"{_KINDS.get(one.value.kind, '')}{code_span(one.value.text)}{end}"
+    return f"{_KINDS.get(value.value.kind, '')}{code_span(value.value.text)}{end}"
 
 
 def _symbols(values: Sequence[SeenValue]) -> str:
     """Explain torch's names of sizes and numbers that vary, as a paragraph: `s27` is no word of the user's code."""
     kinds = (FactKind.TENSOR, FactKind.CONTAINER, FactKind.NUMBER)
-    texts = " ".join(one.value.text for one in values if one.value.kind in kinds)
+    texts = " ".join(value.value.text for value in values if value.value.kind in kinds)
     names = sorted(set(_SYMBOL.findall(texts)))
-    said = [
+    messages = [
         f"{code_span(name)} is dynamic: the compiled code takes more than one value"
         if name.startswith("s")
         else f"{code_span(name)} is known only when the compiled code runs"
         for name in names[:_MOST_SYMBOLS]
     ]
-    return f"\n\n{'; '.join(said)}." if said else ""
+    return f"\n\n{'; '.join(messages)}." if messages else ""
 
 
 def _condition_at(traced: CapturedFile, document: Document, line: int, column: int) -> OneSided | None:
     """Return the smallest condition at a position, if one of its sides was never traced."""
     known = (
-        one_sided(one, document.path, lambda _, number: document.line(number))
-        for one in traced.file.branches_on(line)
+        one_sided(branch, document.path, lambda _, number: document.line(number))
+        for branch in traced.file.branches_on(line)
     )
-    found = [one for one in known if one is not None and one.span.covers(line, column)]
-    return min(found, key=lambda one: (one.span.end_line or 0, one.span.end_column or 0), default=None)
+    conditions = [
+        condition for condition in known if condition is not None and condition.span.covers(line, column)
+    ]
+    return min(
+        conditions,
+        key=lambda condition: (condition.span.end_line or 0, condition.span.end_column or 0),
+        default=None,
+    )
 
 
 def _condition_text(condition: OneSided, document: Document) -> str:

@@ -93,7 +93,10 @@ class NodeMaker:
 
     def problems(self, report: Report) -> list[Node]:
         """Make one node for each part that the report lacks."""
-        return [self.node("problem", one.what, "question", description=one.why) for one in report.problems]
+        return [
+            self.node("problem", problem.what, "question", description=problem.why)
+            for problem in report.problems
+        ]
 
 
 def identified(node: Node, identity: str) -> Node:

@@ -67,14 +67,14 @@ class MeasuredResult(LineResult[LineTime]):
     def has_begun(self) -> bool:
         """Whether anything is known of a configuration: its first call, or that it failed."""
         rows = self.report.measured.configurations if self.report.measured is not None else ()
-        return any(one.first_us is not None or one.failure is not None for one in rows)
+        return any(row.first_us is not None or row.failure is not None for row in rows)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """What failed: the target as a whole first, then configurations."""
         measured = self.report.measured
         rows = measured.configurations if measured is not None else ()
-        return (*self.report.failures, *(one.failure for one in rows if one.failure is not None))
+        return (*self.report.failures, *(row.failure for row in rows if row.failure is not None))
 
     def end_early(self, failures: Iterable[Failure]) -> None:
         """As in TargetResult; its page is made again."""

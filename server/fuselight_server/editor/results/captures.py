@@ -68,7 +68,7 @@ class CaptureResult(TargetResult):
     @cached_property
     def priorities(self) -> tuple[Priority, ...]:
         """The lines that are worth a fix, the first one first."""
-        return of_reports([self.report], [one.finding for one in self.own])
+        return of_reports([self.report], [finding.finding for finding in self.own])
 
     def fix_first(self, fix: str = "") -> str:
         """Say which line to fix first, and its verified `fix`; empty where it goes without saying, or it is gone."""
@@ -95,8 +95,8 @@ class CaptureResult(TargetResult):
     ) -> None:
         """Make the findings again, unless lines have moved since: the report does not know where to."""
         if not self.stale:
-            made = findings(self.report, thresholds=thresholds, read_line=read_line)
-            self.own = tracked(made, self.places, self.key.path)
+            new_findings = findings(self.report, thresholds=thresholds, read_line=read_line)
+            self.own = tracked(new_findings, self.places, self.key.path)
 
     def change(self, path: str, change: Change) -> None:
         """Move lines for one edit of a file's text."""
@@ -131,15 +131,17 @@ def read_capture(
     read_line: Callable[[str, int], str | None],
 ) -> CaptureResult:
     """Make the result of a new report with its findings; `read_line` gives the lines as they ran."""
-    found = findings(report, thresholds=thresholds, read_line=read_line)
-    result = capture_result_of(key, generation, report, found)
-    places = {(at.path, at.line) for one in report.breaks for at in one.stack[:1]}
+    own_findings = findings(report, thresholds=thresholds, read_line=read_line)
+    result = capture_result_of(key, generation, report, own_findings)
+    places = {(at.path, at.line) for graph_break in report.breaks for at in graph_break.stack[:1]}
     result.broken_lines = {place: text for place in places if (text := read_line(*place)) is not None}
     return result
 
 
-def capture_result_of(key: Key, generation: int, report: Report, found: Iterable[Finding]) -> CaptureResult:
-    """Make the result of a new report with findings `found`, before any edit."""
+def capture_result_of(
+    key: Key, generation: int, report: Report, findings: Iterable[Finding]
+) -> CaptureResult:
+    """Make the result of a new report with findings `findings`, before any edit."""
     places = Places(span(location) for location in locations(report))
     return CaptureResult(
         key,
@@ -147,7 +149,7 @@ def capture_result_of(key: Key, generation: int, report: Report, found: Iterable
         report,
         places,
         depends=frozenset({key.path, *report.files, *(frame.location.path for frame in report.frames)}),
-        own=tracked(found, places, key.path),
+        own=tracked(findings, places, key.path),
         facts=TrackedFacts(report.facts),
     )
 
@@ -168,26 +170,33 @@ class CapturedFile:
 
 def captured_files(results: Iterable[CaptureResult], path: str) -> list[CapturedFile]:
     """Return what captures know of a file: those that ran its text first, of these the newest first."""
-    found = []
+    files = []
     for result in results:
         shown = result.shown
         file = shown.facts.of(path)
         if file is not None:
-            found.append(CapturedFile(shown, path, file))
-    return sorted(found, key=lambda one: (not one.has_its_text, -one.result.generation))
+            files.append(CapturedFile(shown, path, file))
+    return sorted(
+        files, key=lambda captured_file: (not captured_file.has_its_text, -captured_file.result.generation)
+    )
 
 
 def knowing(files: Iterable[CapturedFile], line: int) -> list[CapturedFile]:
     """Return the captures that traced an expression of a line: those of its text, or else those from before an edit."""
-    found = [one for one in files if one.file.knows(line)]
-    return [one for one in found if one.has_its_text] or found
+    captured_files = [file for file in files if file.file.knows(line)]
+    return [file for file in captured_files if file.has_its_text] or captured_files
 
 
 def limit_facts(results: Iterable[CaptureResult]) -> None:
     """Drop the facts of the oldest captures where all of them together are too many."""
-    kept = [one for result in results for one in (result.previous, result) if isinstance(one, CaptureResult)]
+    kept = [
+        capture_result
+        for result in results
+        for capture_result in (result.previous, result)
+        if isinstance(capture_result, CaptureResult)
+    ]
     total = 0
-    for one in reversed(kept):
-        total += one.facts.count
+    for capture_result in reversed(kept):
+        total += capture_result.facts.count
         if total > MOST_FACTS:
-            one.drop_facts()
+            capture_result.drop_facts()

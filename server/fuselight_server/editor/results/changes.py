@@ -41,17 +41,17 @@ def kernel_changes(before: KernelResult, after: KernelResult) -> tuple[str, tupl
     """
     if before.report.failures or after.report.failures:
         return "", ()
-    found = _of_findings(before.captured, after.captured, after.key.path)
+    findings = _of_findings(before.captured, after.captured, after.key.path)
     is_comparable = _has_kernels(before) and _has_kernels(after)
     lines = differences(before, after) if is_comparable else ()
-    parts = [first_of(found)] if found else []
+    parts = [first_of(findings)] if findings else []
     if is_comparable and before.report.target_device == after.report.target_device:
-        times = [format_estimate(one.us) for one in (before, after)]
+        times = [format_estimate(kernel_result.us) for kernel_result in (before, after)]
         if before.count != after.count:
             parts.append(f"{before.count} -> {after.count} kernels")
         if times[0] != times[1]:
             parts.append(f"{times[0]} -> {times[1]}")
-    every = (*found, *lines)
+    every = (*findings, *lines)
     return "; ".join(parts) or first_of(lines), every
 
 

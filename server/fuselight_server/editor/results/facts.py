@@ -38,10 +38,10 @@ class TrackedFile:
     @cached_property
     def _starts(self) -> dict[int, list[Fact]]:
         """Facts by their first line in the run."""
-        found: dict[int, list[Fact]] = collections.defaultdict(list)
+        facts: dict[int, list[Fact]] = collections.defaultdict(list)
         for fact in self.facts.facts:
-            found[fact.line].append(fact)
-        return found
+            facts[fact.line].append(fact)
+        return facts
 
     @cached_property
     def _long(self) -> list[Fact]:
@@ -96,24 +96,26 @@ class TrackedFile:
     def _then(self, line: int) -> int:
         return 0 if self.is_lost else self.lines.then(line)
 
-    def _moved(self, one: T | None, line: int) -> T | None:
+    def _moved(self, value: T | None, line: int) -> T | None:
         """Return a fact with its lines where they are now; `line` is where one of them is now."""
-        start = None if one is None else self.lines.now(line, one.line, one.end_line)
-        if one is None or start is None:
+        start = None if value is None else self.lines.now(line, value.line, value.end_line)
+        if value is None or start is None:
             return None
-        return replace(one, line=start, end_line=start + one.end_line - one.line)
+        return replace(value, line=start, end_line=start + value.end_line - value.line)
 
 
 def _smallest(facts: Iterable[Fact], line: int, column: int) -> Fact | None:
     at = (line, column)
-    found = [one for one in facts if (one.line, one.column) <= at <= (one.end_line, one.end_column)]
-    return min(found, key=_size, default=None)
+    facts_there = [
+        fact for fact in facts if (fact.line, fact.column) <= at <= (fact.end_line, fact.end_column)
+    ]
+    return min(facts_there, key=_size, default=None)
 
 
-def _size(one: Fact) -> tuple[int, int, bool]:
+def _size(fact: Fact) -> tuple[int, int, bool]:
     """Order spans by size; of a name, the value that an assignment gives comes first."""
-    columns = one.end_column - one.column if one.line == one.end_line else 0
-    return one.end_line - one.line, columns, not one.assigned
+    columns = fact.end_column - fact.column if fact.line == fact.end_line else 0
+    return fact.end_line - fact.line, columns, not fact.assigned
 
 
 class TrackedFacts:
@@ -122,12 +124,14 @@ class TrackedFacts:
     def __init__(self, facts: TracedFacts | None = None) -> None:
         """Start at the text that ran."""
         self.facts = facts or TracedFacts()
-        self._files = {path: TrackedFile(one, LineMap(_last(one))) for path, one in self.facts.files.items()}
+        self._files = {
+            path: TrackedFile(file, LineMap(_last(file))) for path, file in self.facts.files.items()
+        }
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return sum(len(one.facts.facts) for one in self._files.values())
+        return sum(len(file.facts.facts) for file in self._files.values())
 
     def of(self, path: str) -> TrackedFile | None:
         """Return the facts of a file; None where there are none."""

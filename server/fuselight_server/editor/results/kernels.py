@@ -60,11 +60,11 @@ class KernelResult(LineResult[LineCost]):
     assembled: dict[str, Assembled] = field(default_factory=dict)
     """Kernels that were compiled since, by the `text_key` of their source."""
 
-    def keep_assembled(self, text_key: str, made: Assembled) -> None:
+    def keep_assembled(self, text_key: str, assembled_kernel: Assembled) -> None:
         """Keep what one kernel was compiled to, with SASS rather than without; the oldest of too many goes."""
         before = self.assembled.pop(text_key, None)
-        keeps = before is not None and before.disassembled and not made.disassembled
-        self.assembled[text_key] = before if before is not None and keeps else made
+        keeps = before is not None and before.disassembled and not assembled_kernel.disassembled
+        self.assembled[text_key] = before if before is not None and keeps else assembled_kernel
         while len(self.assembled) > ASSEMBLED:
             del self.assembled[next(iter(self.assembled))]
 
@@ -132,7 +132,7 @@ def kernel_result_of(
     for place in _other_lines(report):
         places.add(Span(place.path, place.line))
     own = findings_of_kernels(report, thresholds=thresholds)
-    captured = [one for one in findings(report, thresholds=thresholds) if one not in own]
+    captured = [finding for finding in findings(report, thresholds=thresholds) if finding not in own]
     return KernelResult(
         key,
         generation,
@@ -172,16 +172,18 @@ def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:
     """
     if before.report.target_device != after.report.target_device:
         return ()
-    found: list[tuple[float, str]] = []
+    changes: list[tuple[float, str]] = []
     for path in sorted(before.paths() | after.paths()):
-        old, new = ({row.place.line: row for row in one.rows(path)} for one in (before, after))
+        old, new = (
+            {row.place.line: row for row in kernel_result.rows(path)} for kernel_result in (before, after)
+        )
         for line in sorted(old.keys() | new.keys()):
             change = _change(old.get(line), new.get(line))
             if change is not None:
                 name = format_line_ranges([SourceLine(path, line)], reference=SourceLine(after.key.path, 0))
-                found.append((change[0], f"{name}: {change[1]}"))
-    found.sort(key=lambda item: -item[0])
-    return tuple(text for _, text in found[:CHANGES])
+                changes.append((change[0], f"{name}: {change[1]}"))
+    changes.sort(key=lambda item: -item[0])
+    return tuple(text for _, text in changes[:CHANGES])
 
 
 def _change(old: KernelRow | None, new: KernelRow | None) -> tuple[float, str] | None:

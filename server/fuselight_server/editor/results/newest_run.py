@@ -47,12 +47,12 @@ class NewestRun:
     ) -> NewestRun:
         """Choose the captures that ran the file and did not fail."""
         complete = (
-            one
-            for one in results
-            if isinstance(one, CaptureResult)
-            and one.has_data
-            and not one.report.failures
-            and path in one.report.files
+            target_result
+            for target_result in results
+            if isinstance(target_result, CaptureResult)
+            and target_result.has_data
+            and not target_result.report.failures
+            and path in target_result.report.files
         )
         return cls(path, tuple(complete), lambda number: read_line(path, number))
 
@@ -68,19 +68,21 @@ class NewestRun:
             return otherwise
         text = result.report.files.get(self.path)
         newer = [
-            one
-            for one in self.captures
-            if one.generation > result.generation and one.report.files[self.path] != text
+            capture
+            for capture in self.captures
+            if capture.generation > result.generation and capture.report.files[self.path] != text
         ]
         if not newer:
             return otherwise
         if isinstance(result, CaptureResult):
             function = self._function_then(finding, result) if finding.edited else None
-            for one in newer:
+            for capture_result in newer:
                 functions = {
-                    frame.function for frame in one.report.frames if frame.location.path == self.path
+                    frame.function
+                    for frame in capture_result.report.frames
+                    if frame.location.path == self.path
                 }
-                if self._covers(one, finding.place.span.line) or function in functions:
+                if self._covers(capture_result, finding.place.span.line) or function in functions:
                     return Standing.REPLACED
         return Standing.DOUBTFUL
 

@@ -103,8 +103,14 @@ class Prediction:
 
     def removed(self) -> Iterator[Finding]:
         """Yield what the last run found and the edits remove, where no later edit has touched its line."""
-        judged = (one for one in self._judged.values() if one.status is PredictedStatus.GONE)
-        yield from (one.finding.now() for one in judged if not one.place.edited)
+        judged = (
+            judged_finding
+            for judged_finding in self._judged.values()
+            if judged_finding.status is PredictedStatus.GONE
+        )
+        yield from (
+            judged_finding.finding.now() for judged_finding in judged if not judged_finding.place.edited
+        )
         if not self.deferred:
             yield from self._deleted
 
@@ -117,30 +123,30 @@ class Prediction:
         """Return the files that have a line with a prediction."""
         return self._places.paths() | {self.path}
 
-    def take_rules(self, found: Iterable[Finding]) -> bool:
+    def take_rules(self, findings: Iterable[Finding]) -> bool:
         """Show what rules found in the text as it is now; return whether anything differs."""
         before = list(self.findings())
         self._follow_from_now()
-        self._ruled = tracked(found, self._places, self.key.path)
+        self._ruled = tracked(findings, self._places, self.key.path)
         return before != list(self.findings())
 
     def _follow_from_now(self) -> None:
         """Follow lines from where they are now: a new finding may be where another one was."""
         places = Places()
 
-        def kept(found: tuple[TrackedFinding, ...]) -> tuple[TrackedFinding, ...]:
-            kept = (one.now() for one in found if not one.edited and not one.place.gone)
+        def kept(findings: tuple[TrackedFinding, ...]) -> tuple[TrackedFinding, ...]:
+            kept = (finding.now() for finding in findings if not finding.edited and not finding.place.gone)
             return tracked(kept, places, self.key.path)
 
         self._traced, self._new, self._ruled = kept(self._traced), kept(self._new), kept(self._ruled)
         self._judged = {
-            name: replace(one, place=places.add(one.place.span))
-            for name, one in self._judged.items()
-            if not one.place.edited and not one.place.gone
+            name: replace(judged_finding, place=places.add(judged_finding.place.span))
+            for name, judged_finding in self._judged.items()
+            if not judged_finding.place.edited and not judged_finding.place.gone
         }
         self._places = places
 
-    def take_early(self, result: CaptureResult, found: Iterable[Finding], texts: tuple[str, str]) -> bool:
+    def take_early(self, result: CaptureResult, findings: Iterable[Finding], texts: tuple[str, str]) -> bool:
         """Add the breaks that a trace has found before its end; return whether any is new.
 
         Nothing else is known before `take_trace`: what is shown stays, and no finding of the run is gone.
@@ -148,7 +154,7 @@ class Prediction:
         before = list(self.findings())
         self._follow_from_now()
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
-        comparison.match([one for one in found if one.code.startswith("GB")])
+        comparison.match([finding for finding in findings if finding.code.startswith("GB")])
         # First, as the newest of several findings on a line is the one to show.
         self._traced = (*tracked(comparison.shown, self._places, self.key.path), *self._traced)
         self._new = (*tracked(comparison.new, self._places, self.key.path), *self._new)
@@ -160,7 +166,7 @@ class Prediction:
         self,
         result: CaptureResult,
         report: Report,
-        found: Iterable[Finding],
+        findings: Iterable[Finding],
         functions: tuple[ChangedFunction, ...],
         texts: tuple[str, str] = ("", ""),
         *,
@@ -171,23 +177,23 @@ class Prediction:
         `texts` are that of the run and that of the trace. `includes_callers`: so was the target's own function.
         """
         allowed = _OF_CALLERS if includes_callers else frozenset[str]()
-        kept = [one for one in found if is_predicted(one.code) or one.code in allowed]
+        kept = [finding for finding in findings if is_predicted(finding.code) or finding.code in allowed]
         comparison = _FindingComparison(result, self.path, tuple(split_text(text) for text in texts))
         comparison.match(kept)
         comparison.judge_the_rest(report, functions, _SPECIALIZATIONS if includes_callers else frozenset())
         comparison.match_same_code(functions)
         self._show(comparison)
-        lines = [(one.first, one.last) for one in functions]
+        lines = [(function.first, function.last) for function in functions]
         self._ruled = tracked(
             (
-                one.now()
-                for one in self._ruled
-                if not any(first <= one.place.span.line <= last for first, last in lines)
+                finding.now()
+                for finding in self._ruled
+                if not any(first <= finding.place.span.line <= last for first, last in lines)
             ),
             self._places,
             self.key.path,
         )
-        self.functions = tuple(one.name for one in functions)
+        self.functions = tuple(function.name for function in functions)
 
     def _show(self, comparison: _FindingComparison) -> None:
         self._places = Places()
@@ -223,7 +229,7 @@ class Prediction:
         """
         if not self.is_current or not self.functions:
             return ""
-        new = without_ignored((one.now() for one in self._new), readings)
+        new = without_ignored((finding.now() for finding in self._new), readings)
         gone = without_ignored(self.removed(), readings)
         parts = [f"+{text}" for text in _counted(new)] + [f"{text} gone" for text in _counted(gone)]
         return ", ".join(parts) or "no new findings"
@@ -240,17 +246,17 @@ def gone_after_edit(finding: Finding) -> Finding:
     )
 
 
-def _on_unedited_lines(found: Iterable[TrackedFinding]) -> Iterator[Finding]:
+def _on_unedited_lines(findings: Iterable[TrackedFinding]) -> Iterator[Finding]:
     seen: set[tuple[str, str, int]] = set()
-    for one in found:
-        place = (one.finding.code, one.place.span.path, one.place.span.line)
-        if not one.edited and not one.place.gone and place not in seen:
+    for finding in findings:
+        place = (finding.finding.code, finding.place.span.path, finding.place.span.line)
+        if not finding.edited and not finding.place.gone and place not in seen:
             seen.add(place)
-            yield one.now()
+            yield finding.now()
 
 
-def _counted(found: Collection[Finding]) -> Iterator[str]:
-    kinds = sorted((_kind(one.code) for one in found), key=lambda kind: kind != "break")
+def _counted(findings: Collection[Finding]) -> Iterator[str]:
+    kinds = sorted((_kind(finding.code) for finding in findings), key=lambda kind: kind != "break")
     for kind in dict.fromkeys(kinds):
         yield format_count(kinds.count(kind), kind)
 
@@ -274,19 +280,19 @@ class _FindingComparison:
         self.deleted: list[Finding] = []
         """Findings whose lines were deleted."""
 
-    def match(self, found: list[Finding]) -> None:
+    def match(self, findings: list[Finding]) -> None:
         """Find out which findings the last run has, too: on the line, else on an equal line of an edited part."""
-        unmatched = [one for one in found if not self._take(one, self._is_at)]
-        for one in unmatched:
-            if not self._take(one, self._has_its_text):
-                self.shown.append(_of_prediction(one))
-                self.new.append(one)
+        unmatched = [finding for finding in findings if not self._take(finding, self._is_at)]
+        for finding in unmatched:
+            if not self._take(finding, self._has_its_text):
+                self.shown.append(_of_prediction(finding))
+                self.new.append(finding)
 
     def match_same_code(self, traced: tuple[ChangedFunction, ...] = ()) -> None:
         """Go on with the findings of edited lines whose code is that of the run, outside of what was traced again."""
         for live in self._left:
             then, now = live.finding.span, live.place.span
-            if any(one.first <= now.line <= one.last for one in traced):
+            if any(function.first <= now.line <= function.last for function in traced):
                 continue
             if live.edited and not live.place.gone and then.path == now.path == self._path:
                 code = _code(self._ran, then)
@@ -301,7 +307,7 @@ class _FindingComparison:
 
         `also` are codes that this trace can have besides those of any.
         """
-        limits = [(one.first, _traced_to(report, self._path, one)) for one in functions]
+        limits = [(function.first, _traced_to(report, self._path, function)) for function in functions]
         for live in self._left:
             code, span = live.finding.code, live.place.span
             if span.path != self._path or code in _AT_RUN_TIME:
@@ -312,28 +318,28 @@ class _FindingComparison:
             elif can_be_gone and any(first <= span.line <= last for first, last in limits):
                 self.judged.append((live, PredictedStatus.GONE))
 
-    def _take(self, one: Finding, is_same: Callable[[Finding, TrackedFinding], bool]) -> bool:
-        same = [live for live in self._left if live.finding.code == one.code and is_same(one, live)]
+    def _take(self, finding: Finding, is_same: Callable[[Finding, TrackedFinding], bool]) -> bool:
+        same = [live for live in self._left if live.finding.code == finding.code and is_same(finding, live)]
         if not same:
             return False
         self.judged += ((live, PredictedStatus.REPEATED) for live in same)
         taken = {id(live) for live in same}
         self._left = [live for live in self._left if id(live) not in taken]
         if any(live.edited or live.place.gone for live in same):
-            self.shown.append(_of_prediction(one))
+            self.shown.append(_of_prediction(finding))
         return True
 
-    def _is_at(self, one: Finding, live: TrackedFinding) -> bool:
+    def _is_at(self, finding: Finding, live: TrackedFinding) -> bool:
         place = live.place.span
-        return not live.place.gone and (place.path, place.line) == (one.span.path, one.span.line)
+        return not live.place.gone and (place.path, place.line) == (finding.span.path, finding.span.line)
 
-    def _has_its_text(self, one: Finding, live: TrackedFinding) -> bool:
+    def _has_its_text(self, finding: Finding, live: TrackedFinding) -> bool:
         """Whether an edit has left the finding's line as it was, at another place."""
         then = live.finding.span
-        if not (live.edited or live.place.gone) or {then.path, one.span.path} != {self._path}:
+        if not (live.edited or live.place.gone) or {then.path, finding.span.path} != {self._path}:
             return False
         text = _line(self._ran, then.line)
-        return bool(text) and text == _line(self._now, one.span.line)
+        return bool(text) and text == _line(self._now, finding.span.line)
 
 
 def _line(lines: list[str], number: int) -> str:
@@ -342,14 +348,14 @@ def _line(lines: list[str], number: int) -> str:
 
 def _code(lines: list[str], span: Span) -> list[str]:
     """The code of a span's lines by token: without comments and spaces."""
-    text = "\n".join(one.strip() for one in lines[span.line - 1 : span.end_line or span.line])
-    found = []
+    text = "\n".join(line.strip() for line in lines[span.line - 1 : span.end_line or span.line])
+    code = []
     # Lines of a statement alone may end in an open bracket.
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
-        for one in tokenize.generate_tokens(io.StringIO(text).readline):
-            if one.type not in _LAYOUT and one.string:
-                found.append(one.string)  # noqa: PERF401 - what came before an error counts
-    return found
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type not in _LAYOUT and token.string:
+                code.append(token.string)  # noqa: PERF401 - what came before an error counts
+    return code
 
 
 def _of_prediction(finding: Finding) -> Finding:
@@ -364,8 +370,8 @@ def _traced_to(report: Report, path: str, function: ChangedFunction) -> int:
         for frame in report.frames
         if frame.location.path == path and frame.function == function.name and frame.resumes_at is not None
     ]
-    for one in report.breaks:
-        line = _line_in(one.stack, path, function)
+    for graph_break in report.breaks:
+        line = _line_in(graph_break.stack, path, function)
         if line and not any(at >= line for at in resumed):
             stops.append(line)
     return min(stops, default=function.last)

@@ -99,7 +99,7 @@ class TargetResult(abc.ABC):
     @property
     def findings(self) -> tuple[TrackedFinding, ...]:
         """The findings to show."""
-        return tuple(finding for one in self.sources for finding in one.own)
+        return tuple(finding for source in self.sources for finding in source.own)
 
     @property
     def findings_are_stale(self) -> bool:
@@ -240,7 +240,7 @@ class LineResult(TargetResult, Generic[L]):
             if place is not None:
                 fused_with = frozenset(now[other] for other in line.fused_with if other in now)
                 rows.setdefault(place.path, []).append(Row(place, line, fused_with))
-        return {path: tuple(sorted(found, key=lambda row: row.place)) for path, found in rows.items()}
+        return {path: tuple(sorted(row, key=lambda row: row.place)) for path, row in rows.items()}
 
     def _moved(self) -> None:
         self._rows = None
@@ -261,7 +261,7 @@ class Results(dict["Key", TargetResult]):
             result.follow(older)
             paths |= older.paths()
         self[result.key] = result
-        same_tier = [key for key, one in self.items() if type(one) is type(result)]
+        same_tier = [key for key, target_result in self.items() if type(target_result) is type(result)]
         for key in same_tier[: -result.MOST]:
             paths |= self.pop(key).paths()
         return frozenset(paths)
@@ -317,33 +317,35 @@ def mark_current(
 
     `keys` returns the hashes of that text. It is called only where a result counts the file as changed.
     """
-    changed = [one for one in _all(results) if path in one.changed_files and path in one.report.files]
+    changed = [
+        result for result in _all(results) if path in result.changed_files and path in result.report.files
+    ]
     now = keys() if changed else frozenset()
-    current = [one for one in changed if one.report.files[path] in now]
-    for one in current:
-        one.mark_current(path)
+    current = [result for result in changed if result.report.files[path] in now]
+    for target_result in current:
+        target_result.mark_current(path)
     return current
 
 
 def compare_with_disk(results: Iterable[TargetResult], path: str) -> list[TargetResult]:
     """Compare results with a file that is not open and was written; return those whose state changes."""
-    dependent = [one for one in _all(results) if path in one.depends]
+    dependent = [result for result in _all(results) if path in result.depends]
     now = keys_on_disk(path) if dependent else frozenset()
     changed = []
-    for one in dependent:
-        if one.report.files.get(path) not in now:
-            one.mark_changed(path)
-        elif path in one.changed_files:
-            one.mark_current(path)
+    for target_result in dependent:
+        if target_result.report.files.get(path) not in now:
+            target_result.mark_changed(path)
+        elif path in target_result.changed_files:
+            target_result.mark_current(path)
         else:
             continue  # written as it was
-        changed.append(one)
+        changed.append(target_result)
     return changed
 
 
 def _all(results: Iterable[TargetResult]) -> Iterator[TargetResult]:
     """Yield results and their previous ones."""
-    for one in results:
-        yield one
-        if one.previous is not None:
-            yield one.previous
+    for target_result in results:
+        yield target_result
+        if target_result.previous is not None:
+            yield target_result.previous

@@ -39,7 +39,7 @@ class TuningResult(TargetResult):
         """Whether anything was measured."""
         tuned = self.report.tuned
         rows = tuned.candidates if tuned is not None else ()
-        return any(one.configuration.wall is not None or one.configuration.device is not None for one in rows)
+        return any(row.configuration.wall is not None or row.configuration.device is not None for row in rows)
 
     @property
     def seconds(self) -> float:
@@ -51,7 +51,7 @@ class TuningResult(TargetResult):
         """Why the target could not be tuned."""
         tuned = self.report.tuned
         rows = tuned.candidates if tuned is not None else ()
-        own = (one.configuration.failure for one in rows if one.configuration.failure is not None)
+        own = (row.configuration.failure for row in rows if row.configuration.failure is not None)
         return (*self.report.failures, *own)
 
 

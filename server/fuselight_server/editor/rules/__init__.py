@@ -39,45 +39,57 @@ def predict(report: Report, path: str, ran: str, now: str) -> tuple[Finding, ...
     """
     conditions = Conditions.of(report)
     facts = report.facts.files.get(path)
-    if conditions is None or facts is None or any(one.culprit is Culprit.USER for one in report.failures):
+    if (
+        conditions is None
+        or facts is None
+        or any(failure.culprit is Culprit.USER for failure in report.failures)
+    ):
         return ()
     edited = EditedText.of(ran, now)
     if edited is None or not edited.has_new_lines:
         return ()
-    found = list(_found(report, path, edited, conditions))[:_MOST]
+    predictions = list(_predict(report, path, edited, conditions))[:_MOST]
     if conditions.fullgraph:
-        found = found[:1]  # the first break ends the call
+        predictions = predictions[:1]  # the first break ends the call
     context = Context.of(dataclasses.replace(report, tier=Tier.PREDICTED))
-    return tuple(_finding(context, one, conditions) for one in found)
+    return tuple(_finding(context, prediction, conditions) for prediction in predictions)
 
 
-def _found(report: Report, path: str, edited: EditedText, conditions: Conditions) -> Iterator[PredictedBreak]:
+def _predict(
+    report: Report, path: str, edited: EditedText, conditions: Conditions
+) -> Iterator[PredictedBreak]:
     known: set[tuple[int, str]] = set()
     for function in functions_of(report, path, edited):
-        for one in breaks_of(function, conditions):
-            if (one.span.line, one.gb_id) not in known:
-                known.add((one.span.line, one.gb_id))
-                yield one
+        for graph_break in breaks_of(function, conditions):
+            if (graph_break.span.line, graph_break.gb_id) not in known:
+                known.add((graph_break.span.line, graph_break.gb_id))
+                yield graph_break
 
 
-def _finding(context: Context, one: PredictedBreak, conditions: Conditions) -> Finding:
-    at = Location(one.span.path, one.span.line, one.span.column, one.span.end_line, one.span.end_column)
-    title = title_of(one.gb_id, one.gb_id, one.explanation)
-    words = words_at(context, at, one.gb_id, title, one.explanation)
+def _finding(context: Context, prediction: PredictedBreak, conditions: Conditions) -> Finding:
+    at = Location(
+        prediction.span.path,
+        prediction.span.line,
+        prediction.span.column,
+        prediction.span.end_line,
+        prediction.span.end_column,
+    )
+    title = title_of(prediction.gb_id, prediction.gb_id, prediction.explanation)
+    words = words_at(context, at, prediction.gb_id, title, prediction.explanation)
     what, steps = words.title, words.hints
     if conditions.fullgraph:
         remove = "Remove the break, or remove fullgraph=True so that this line runs in eager mode"
         return context.finding(
             *("FL404", f"graph break under fullgraph=True: {what}"),
             "With fullgraph=True a graph break is an error, so nothing is compiled.",
-            span=one.span,
+            span=prediction.span,
             hints=(*steps, remove),
-            gb_ids=(one.gb_id,),
+            gb_ids=(prediction.gb_id,),
         )
     return context.finding(
-        *(one.gb_id, f"graph break: {what}"),
-        span=one.span,
-        severity=one.severity,
+        *(prediction.gb_id, f"graph break: {what}"),
+        span=prediction.span,
+        severity=prediction.severity,
         cost=("this line runs in eager mode, and no kernel is fused across it",),
         hints=steps,
     )

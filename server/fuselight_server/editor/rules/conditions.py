@@ -33,8 +33,8 @@ class Conditions:
     @classmethod
     def of(cls, report: Report) -> Conditions | None:
         """The conditions of a report; None where they are not known well enough."""
-        found = _VERSION.match(report.versions.torch or "")
-        version = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = _VERSION.match(report.versions.torch or "")
+        version = (int(match[1]), int(match[2])) if match else (0, 0)
         if report.fullgraph is None or not _FIRST <= version <= _LAST:
             return None
         return cls(version, report.fullgraph, report.environment.config)

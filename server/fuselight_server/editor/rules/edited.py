@@ -64,11 +64,11 @@ class EditedText:
     @property
     def has_new_lines(self) -> bool:
         """Whether there is any line that did not run."""
-        return any(one.first <= one.last for one in self.hunks)
+        return any(hunk.first <= hunk.last for hunk in self.hunks)
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [one.first for one in self.hunks]
+        return [hunk.first for hunk in self.hunks]
 
     def hunk_of(self, line: int) -> Hunk | None:
         """The hunk of a new line; None for an old one."""
@@ -86,4 +86,4 @@ class EditedText:
 
     def is_new(self, first: int, last: int) -> bool:
         """Whether one of these lines is new, or stands next to a line that was removed between them."""
-        return any(one.first <= last and max(one.last, one.first - 1) >= first for one in self.hunks)
+        return any(hunk.first <= last and max(hunk.last, hunk.first - 1) >= first for hunk in self.hunks)

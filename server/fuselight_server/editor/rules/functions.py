@@ -49,7 +49,7 @@ class RunFacts:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [one.line for one in self.file.facts]
+        return [fact.line for fact in self.file.facts]
 
     def between(self, first: int, last: int) -> Sequence[Fact]:
         """Facts of expressions that start on these lines."""
@@ -96,24 +96,24 @@ class EditedFunction:
     def old_facts(self) -> dict[tuple[int, int, int, int, bool], Fact]:
         """The facts of the function by their place in the run and by whether they are of an assigned name."""
         return {
-            (one.line, one.column, one.end_line, one.end_column, one.assigned): one
-            for one in self.facts.between(*self._old_lines)
+            (fact.line, fact.column, fact.end_line, fact.end_column, fact.assigned): fact
+            for fact in self.facts.between(*self._old_lines)
         }
 
     @cached_property
     def old_lines_traced(self) -> frozenset[int]:
         """Lines of the run in which a traced expression starts."""
         first, last = self._old_lines
-        branches = (one.line for one in self.facts.file.branches if first <= one.line <= last)
+        branches = (branch.line for branch in self.facts.file.branches if first <= branch.line <= last)
         return frozenset([*(key[0] for key in self.old_facts), *branches])
 
     @cached_property
     def _branches(self) -> dict[tuple[int, int, int, int], Branch]:
         first, last = self._old_lines
         return {
-            (one.line, one.column, one.end_line, one.end_column): one
-            for one in self.facts.file.branches
-            if first <= one.line <= last
+            (branch.line, branch.column, branch.end_line, branch.end_column): branch
+            for branch in self.facts.file.branches
+            if first <= branch.line <= last
         }
 
     def _then(self, node: ast.expr | ast.stmt) -> tuple[int, int, int, int] | None:
@@ -127,8 +127,8 @@ class EditedFunction:
     def fact(self, node: ast.expr, *, assigned: bool = False) -> KnownValue | None:
         """What an old expression was in the run, or a name to which an old statement assigned; None where unknown."""
         place = self._then(node)
-        found = self.old_facts.get((*place, assigned)) if place is not None else None
-        return self.facts.value(found) if found is not None else None
+        fact = self.old_facts.get((*place, assigned)) if place is not None else None
+        return self.facts.value(fact) if fact is not None else None
 
     def branch(self, test: ast.expr) -> Branch | None:
         """How often each side of an old condition was traced."""
@@ -141,15 +141,15 @@ class EditedFunction:
 
     def replaced(self, hunk: Hunk) -> dict[bytes, KnownValue | None]:
         """What each expression was in the old lines of a hunk, by its text; expressions over several lines left out."""
-        found = self._replaced.get(hunk)
-        if found is None:
-            found = self._replaced[hunk] = {}
+        known_values = self._replaced.get(hunk)
+        if known_values is None:
+            known_values = self._replaced[hunk] = {}
             for fact in self.facts.between(hunk.old_first, hunk.old_last):
                 if fact.end_line == fact.line and not fact.assigned:
                     text = self.edited.old[fact.line - 1][fact.column : fact.end_column]
                     value = self.facts.value(fact)
-                    found[text] = common(found[text], value) if text in found else value
-        return found
+                    known_values[text] = common(known_values[text], value) if text in known_values else value
+        return known_values
 
     @cached_property
     def _replaced(self) -> dict[Hunk, dict[bytes, KnownValue | None]]:
@@ -194,20 +194,28 @@ def _signature_end(node: FunctionNode) -> int:
     given = node.args
     parts = [*given.posonlyargs, *given.args, *given.kwonlyargs, *given.defaults, node.returns]
     parts += [given.vararg, given.kwarg, *given.kw_defaults]
-    return max([node.lineno, *(one.end_lineno or 0 for one in parts if one is not None)])
+    return max([node.lineno, *(part.end_lineno or 0 for part in parts if part is not None)])
 
 
 def _decorator_lines(node: FunctionNode) -> list[int]:
-    return [one.lineno for one in node.decorator_list]
+    return [expression.lineno for expression in node.decorator_list]
 
 
 def _eager_functions(report: Report, path: str) -> set[int]:
     """First lines of functions that ran in eager mode, at least in part: code after such a break is not traced."""
-    found = {one.location.line for one in report.not_compiled if one.location.path == path}
-    skipped = {one.compile_id for one in report.breaks if one.frame_skipped}
-    frames = {one.frame for one in report.compiles if one.id in skipped and one.frame < len(report.frames)}
+    lines = {
+        uncompiled_code.location.line
+        for uncompiled_code in report.not_compiled
+        if uncompiled_code.location.path == path
+    }
+    skipped = {graph_break.compile_id for graph_break in report.breaks if graph_break.frame_skipped}
+    frames = {
+        record.frame
+        for record in report.compiles
+        if record.id in skipped and record.frame < len(report.frames)
+    }
     places = [report.frames[index].location for index in frames]
-    return found | {one.line for one in places if one.path == path}
+    return lines | {location.line for location in places if location.path == path}
 
 
 def _statements(chunks: Sequence[bytes], edited: EditedText) -> Iterator[ast.Module]:
@@ -239,10 +247,10 @@ def _members(rows: list[bytes]) -> Iterator[tuple[int, int]]:
     starts: list[int] = []
     indent: bytes | None = None
     for row, text in enumerate(rows):
-        found = _MEMBER.match(text)
-        if found is None:
+        match = _MEMBER.match(text)
+        if match is None:
             continue
-        own: bytes = found[1]
+        own: bytes = match[1]
         indent = indent or own
         if own == indent and (not starts or not rows[row - 1].startswith(own + b"@")):
             starts.append(row)
@@ -260,15 +268,15 @@ def _parse(text: bytes, line: int) -> ast.Module | None:
 
 def _names(chunks: Sequence[bytes]) -> dict[str, str]:
     """What the imports at the top of the file stand for, its loggers, and its functions that are not traced."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for chunk in chunks:
         if _IMPORT.match(chunk):
-            found |= _imported(chunk)
+            names |= _imported(chunk)
         elif (logger := _LOGGER.match(chunk)) is not None:
-            found[logger[1].decode("utf-8", "replace")] = "logging.Logger"
+            names[logger[1].decode("utf-8", "replace")] = "logging.Logger"
         elif (disabled := _DISABLED.match(chunk)) is not None:
-            found[disabled[1].decode("utf-8", "replace")] = DISABLED
-    return found
+            names[disabled[1].decode("utf-8", "replace")] = DISABLED
+    return names
 
 
 def _imported(chunk: bytes) -> dict[str, str]:
@@ -276,13 +284,13 @@ def _imported(chunk: bytes) -> dict[str, str]:
         tree = ast.parse(chunk)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    found: dict[str, str] = {}
+    imported: dict[str, str] = {}
     for node in tree.body:
         if isinstance(node, ast.Import):
-            for one in node.names:
-                top = one.name.partition(".")[0]
-                found[one.asname or top] = one.name if one.asname else top
+            for name in node.names:
+                top = name.name.partition(".")[0]
+                imported[name.asname or top] = name.name if name.asname else top
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
-            found |= {one.asname or one.name: f"{base}.{one.name}" for one in node.names}
-    return found
+            imported |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
+    return imported

@@ -64,10 +64,10 @@ class Scope:
         self._changed |= changed
 
     def enter_loop(self, loop: ast.For | ast.While) -> None:
-        """Go on at the begin of the body of a loop, at any of its rounds."""
+        """Continue at the start of a loop's body, in any of its iterations."""
         if isinstance(loop, ast.For):
             self.assign(loop.target, None, is_new=self.function.is_new(loop.target))
-        for statement in (one for part in loop.body for one in ast.walk(part)):
+        for statement in (node for part in loop.body for node in ast.walk(part)):
             if isinstance(statement, ast.stmt) and not isinstance(statement, (ast.If, ast.For, ast.While)):
                 for name in _bound((statement,)):
                     if self.function.is_new(statement):
@@ -83,10 +83,10 @@ class Scope:
 
     def define(self, node: ast.stmt) -> None:
         """A function or an import inside the function was met: an old one is what it was in the run."""
-        reads = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        reads = {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            own = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)} | _bound(node.body)
-            outer = (one.names for one in ast.walk(node) if isinstance(one, (ast.Global, ast.Nonlocal)))
+            own = {node.arg for node in ast.walk(node.args) if isinstance(node, ast.arg)} | _bound(node.body)
+            outer = (node.names for node in ast.walk(node) if isinstance(node, (ast.Global, ast.Nonlocal)))
             reads -= own.difference(*outer)
         if self.function.is_new(node) or reads & (self._changed | self._assigned_anew):
             self.forget((node,))
@@ -97,11 +97,11 @@ class Scope:
     def _assigned_anew(self) -> frozenset[str]:
         """Names that new lines bind anywhere: a function reads them when it is called."""
         new = (
-            one
-            for one in ast.walk(self.function.node)
-            if isinstance(one, ast.stmt) and one is not self.function.node
+            node
+            for node in ast.walk(self.function.node)
+            if isinstance(node, ast.stmt) and node is not self.function.node
         )
-        return frozenset(_bound(one for one in new if self.function.is_new(one)))
+        return frozenset(_bound(statement for statement in new if self.function.is_new(statement)))
 
     def bind(self, name: str, value: KnownValue | None) -> None:
         """A name was assigned by new code, or to something unknown."""
@@ -118,17 +118,17 @@ class Scope:
             elif fact is not None or value is not None:
                 self._changed.discard(target.id)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            for one in target.elts:
-                self.assign(one, None, is_new=is_new)
+            for expression in target.elts:
+                self.assign(expression, None, is_new=is_new)
         elif isinstance(target, ast.Starred):
             self.assign(target.value, None, is_new=is_new)
 
     def execute(self, node: ast.stmt) -> None:
         """A simple statement ran."""
         is_new = self.function.is_new(node)
-        for one in ast.walk(node):
-            if isinstance(one, ast.NamedExpr):
-                self.assign(one.target, self.value(one.value), is_new=True)
+        for child in ast.walk(node):
+            if isinstance(child, ast.NamedExpr):
+                self.assign(child.target, self.value(child.value), is_new=True)
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             self._assignment(node, node.value, is_new=is_new)
         elif isinstance(node, ast.AugAssign):
@@ -150,18 +150,22 @@ class Scope:
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Tuple) and len(target.elts) == len(parts):
                 values = [self.value(part) for part in parts]
-                for one, part in zip(target.elts, values, strict=True):
-                    self.assign(one, part, is_new=is_new)
+                for expression, part in zip(target.elts, values, strict=True):
+                    self.assign(expression, part, is_new=is_new)
             else:
                 self.assign(target, value, is_new=is_new)
 
     def read(self, node: ast.AST) -> None:
         """An expression was evaluated: what the run saw of the names in it is known from here on."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id not in self._changed:
-                fact = self.function.fact(one)
+        for child in ast.walk(node):
+            if (
+                isinstance(child, ast.Name)
+                and isinstance(child.ctx, ast.Load)
+                and child.id not in self._changed
+            ):
+                fact = self.function.fact(child)
                 if fact is not None:
-                    self._known[one.id] = fact
+                    self._known[child.id] = fact
 
     # Expressions.
 
@@ -217,7 +221,7 @@ class Scope:
         return self._attributes.get(text) if text and text.partition(".")[0] not in self._changed else None
 
     def _call(self, node: ast.Call) -> KnownValue | None:
-        if any(isinstance(one, ast.Starred) for one in node.args):
+        if any(isinstance(expression, ast.Starred) for expression in node.args):
             return None
         function = node.func
         full = self.full_name(function)
@@ -242,7 +246,7 @@ class Scope:
         return KnownValue(FactKind.TENSOR, owner.dtype if keeps else "", rank)
 
     def _torch_call(self, full: str, node: ast.Call) -> KnownValue | None:
-        if any(one.arg in {None, "out"} for one in node.keywords):
+        if any(keyword.arg in {None, "out"} for keyword in node.keywords):
             return None
         name = full.removeprefix("torch.")
         if full.startswith(_FUNCTIONAL):
@@ -274,14 +278,14 @@ class Scope:
         if len(node.ops) != 1 or isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return None
         sides = self.value(node.left), self.value(node.comparators[0])
-        known = [one for one in sides if one is not None]
-        if len(known) != len(sides) or not any(one.is_tensor for one in known):
+        known = [value for value in sides if value is not None]
+        if len(known) != len(sides) or not any(value.is_tensor for value in known):
             return None
-        if any(one.text == "None" or one.text[:1] in {"'", '"'} for one in known):
+        if any(value.text == "None" or value.text[:1] in {"'", '"'} for value in known):
             return None
-        if not all(one.is_tensor or one.kind in _NUMBERS for one in known):
+        if not all(value.is_tensor or value.kind in _NUMBERS for value in known):
             return None
-        ranks = [one.rank if one.is_tensor else 0 for one in known]
+        ranks = [value.rank if value.is_tensor else 0 for value in known]
         whole = [rank for rank in ranks if rank is not None]
         return KnownValue(FactKind.TENSOR, "bool", max(whole) if len(whole) == len(ranks) else None)
 
@@ -293,7 +297,7 @@ class Scope:
 
     def _has_changed(self, node: ast.AST) -> bool:
         return bool(self._changed) and any(
-            isinstance(one, ast.Name) and one.id in self._changed for one in ast.walk(node)
+            isinstance(node, ast.Name) and node.id in self._changed for node in ast.walk(node)
         )
 
     def _replaced(self, node: ast.expr) -> KnownValue | None:
@@ -310,14 +314,14 @@ class Scope:
     def _local_names(self) -> frozenset[str]:
         node = self.function.node
         given = node.args
-        names = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-        names |= {one.arg for one in (given.vararg, given.kwarg) if one is not None}
+        names = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        names |= {argument.arg for argument in (given.vararg, given.kwarg) if argument is not None}
         return frozenset(names | _bound(node.body))
 
     @cached_property
     def _attributes(self) -> dict[str, KnownValue | None]:
         """What `self.weight` and the like are in old expressions of the function, if it never assigns them."""
-        found: dict[str, KnownValue | None] = {}
+        known_values: dict[str, KnownValue | None] = {}
         assigned: set[str] = set()
         for node in ast.walk(self.function.node):
             if isinstance(node, ast.Attribute):
@@ -325,33 +329,33 @@ class Scope:
                 if not isinstance(node.ctx, ast.Load):
                     assigned.add(text)
                 elif text and (fact := self.function.fact(node)) is not None:
-                    found[text] = common(found[text], fact) if text in found else fact
-        return {text: value for text, value in found.items() if text not in assigned}
+                    known_values[text] = common(known_values[text], fact) if text in known_values else fact
+        return {text: value for text, value in known_values.items() if text not in assigned}
 
     def _parameters(self) -> dict[str, KnownValue | None]:
         """What the run saw of the parameters, until something assigns them."""
         node = self.function.node
         given = node.args
-        names = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-        found: dict[str, KnownValue | None] = {}
+        names = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+        known_values: dict[str, KnownValue | None] = {}
         stored: dict[str, tuple[int, int]] = {}
         uses = [
-            one
+            node
             for part in node.body
-            for one in ast.walk(part)
-            if isinstance(one, ast.Name) and one.id in names
+            for node in ast.walk(part)
+            if isinstance(node, ast.Name) and node.id in names
         ]
-        for one in uses:
-            if not isinstance(one.ctx, ast.Load):
-                at = (one.lineno, one.col_offset)
-                stored[one.id] = min(stored.get(one.id, at), at)
-        for one in sorted(uses, key=lambda use: (use.lineno, use.col_offset)):
-            first = stored.get(one.id, (one.lineno, one.col_offset))
-            if one.id not in found and isinstance(one.ctx, ast.Load) and one.lineno <= first[0]:
-                fact = self.function.fact(one)
+        for use in uses:
+            if not isinstance(use.ctx, ast.Load):
+                at = (use.lineno, use.col_offset)
+                stored[use.id] = min(stored.get(use.id, at), at)
+        for use in sorted(uses, key=lambda use: (use.lineno, use.col_offset)):
+            first = stored.get(use.id, (use.lineno, use.col_offset))
+            if use.id not in known_values and isinstance(use.ctx, ast.Load) and use.lineno <= first[0]:
+                fact = self.function.fact(use)
                 if fact is not None:
-                    found[one.id] = fact
-        return found
+                    known_values[use.id] = fact
+        return known_values
 
 
 def _is_settled(value: KnownValue | None) -> bool:
@@ -368,20 +372,20 @@ def _dotted(node: ast.expr) -> str:
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:
     """The names that statements bind or delete, those of functions and classes among them, not what is inside those."""
-    found: set[str] = set()
+    bound: set[str] = set()
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            bound.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
+            bound.add(node.name)
             continue
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {one.asname or one.name.partition(".")[0] for one in node.names}
+            bound |= {name.asname or name.name.partition(".")[0] for name in node.names}
         elif isinstance(node, ast.ExceptHandler) and node.name:
-            found.add(node.name)
+            bound.add(node.name)
         elif isinstance(node, ast.Lambda):
             continue
         waiting.extend(ast.iter_child_nodes(node))
-    return found
+    return bound

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fuselight_server.editor.rules.inference import Scope
     from fuselight_server.editor.rules.values import KnownValue
 
-Found = tuple[str, str, "Severity | None"]
+RuleBreak = tuple[str, str, "Severity | None"]
 """Id of the break, torch's words that name what broke, and the severity if it is not the default."""
 
 _SCALARS = "capture_scalar_outputs"
@@ -60,7 +60,7 @@ def broken_by_truth(value: KnownValue | None) -> str | None:
     return "GB0170" if value is not None and value.is_tensor else None
 
 
-def broken_by(node: ast.expr, scope: Scope, conditions: Conditions) -> Found | None:
+def broken_by(node: ast.expr, scope: Scope, conditions: Conditions) -> RuleBreak | None:
     """The break of one expression, its parts left out; None where it is not sure to break."""
     if isinstance(node, ast.Call):
         return _call(node, scope, conditions)
@@ -69,7 +69,7 @@ def broken_by(node: ast.expr, scope: Scope, conditions: Conditions) -> Found | N
     return None
 
 
-def _call(node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
+def _call(node: ast.Call, scope: Scope, conditions: Conditions) -> RuleBreak | None:
     full = scope.full_name(node.func)
     if full:
         return _function(full, node, scope, conditions)
@@ -78,7 +78,7 @@ def _call(node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
     return _method(node.func, node, scope, conditions)
 
 
-def _function(full: str, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
+def _function(full: str, node: ast.Call, scope: Scope, conditions: Conditions) -> RuleBreak | None:
     if full in _CALLS:
         gb_id, explanation = _CALLS[full]
         asked = Severity.INFORMATION if gb_id == "GB0025" else None
@@ -96,18 +96,18 @@ def _function(full: str, node: ast.Call, scope: Scope, conditions: Conditions) -
     return _torch_function(name, node, scope, conditions) if owner == "torch" else _deepcopy(full, conditions)
 
 
-def _random(name: str, _node: ast.Call, conditions: Conditions) -> Found | None:
+def _random(name: str, _node: ast.Call, conditions: Conditions) -> RuleBreak | None:
     """Python's random numbers: since 2.14, torch traces `random.random`."""
     breaks = name == "random" and conditions.version < (2, 14)
     return ("GB0007", "`random.random`", None) if breaks else None
 
 
-def _numpy_random(name: str, node: ast.Call, conditions: Conditions) -> Found | None:
+def _numpy_random(name: str, node: ast.Call, conditions: Conditions) -> RuleBreak | None:
     is_number = name in _RANDOM and not node.args and not node.keywords
     return _unless(conditions, _SCALARS, "GB0033") if is_number else None
 
 
-def _logging(name: str, _node: ast.Call, conditions: Conditions) -> Found | None:
+def _logging(name: str, _node: ast.Call, conditions: Conditions) -> RuleBreak | None:
     breaks = name in _LOG_METHODS and not _is_reordered(conditions)
     return ("GB0291", "", None) if breaks else None
 
@@ -115,17 +115,17 @@ def _logging(name: str, _node: ast.Call, conditions: Conditions) -> Found | None
 _BY_OWNER = {"random": _random, "numpy.random": _numpy_random, "logging.Logger": _logging}
 
 
-def _deepcopy(full: str, conditions: Conditions) -> Found | None:
+def _deepcopy(full: str, conditions: Conditions) -> RuleBreak | None:
     gb_id = {(2, 11): "GB0179", (2, 13): "GB4198", (2, 14): "GB4198"}.get(conditions.version)
     return (gb_id, "", None) if gb_id is not None and full == "copy.deepcopy" else None
 
 
-def _unless(conditions: Conditions, setting: str, gb_id: str) -> Found | None:
+def _unless(conditions: Conditions, setting: str, gb_id: str) -> RuleBreak | None:
     """The break, unless a setting may let torch trace what broke."""
     return None if conditions.captures(setting) else (gb_id, "", None)
 
 
-def _torch_function(name: str, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
+def _torch_function(name: str, node: ast.Call, scope: Scope, conditions: Conditions) -> RuleBreak | None:
     """A function of torch whose first argument is a tensor."""
     if name in _DYNAMIC or (name == "where" and len(node.args) == 1 and not node.keywords):
         return _unless(conditions, _SHAPES, "GB0036")
@@ -137,10 +137,12 @@ def _torch_function(name: str, node: ast.Call, scope: Scope, conditions: Conditi
 def _repeats(node: ast.Call, repeats: ast.expr, scope: Scope) -> bool:
     """Whether a call of repeat_interleave gets a tensor of repeats, and no size of the result."""
     value = scope.value(repeats)
-    return value is not None and value.is_tensor and all(one.arg == "dim" for one in node.keywords)
+    return value is not None and value.is_tensor and all(keyword.arg == "dim" for keyword in node.keywords)
 
 
-def _method(function: ast.Attribute, node: ast.Call, scope: Scope, conditions: Conditions) -> Found | None:
+def _method(
+    function: ast.Attribute, node: ast.Call, scope: Scope, conditions: Conditions
+) -> RuleBreak | None:
     owner, name = scope.value(function.value), function.attr
     if owner is None or not owner.is_tensor:
         return None
@@ -154,11 +156,15 @@ def _method(function: ast.Attribute, node: ast.Call, scope: Scope, conditions: C
     return None if gb_id is None or "trace_autograd_ops" in conditions.settings else (gb_id, "", None)
 
 
-def _subscript(node: ast.Subscript, scope: Scope, conditions: Conditions) -> Found | None:
+def _subscript(node: ast.Subscript, scope: Scope, conditions: Conditions) -> RuleBreak | None:
     owner, index = scope.value(node.value), scope.value(node.slice)
     if owner is not None and owner.is_tensor and isinstance(node.slice, ast.Slice):
-        bounds = [scope.value(one) for one in (node.slice.lower, node.slice.upper) if one is not None]
-        if any(one is not None and one.is_tensor for one in bounds):
+        bounds = [
+            scope.value(expression)
+            for expression in (node.slice.lower, node.slice.upper)
+            if expression is not None
+        ]
+        if any(bound is not None and bound.is_tensor for bound in bounds):
             return _unless(conditions, _SCALARS, "GB0124")
     selects = owner is not None and owner.is_tensor and index is not None and index.is_mask
     return _unless(conditions, _SHAPES, "GB0036") if selects else None

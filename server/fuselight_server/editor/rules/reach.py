@@ -21,14 +21,14 @@ _NO_TRACE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom)
 def is_reached(function: EditedFunction, block: Sequence[ast.stmt], index: int, *, entered: bool) -> bool:
     """Whether the new statement at `index` of a block is reached; `entered` says that its first statement is."""
     before = block[:index]
-    if any(function.is_new(one) and has_exit(one) for one in before):
+    if any(function.is_new(node) and has_exit(node) for node in before):
         return False
-    if any(function.is_traced(one) for one in block[index + 1 :]):
+    if any(function.is_traced(node) for node in block[index + 1 :]):
         return True
-    for one in reversed(before):
-        if function.is_new(one) or _leaves_no_facts(one):
+    for statement in reversed(before):
+        if function.is_new(statement) or _leaves_no_facts(statement):
             continue
-        return function.is_traced(one) and ends(function, one)
+        return function.is_traced(statement) and ends(function, statement)
     return entered or _replaces_traced(function, block, index)
 
 
@@ -36,11 +36,11 @@ def has_exit(node: ast.stmt) -> bool:
     """Whether control may leave a statement otherwise than at its end; functions that it defines do not count."""
     waiting: list[ast.AST] = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, (*_EXITS, ast.Yield, ast.YieldFrom)):
+        child = waiting.pop()
+        if isinstance(child, (*_EXITS, ast.Yield, ast.YieldFrom)):
             return True
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(one))
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(child))
     return False
 
 
@@ -52,17 +52,19 @@ def ends(function: EditedFunction, node: ast.stmt) -> bool:
         branch = function.branch(node.test)
         if branch is None:
             return False
-        body, other = (all(ends(function, one) for one in side) for side in (node.body, node.orelse))
+        body, other = (
+            all(ends(function, statement) for statement in side) for side in (node.body, node.orelse)
+        )
         return (branch.true > 0 and body) or (branch.false > 0 and other)
     if isinstance(node, (ast.For, ast.While)):  # `break` and `continue` leave its body, not the loop
-        return not any(_returns(one) for one in (*node.body, *node.orelse))
+        return not any(_returns(statement) for statement in (*node.body, *node.orelse))
     if isinstance(node, ast.With):
-        return all(ends(function, one) for one in node.body)
+        return all(ends(function, statement) for statement in node.body)
     return False
 
 
 def _returns(node: ast.AST) -> bool:
-    return any(isinstance(one, (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
+    return any(isinstance(node, (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)) for node in ast.walk(node))
 
 
 def _leaves_no_facts(node: ast.stmt) -> bool:

@@ -110,10 +110,13 @@ class _Walk:
         branch = function.branch(node.test)
         before = scope.copy()
         yield from self.block(node.body, entered=False)
-        after_body, body_ends = scope.copy(), all(ends(function, one) or _is_plain(one) for one in node.body)
+        after_body, body_ends = (
+            scope.copy(),
+            all(ends(function, statement) or _is_plain(statement) for statement in node.body),
+        )
         scope.restore(before)
         yield from self.block(node.orelse, entered=False)
-        else_ends = all(ends(function, one) or _is_plain(one) for one in node.orelse)
+        else_ends = all(ends(function, statement) or _is_plain(statement) for statement in node.orelse)
         if (branch is not None and branch.true == 0) or not body_ends:
             return  # the state is that of the other side
         if (branch is not None and branch.false == 0) or not else_ends:
@@ -167,9 +170,9 @@ class _Walk:
         for child in ast.iter_child_nodes(node):
             yield from self._expression(child)
         if isinstance(node, ast.expr):
-            found = broken_by(node, self._scope, self._conditions)
-            if found is not None:
-                yield self._break(node, *found)
+            entry = broken_by(node, self._scope, self._conditions)
+            if entry is not None:
+                yield self._break(node, *entry)
 
     def _break(
         self, node: ast.expr, gb_id: str, explanation: str = "", severity: Severity | None = None

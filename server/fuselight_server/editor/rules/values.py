@@ -55,11 +55,11 @@ TENSOR = KnownValue(FactKind.TENSOR)
 
 def value_of(values: Sequence[TracedValue]) -> KnownValue | None:
     """What traced values have in common; None if they are of different kinds."""
-    kinds = {one.kind for one in values}
+    kinds = {value.kind for value in values}
     if len(kinds) != 1:
         return None
     kind = kinds.pop()
-    texts = {one.text for one in values}
+    texts = {value.text for value in values}
     if kind is not FactKind.TENSOR:
         return KnownValue(kind, text=texts.pop() if len(texts) == 1 else "")
     dtypes = {text.partition("[")[0] for text in texts}
@@ -74,13 +74,13 @@ def _rank(text: str) -> int:
     return inside.count(",") + 1 if inside else 0
 
 
-def common(one: KnownValue | None, other: KnownValue | None) -> KnownValue | None:
+def common(value: KnownValue | None, other: KnownValue | None) -> KnownValue | None:
     """What two values have in common."""
-    if one is None or other is None or one.kind is not other.kind:
+    if value is None or other is None or value.kind is not other.kind:
         return None
     return KnownValue(
-        one.kind,
-        one.dtype if one.dtype == other.dtype else "",
-        one.rank if one.rank == other.rank else None,
-        one.text if one.text == other.text else "",
+        value.kind,
+        value.dtype if value.dtype == other.dtype else "",
+        value.rank if value.rank == other.rank else None,
+        value.text if value.text == other.text else "",
     )

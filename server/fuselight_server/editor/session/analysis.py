@@ -67,7 +67,7 @@ class Analysis:
         self.throttle = RunThrottle(state)
         self.notices = ChangeNotices(state, ui)
         self.edits = RunEdits(state)
-        self.outcomes = ResultIntake(state, self.edits)
+        self.intake = ResultIntake(state, self.edits)
         self.program_reports = ProgramReports(state, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.edits)
         self.tunings = TuningSession(state, self.edits, notes=self.benches.notes)
@@ -76,7 +76,7 @@ class Analysis:
             state,
             make_worker=make_worker,
             find_interpreter=find_interpreter,
-            busy=lambda: {job.lane for job in self.runs.queue.jobs()},
+            busy=lambda: {job.worker_key for job in self.runs.queue.jobs()},
             benchmark_turn=self.benches.turn,
             tasks=self.tasks,
         )
@@ -130,7 +130,7 @@ class Analysis:
             current=self._current,
             workers=self.workers,
         )
-        self.fixes = FixSession(self._state, self.outcomes, prepare=self.verification_runs.prepare)
+        self.fixes = FixSession(self._state, self.intake, prepare=self.verification_runs.prepare)
         self.live = LivePredictions(
             self._state,
             worker=self.workers.live,
@@ -153,7 +153,7 @@ class Analysis:
             self.runs,
             workers=self.workers,
             unrunnable=self._unrunnable,
-            outcomes=self.outcomes,
+            intake=self.intake,
             benches=self.benches,
             tunings=self.tunings,
             stored=self.stored,
@@ -188,7 +188,7 @@ class Analysis:
         """End the workers of a folder (None: all); the next run starts fresh ones."""
         self.live.restart(folder)
         jobs = self.runs.queue.jobs()
-        self.runs.cancel([job.key for job in jobs if folder is None or job.lane.folder == folder])
+        self.runs.cancel([job.key for job in jobs if folder is None or job.worker_key.folder == folder])
         self.fixes.cancel()
         await self.workers.end(folder)
         for known in self._state.folders.values():

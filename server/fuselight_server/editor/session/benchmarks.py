@@ -83,7 +83,7 @@ class BenchmarkSession(TimedSession["MeasuredResult"]):
     def begin(self, key: Key) -> None:
         """Remember the texts that a benchmark is about to see."""
         open_now = self._state.documents.values()
-        self._texts[key] = {one.path: one.source.text for one in open_now if one.runnable}
+        self._texts[key] = {document.path: document.source.text for document in open_now if document.runnable}
 
     def watch(self, running: Mapping[Key, object]) -> None:
         """Note which runs are in flight together."""
@@ -99,7 +99,7 @@ class BenchmarkSession(TimedSession["MeasuredResult"]):
 
     async def _result(self, job: Job, report: Report) -> MeasuredResult:
         texts = self._texts.get(job.key, {})
-        return await asyncio.to_thread(_made, job, report, self.notes(job.key), texts)
+        return await asyncio.to_thread(_measured_result, job, report, self.notes(job.key), texts)
 
     def _has_begun(self, result: MeasuredResult) -> bool:
         return result.has_begun
@@ -135,7 +135,9 @@ def _words(other: Key, parallel: Key) -> str:
     return f"{other.words}{file}"
 
 
-def _made(job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str]) -> MeasuredResult:
+def _measured_result(
+    job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str]
+) -> MeasuredResult:
     key = job.key
     history = history_of(key.path, key.name)
     report = with_earlier_readings(report, history)
@@ -147,15 +149,15 @@ def _made(job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str
 
 def texts_that_ran(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
     """Return the files that ran as they were then: as in `texts`, else as on the disk; empty where neither is so."""
-    found = {}
+    entries = {}
     for path, key in report.files.items():
-        known = [one for one in (texts.get(path), disk_text(path)) if one is not None]
-        found[path] = next((one for one in known if is_text_of(path, key, one)), "")
-    return found
+        known = [text for text in (texts.get(path), disk_text(path)) if text is not None]
+        entries[path] = next((text for text in known if is_text_of(path, key, text)), "")
+    return entries
 
 
 def is_stale(report: Report, texts: Mapping[str, str]) -> bool:
-    """Whether a file that ran is another one now; `texts` are those of open files."""
+    """Whether a file that ran has changed since; `texts` are those of open files."""
     return any(not is_text_of(path, key, texts.get(path)) for path, key in report.files.items())
 
 

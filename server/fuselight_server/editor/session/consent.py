@@ -52,7 +52,12 @@ class Consent:
     @property
     def asked(self) -> frozenset[Key]:
         """Runs that wait for an answer."""
-        return frozenset(key for one in self._pending.values() for keys in one.requests for key in keys)
+        return frozenset(
+            key
+            for pending_requests in self._pending.values()
+            for keys in pending_requests.requests
+            for key in keys
+        )
 
     def for_program(self, path: str, *, automatic: bool, is_part: bool = False) -> bool | None:
         """Whether the `__main__` block of a file may run now; None where the user has not been asked.
@@ -60,7 +65,7 @@ class Consent:
         `is_part`: up to its first call alone, for which an answer about the whole program counts, too.
         """
         subjects = (path, first_call_of(path)) if is_part else (path,)
-        answers = {self._programs[one] for one in subjects if one in self._programs}
+        answers = {self._programs[subject] for subject in subjects if subject in self._programs}
         if not answers:
             return None
         return RUN in answers or (ON_REQUEST in answers and not automatic)

@@ -44,7 +44,9 @@ class UnrunnableTargets:
         if self._environments.note(self._state.folder_of(job.key.path), job.key, report):
             self._keys.discard(job.key)
             return
-        same = [key for key, waiting in self._runs.queue.waiting.items() if waiting.lane == job.lane]
+        same = [
+            key for key, waiting in self._runs.queue.waiting.items() if waiting.worker_key == job.worker_key
+        ]
         self._runs.queue.drop(same)
         self._keys.update({job.key, *same})
 
@@ -78,7 +80,7 @@ class Deliveries:
         *,
         workers: Workers,
         unrunnable: UnrunnableTargets,
-        outcomes: ResultIntake,
+        intake: ResultIntake,
         benches: BenchmarkSession,
         tunings: TuningSession,
         stored: StoredResults,
@@ -87,7 +89,7 @@ class Deliveries:
         tasks: BackgroundTasks,
     ) -> None:
         self._state, self._runs, self._workers = state, runs, workers
-        self._unrunnable, self._outcomes, self._benches = unrunnable, outcomes, benches
+        self._unrunnable, self._intake, self._benches = unrunnable, intake, benches
         self._tunings, self._stored, self._live = tunings, stored, live
         self._saves, self._tasks = saves, tasks
 
@@ -99,7 +101,7 @@ class Deliveries:
                 running.remark = progress_best(report.tuned)
             await self._tunings.accept_part(job, report)
         else:
-            intake = self._benches if job.key.tier is Tier.MEASURED else self._outcomes
+            intake = self._benches if job.key.tier is Tier.MEASURED else self._intake
             await intake.accept_part(job, report)
 
     async def accept(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
@@ -110,7 +112,7 @@ class Deliveries:
             self._state.log(f"run {job.generation} was refused: {outcome.reason}")
             return
         else:
-            report = self._workers.failure_report(job.lane, request, outcome.failure)
+            report = self._workers.failure_report(job.worker_key, request, outcome.failure)
         self._unrunnable.note(job, report)
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
         if job.key.tier is Tier.MEASURED:
@@ -121,14 +123,12 @@ class Deliveries:
             await self._accept_result(job, request, report)
 
     async def _accept_result(self, job: Job, request: RunRequest, report: Report) -> None:
-        await self._outcomes.accept(job, report, request.overlays)
+        await self._intake.accept(job, report, request.overlays)
         result = self._state.captures.get(job.key)
         if job.key.tier is Tier.CAPTURE:
             self._live.accepted(job.key, request)
         if result is not None and result.report is report:
             if lacks_inputs(report):
-                self._tasks.start(
-                    self._outcomes.look_for_programs(result), "looking for programs with inputs"
-                )
+                self._tasks.start(self._intake.look_for_programs(result), "looking for programs with inputs")
             await self._stored.keep(result)
         self._saves.run_again(job.key)

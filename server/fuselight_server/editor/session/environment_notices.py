@@ -48,7 +48,7 @@ class EnvironmentNotices:
 
     def note(self, folder: Folder, key: Key, report: Report) -> bool:
         """Keep what a run of `key` says of its interpreter; returns whether runs can work with that at all."""
-        broken = next((one for one in report.failures if one.kind in _NO_RUN_CAN_WORK), None)
+        broken = next((failure for failure in report.failures if failure.kind in _NO_RUN_CAN_WORK), None)
         if broken is not None:
             if folder.problem != broken.message:
                 folder.problem = broken.message

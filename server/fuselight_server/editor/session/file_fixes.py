@@ -81,7 +81,11 @@ class FileFixes:
 
     async def _verify(self, path: str, token: CancelToken) -> VerifiedFixes:
         async with self._tasks.turn:
-            results = [one for one in self._offers.current_results(path) if one.key.path == path]
+            results = [
+                current_result
+                for current_result in self._offers.current_results(path)
+                if current_result.key.path == path
+            ]
             others = self._targets.others(results, (path,))
             snapshot = TextSnapshot.of(self._state, (*results, *others))
             with owned_folder("fix") as folder:

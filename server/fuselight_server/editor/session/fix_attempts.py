@@ -54,7 +54,7 @@ class FixAttempts:
 
     def first_fix(self, result: CaptureResult) -> str:
         """Say which fix of the line to fix first has passed: `Use torch.where: verified`; empty if none has."""
-        passed = [one for one in self._tried(result) if one[1].has_passed and not one[1].is_checking]
+        passed = [pair for pair in self._tried(result) if pair[1].has_passed and not pair[1].is_checking]
         if not passed or not result.priorities:
             return ""
         is_gained_by = result.priorities[0].is_gained_by
@@ -64,7 +64,9 @@ class FixAttempts:
             if is_gained_by(offer.finding.code, offer.finding.span.path, offer.finding.span.line)
         ]
         # Of fixes of the same line, one that keeps all results comes first.
-        here.sort(key=lambda one: (one.remedy.fix_class is FixClass.CHANGES, bool(one.exceptions)))
+        here.sort(
+            key=lambda attempt: (attempt.remedy.fix_class is FixClass.CHANGES, bool(attempt.exceptions))
+        )
         return here[0].promise if here else ""
 
     def _tried(self, result: CaptureResult) -> list[tuple[FixOffer, Attempt]]:
@@ -72,7 +74,7 @@ class FixAttempts:
         return [
             (offer, attempt)
             for identity, attempt in self._attempts.items()
-            if (offer := self._offers.made(identity)) is not None
+            if (offer := self._offers.past_offer(identity)) is not None
             and offer.key == result.key
             and offer.result.report.files == result.report.files
             and not result.stale

@@ -51,9 +51,10 @@ class TextSnapshot:
     def of(cls, state: State, results: Iterable[CaptureResult]) -> TextSnapshot:
         """With the texts that the editor has of the files of some results."""
         paths = {path for result in results for path in result.depends}
-        documents = [one for path in sorted(paths) if (one := state.at(path)) is not None]
+        documents = [document for path in sorted(paths) if (document := state.at(path)) is not None]
         return cls(
-            {one.path: one.source.text for one in documents}, {one.path: one.reading() for one in documents}
+            {document.path: document.source.text for document in documents},
+            {document.path: document.reading() for document in documents},
         )
 
     def read(self, path: str) -> str | None:
@@ -132,7 +133,7 @@ class FixOffers:
             self._offers.keep(offer.id, offer)
         return LineFixes(tuple(offers.values()), tuple(refused))
 
-    def made(self, identity: str) -> FixOffer | None:
+    def past_offer(self, identity: str) -> FixOffer | None:
         """Return an offer that was made, whatever the files have now."""
         return self._offers.get(identity)
 
@@ -173,7 +174,7 @@ class FixOffers:
         if report is not result.report:
             findings = (await self._findings_of(result))[:_MOST_SEARCHED]
             fixes = [await self._fixes_of(result, finding) for finding in findings]
-            refused = tuple(dict.fromkeys(one for line in fixes for one in line.refused))
+            refused = tuple(dict.fromkeys(fix for line in fixes for fix in line.refused))
         self._refused.keep(result.key, (result.report, refused))
         return refused
 
@@ -221,10 +222,11 @@ def _fixes_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> LineFix
         else:
             identity = _identity(result, finding, remedy)
             offers.append(FixOffer(identity, result.key, result, finding, remedy, before))
-    kinds = {one.remedy.kind for one in offers}
-    refused = (one for one in (*blocked, *rewrites.refused) if one.kind not in kinds)
+    kinds = {offer.remedy.kind for offer in offers}
+    refused = (rewrite for rewrite in (*blocked, *rewrites.refused) if rewrite.kind not in kinds)
     return LineFixes(
-        tuple(offers), tuple(RefusedFix(finding, one.kind, one.title, one.words) for one in refused)
+        tuple(offers),
+        tuple(RefusedFix(finding, rewrite.kind, rewrite.title, rewrite.words) for rewrite in refused),
     )
 
 

@@ -44,14 +44,14 @@ _NO_PART = "the program's calls of what it compiles do not have this finding if 
 class FixSession:
     """Verifies fixes."""
 
-    def __init__(self, state: State, outcomes: ResultIntake, *, prepare: Prepare) -> None:
+    def __init__(self, state: State, intake: ResultIntake, *, prepare: Prepare) -> None:
         """Start without offers."""
         self._state = state
         self.offers = FixOffers(state)
         self.attempts = FixAttempts(self.offers)
         self.tasks = VerificationTasks(state)
         self._targets = FixTargets(state, self.offers, self.tasks, prepare=prepare)
-        self._results = VerifiedResults(state, outcomes)
+        self._results = VerifiedResults(state, intake)
         self._files = FileFixes(state, self.offers, self.tasks, self._targets, self._results)
 
     def is_current(self, texts: dict[str, str]) -> bool:

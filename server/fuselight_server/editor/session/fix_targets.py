@@ -115,18 +115,24 @@ class FixTargets:
 
     def others(self, results: Sequence[CaptureResult], paths: Iterable[str]) -> list[CaptureResult]:
         """Further targets that run one of these files, their own or one that they import."""
-        known = {one.key: one for path in paths for one in self._offers.current_results(path)}
+        known = {
+            current_result.key: current_result
+            for path in paths
+            for current_result in self._offers.current_results(path)
+        }
         for result in results:
             known.pop(result.key, None)
         # The calls of a program are not those of a single target.
-        return [one for one in known.values() if not has_parts(one)][:_MOST_OTHERS]
+        return [capture_result for capture_result in known.values() if not has_parts(capture_result)][
+            :_MOST_OTHERS
+        ]
 
     def add(self, others: Iterable[CaptureResult], fixer: Fixer) -> None:
         """Let a fixer verify that fixes leave the calls of other targets as they are."""
-        for one in others:
-            run = self.prepare(one.key, True)  # noqa: FBT003 - as the type says
+        for capture_result in others:
+            run = self.prepare(capture_result.key, True)  # noqa: FBT003 - as the type says
             if run is not None:
-                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), one.report)
+                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), capture_result.report)
 
     async def part_for(
         self, offer: FixOffer, target: SessionTarget, fixer: Fixer, token: CancelToken
@@ -178,10 +184,10 @@ def _part_with(
     """The part of a program that has the finding of an offer and its rewrite, with that finding."""
     here = offer.finding.code, offer.finding.span.path, offer.finding.span.line
     for part, report in parts:
-        for one in fixer.findings(report):
-            if (one.code, one.span.path, one.span.line) == here and any(
+        for finding in fixer.findings(report):
+            if (finding.code, finding.span.path, finding.span.line) == here and any(
                 (same.kind, same.texts) == (offer.remedy.kind, offer.remedy.texts)
-                for same in fixer.candidates(one, report)
+                for same in fixer.candidates(finding, report)
             ):
-                return part, report, one
+                return part, report, finding
     return None

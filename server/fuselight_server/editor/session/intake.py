@@ -93,13 +93,13 @@ class ResultIntake:
         """Find programs of the workspace that give inputs to a target without any, off the event loop."""
         target = result.report.target
         folder = self._state.folder_of(target.path)
-        folders = [folder.path, *(one.path for one in self._state.folders.values() if one.uri)]
+        folders = [folder.path, *(folder.path for folder in self._state.folders.values() if folder.uri)]
         is_function = target.kind in {"function", "variable"}
         find = functools.partial(find_programs, target.path, target.name, folders, is_function=is_function)
-        found = await asyncio.to_thread(find)
+        programs = await asyncio.to_thread(find)
         tried = self._state.input_programs.get((target.path, target.name))
         # One that was run and gave no inputs is not offered again.
-        result.input_programs = tuple(one for one in found if one.path != tried)[:_OFFERED]
+        result.input_programs = tuple(program for program in programs if program.path != tried)[:_OFFERED]
         if self._state.captures.get(result.key) is result:
             self._state.mark_results([target.path])
 
@@ -107,13 +107,13 @@ class ResultIntake:
         """Store what one kernel was compiled to with the report that has its source."""
         self._edits.drop(key)
         result = self._state.kernels.get(key.of_target)
-        made = report.assembled.get(key.kernel)
-        if made is None and report.failures:
+        assembled_kernel = report.assembled.get(key.kernel)
+        if assembled_kernel is None and report.failures:
             why = f"{report.failures[0].message}. {report.failures[0].next_step}".rstrip()
-            made = Assembled(failure=why)
-        if result is not None and made is not None:
-            asked = made.disassembled or key.disassemble
-            result.shown.keep_assembled(key.kernel, replace(made, disassembled=asked))
+            assembled_kernel = Assembled(failure=why)
+        if result is not None and assembled_kernel is not None:
+            asked = assembled_kernel.disassembled or key.disassemble
+            result.shown.keep_assembled(key.kernel, replace(assembled_kernel, disassembled=asked))
             self._state.mark_results([key.path])
 
     def rederive(self) -> None:

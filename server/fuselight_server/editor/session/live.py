@@ -123,8 +123,8 @@ class LivePredictions:
 
     def gone(self, path: str) -> None:
         """Take in that a file or folder was deleted or renamed."""
-        for one in [one for one in {*self._timers, *self._traces} if within(one, path)]:
-            self._stop(one)
+        for timer in [timer for timer in {*self._timers, *self._traces} if within(timer, path)]:
+            self._stop(timer)
         self.runs.end_where(
             lambda run: any(within(file, path) for file in (run.key.path, *run.files)), "a file of it is gone"
         )
@@ -137,21 +137,23 @@ class LivePredictions:
 
         self.runs.end_where(lambda run: concerns(run.key.path), "its worker is stopped")
         self.runs.forgive()
-        for path in [one for one in {*self._timers, *self._traces} if concerns(one)]:
+        for path in [timer for timer in {*self._timers, *self._traces} if concerns(timer)]:
             self._stop(path)
-        for key, path in [one for one in self._state.predictions if concerns(one[0].path)]:
+        for key, path in [
+            prediction for prediction in self._state.predictions if concerns(prediction[0].path)
+        ]:
             self._state.drop_prediction(key, path)
         self._refresh()
 
     def settings_changed(self) -> None:
-        """Take in that a setting or the user's consent is another one now."""
+        """Apply a change of a setting or of the user's consent."""
         self.runs.end_where(
             lambda run: not self._files.is_on(run.key.path) or not self._may_run(run.key),
             "it is switched off",
         )
         for prediction in self._state.predictions.values():
             prediction.is_current = False  # rules answer again, for it may be that nothing is traced any more
-        for document in [one for one in self._state.documents.values() if one.runnable]:
+        for document in [document for document in self._state.documents.values() if document.runnable]:
             self.edited(document.path)
 
     async def close(self) -> None:

@@ -75,32 +75,36 @@ def other_changes(result: CaptureResult, path: str) -> str:
     others = sorted((result.changed_files & result.depends) - {path})
     if not others:
         return ""
-    names = ", ".join(os.path.basename(one) for one in others)  # noqa: PTH119 - paths stay text
+    names = ", ".join(os.path.basename(text) for text in others)  # noqa: PTH119 - paths stay text
     return f"{names} has changed, too" if len(others) == 1 else f"{names} have changed, too"
 
 
 def with_reasons(changes: CodeChanges, why_not: dict[str, str]) -> CodeChanges:
     """Say why the arguments of a function were not kept, instead of that it was not traced."""
-    deferred = tuple(replace(one, why=why_not.get(one.what, one.why)) for one in changes.deferred)
+    deferred = tuple(replace(change, why=why_not.get(change.what, change.why)) for change in changes.deferred)
     return replace(changes, deferred=deferred)
 
 
 def problems(report: Report) -> dict[str, str]:
     """Say why functions could not be traced, by their names."""
-    return {one.what: one.why for one in report.problems if one.stage == _RETRACE_STAGE}
+    return {problem.what: problem.why for problem in report.problems if problem.stage == _RETRACE_STAGE}
 
 
 def without_problems(report: Report, changes: CodeChanges) -> CodeChanges:
     """Turn the functions that could not be traced into deferred changes."""
     reasons = problems(report)
     deferred = []
-    for one in changes.functions:
-        if one.name in reasons:
-            reason, _, detail = reasons[one.name].partition(":")
+    for function in changes.functions:
+        if function.name in reasons:
+            reason, _, detail = reasons[function.name].partition(":")
             deferred.append(
-                DeferredChange(one.name, RETRACE_REASONS.get(reason, detail.strip() or reason), one.first)
+                DeferredChange(
+                    function.name, RETRACE_REASONS.get(reason, detail.strip() or reason), function.first
+                )
             )
-    functions = tuple(one for one in changes.functions if one.name not in reasons)
+    functions = tuple(
+        changed_function for changed_function in changes.functions if changed_function.name not in reasons
+    )
     return CodeChanges(functions, (*changes.deferred, *deferred))
 
 

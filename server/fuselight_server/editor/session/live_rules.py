@@ -65,15 +65,15 @@ class LiveRules:
             while (document := self._files.readable(path)) is not None:
                 version, text = document.source.version, document.source.text
                 start = time.monotonic()
-                found: list[tuple[EditedTarget, tuple[Finding, ...]]] = []
+                findings_of_targets: list[tuple[EditedTarget, tuple[Finding, ...]]] = []
                 for result in self._files.results(path)[:MOST_LIVE_RUNS]:
                     ran = self._texts.text(result, path)
                     if ran is not None and not other_changes(result, path):
                         edit = EditedTarget(result, document, version, ran, text)
-                        found.append((edit, await self._by_rules(edit)))
-                for edit, made in found:
+                        findings_of_targets.append((edit, await self._by_rules(edit)))
+                for edit, findings in findings_of_targets:
                     if self._files.is_current(edit):
-                        self._shown.take_rules(edit.result.key, path, made)
+                        self._shown.take_rules(edit.result.key, path, findings)
                         await self._start_early(edit)
                 await asyncio.sleep(_REST * (time.monotonic() - start))
                 if document.source.version == version:

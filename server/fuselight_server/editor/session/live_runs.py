@@ -71,8 +71,10 @@ class RanTexts:
         if request is not None:
             self._requests[key] = request
         captures = self._state.captures
-        self._requests = {one: kept for one, kept in self._requests.items() if one in captures}
-        self._known = {one: kept for one, kept in self._known.items() if one[0] in captures and one[0] != key}
+        self._requests = {name: kept for name, kept in self._requests.items() if name in captures}
+        self._known = {
+            name: kept for name, kept in self._known.items() if name[0] in captures and name[0] != key
+        }
 
     def request(self, key: Key) -> RunRequest | None:
         """Return the request of a target's last run; None for a run of an earlier session."""
@@ -92,14 +94,18 @@ class RanTexts:
             return known[1]
         document = self._state.at(path)
         open_now = document.source.text if document is not None else None
-        found = _text_of(wanted, self._overlay(result.key, path), path, open_now)
-        if found is not None:
-            self._known[result.key, path] = wanted, found
-        return found
+        text = _text_of(wanted, self._overlay(result.key, path), path, open_now)
+        if text is not None:
+            self._known[result.key, path] = wanted, text
+        return text
 
     async def overlays(self, result: CaptureResult) -> dict[str, str] | None:
         """Return the texts that ran of files which are others on the disk now; None where one is lost."""
-        open_now = {one.path: one.source.text for one in self._state.documents.values() if one.runnable}
+        open_now = {
+            document.path: document.source.text
+            for document in self._state.documents.values()
+            if document.runnable
+        }
         known = {path: text for (key, path), (_, text) in self._known.items() if key == result.key}
         request = self._requests.get(result.key)
         kept = {**(request.overlays if request is not None else {}), **known}
@@ -111,14 +117,14 @@ class RanTexts:
 
 
 def _overlays(files: dict[str, str], kept: dict[str, str], open_now: dict[str, str]) -> dict[str, str] | None:
-    found = {}
+    overlays = {}
     for path, wanted in files.items():
         text = _text_of(wanted, kept.get(path), path, open_now.get(path))
         if text is None:
             return None
         if disk_text(path) != text:
-            found[path] = text
-    return found
+            overlays[path] = text
+    return overlays
 
 
 def _text_of(wanted: str, kept: str | None, path: str, open_now: str | None) -> str | None:
@@ -147,19 +153,21 @@ class LiveRunHandle:
     def traced(self, path: str) -> frozenset[str]:
         """Return the functions of a file that can be traced again."""
         known = self.ready.functions if self.ready is not None else ()
-        return frozenset(one.name for one in known if one.path == path and not one.reason)
+        return frozenset(function.name for function in known if function.path == path and not function.reason)
 
     def untraceable(self, path: str) -> dict[str, str]:
         """Return the functions of a file whose arguments were not kept, and why."""
         known = self.ready.functions if self.ready is not None else ()
-        return {one.name: one.reason for one in known if one.path == path and one.reason}
+        return {
+            function.name: function.reason for function in known if function.path == path and function.reason
+        }
 
     def entry(self, path: str) -> str | None:
         """Return the function of a file that the target's calls enter; None where it cannot be traced again."""
         if path != self.key.path:
             return None
         traced = self.traced(path)
-        return next((one for one in (self.key.name, f"{self.key.name}.forward") if one in traced), None)
+        return next((text for text in (self.key.name, f"{self.key.name}.forward") if text in traced), None)
 
     async def retrace(
         self,
@@ -275,7 +283,7 @@ class LiveRuns:
             self.end(run, why)
 
     def forgive(self) -> None:
-        """Let live runs be started again that have ended by themselves: their worker is another one now."""
+        """Let live runs that ended by themselves start again: their worker was replaced."""
         self._failures.clear()
 
     async def close(self) -> None:
@@ -289,7 +297,7 @@ class LiveRuns:
 
         def on_ready(ready: LiveReady) -> None:
             run.ready, run.used = ready, time.monotonic()
-            count = sum(not one.reason for one in ready.functions)
+            count = sum(not function.reason for function in ready.functions)
             took = run.used - start
             self._state.log(f"live run of {run.key.words} is ready after {took:.2f} s: {count} functions")
             self._watch(run)

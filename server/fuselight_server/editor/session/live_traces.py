@@ -122,7 +122,7 @@ class LiveTraces:
         A break in a function that is called in a loop sends the caller to eager mode, which a trace of the function
         alone does not show. The first answer stays where the second trace fails.
         """
-        names = [one.name for one in changes.functions]
+        names = [function.name for function in changes.functions]
         trace = await self._trace_changed(run, edit, names) if names else None
         if isinstance(trace, Refused):
             self._refused(trace, run, edit.path, changes)
@@ -134,8 +134,8 @@ class LiveTraces:
             self._shown.show_deferred(run.key, edit.path, changes.deferred)
             return
         self._shown.take_trace(run.key, edit, trace, changes)
-        entry, names = run.entry(edit.path), [one.name for one in changes.functions]
-        if entry is None or entry in names or any(one.what == entry for one in changes.deferred):
+        entry, names = run.entry(edit.path), [function.name for function in changes.functions]
+        if entry is None or entry in names or any(change.what == entry for change in changes.deferred):
             return
         trace = await self._trace_functions(
             run, edit, [*names, entry], _CALLERS_SECONDS, includes_callers=True
@@ -160,9 +160,9 @@ class LiveTraces:
                 task.cancel()
 
     async def _show_early(self, run: LiveRunHandle, edit: EditedTarget, report: Report) -> None:
-        found = await self._findings(report, edit, includes_callers=False)
+        findings = await self._findings(report, edit, includes_callers=False)
         if self._files.is_current(edit) and self._files.is_on(edit.path):
-            self._shown.take_early(run.key, edit, found)
+            self._shown.take_early(run.key, edit, findings)
 
     async def _trace_functions(
         self,
@@ -186,8 +186,8 @@ class LiveTraces:
         )
         if isinstance(outcome, Refused):
             return outcome
-        found = await self._findings(outcome.report, edit, includes_callers=includes_callers)
-        return FunctionTrace(outcome.report, found) if self._files.is_current(edit) else None
+        findings = await self._findings(outcome.report, edit, includes_callers=includes_callers)
+        return FunctionTrace(outcome.report, findings) if self._files.is_current(edit) else None
 
     async def _findings(
         self, report: Report, edit: EditedTarget, *, includes_callers: bool
@@ -206,5 +206,5 @@ class LiveTraces:
             why = RETRACE_REASONS.get(outcome.reason, "the trace failed")
             message = outcome.failure.message if outcome.failure is not None else why
             self._state.log(f"live run of {run.key.words}: {outcome.reason}: {message}")
-            deferred = [DeferredChange(one.name, why, one.first) for one in changes.functions]
+            deferred = [DeferredChange(function.name, why, function.first) for function in changes.functions]
             self._shown.show_deferred(run.key, path, (*changes.deferred, *deferred))

@@ -49,7 +49,7 @@ class RunEdits:
 
     def opened(self, path: str) -> None:
         """Apply the unsaved text that a file was opened with: results were compared with the file on disk."""
-        if any(path in one.depends for one in self._state.results.values()):
+        if any(path in target_result.depends for target_result in self._state.results.values()):
             for change in self._state.unsaved_changes(path):
                 self.edited(path, change)
 

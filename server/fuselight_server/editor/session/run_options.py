@@ -29,7 +29,11 @@ class RunContext:
         """Return the options that every run of a file has in a folder, in its own by default."""
         folder = folder or self._state.folder_of(path)
         settings = folder.settings
-        others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
+        others = tuple(
+            other_folder.path
+            for other_folder in self._state.folders.values()
+            if other_folder.uri and other_folder is not folder
+        )
         roots = (folder.path, *others)
         return RunOptions(
             roots=roots,

@@ -143,13 +143,13 @@ class RunRequests:
         )
         if not permitted:
             return
-        lane = worker_key(folder, interpreter, for_benchmarks=plan is not None)
+        worker = worker_key(folder, interpreter, for_benchmarks=plan is not None)
         generation = self._runs.next_generation()
         for key in permitted:
             if key.tier is Tier.CAPTURE:
                 self._throttle.began(key.path)
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
-            self._runs.request(Job(key, lane, generation, trigger.cause, make), supersede=trigger.supersede)
+            self._runs.request(Job(key, worker, generation, trigger.cause, make), supersede=trigger.supersede)
 
     def _maker(
         self, key: Key, folder: Folder, generation: int, plan: TimedPlan | None, *, automatic: bool

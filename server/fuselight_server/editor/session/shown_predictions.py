@@ -40,14 +40,17 @@ class EditedFiles:
 
     def results(self, path: str) -> list[CaptureResult]:
         """Return the captures that ran a file, those of its own targets first, of these the newest first."""
-        found = [
+        capture_results = [
             reported
             for result in self._state.captures.values()
             if result.key.name != PROGRAM
             and (reported := result.reported) is not None
             and path in reported.report.files
         ]
-        return sorted(found, key=lambda one: (one.key.path != path, -one.generation))
+        return sorted(
+            capture_results,
+            key=lambda capture_result: (capture_result.key.path != path, -capture_result.generation),
+        )
 
     def is_current(self, edit: EditedTarget) -> bool:
         """Whether an answer for a text still counts."""
@@ -74,17 +77,17 @@ class ShownPredictions:
             if file == path and key not in but:
                 self._state.drop_prediction(key, path)
 
-    def take_rules(self, key: Key, path: str, found: tuple[Finding, ...]) -> None:
+    def take_rules(self, key: Key, path: str, findings: tuple[Finding, ...]) -> None:
         """Show the breaks that rules have found."""
         prediction = self._prediction(key, path)
         # A trace of the same text that was faster wins.
-        if not prediction.is_current and prediction.take_rules(found):
+        if not prediction.is_current and prediction.take_rules(findings):
             self._state.predict(prediction)
 
-    def take_early(self, key: Key, edit: EditedTarget, found: tuple[Finding, ...]) -> None:
+    def take_early(self, key: Key, edit: EditedTarget, findings: tuple[Finding, ...]) -> None:
         """Show the breaks that a trace has found so far: the rest of its answer is not known yet."""
         prediction = self._prediction(key, edit.path)
-        if prediction.take_early(edit.result, found, (edit.ran, edit.now)):
+        if prediction.take_early(edit.result, findings, (edit.ran, edit.now)):
             self._state.predict(prediction)
             self._refresh()
 
@@ -139,5 +142,5 @@ class ShownPredictions:
                 self.show_deferred(key, path, (TOO_LARGE,))
 
     def _prediction(self, key: Key, path: str) -> Prediction:
-        found = self._state.predictions.get((key, path))
-        return found if found is not None else Prediction(key, path)
+        prediction = self._state.predictions.get((key, path))
+        return prediction if prediction is not None else Prediction(key, path)

@@ -312,7 +312,7 @@ class State(ResultsByTier):
             self.mark_results({*prediction.paths(), key.path})
 
     def _drop_predictions(self, keys: set[Key]) -> None:
-        for key, path in [one for one in self.predictions if one[0] in keys]:
+        for key, path in [prediction for prediction in self.predictions if prediction[0] in keys]:
             self.drop_prediction(key, path)
 
     def choose_program(self, path: str, target: str, program: str) -> None:
@@ -344,7 +344,9 @@ class State(ResultsByTier):
         if document is None:
             return None
         path = document.path
-        predictions = tuple(one for one in self.predictions.values() if one.key.path == path)
+        predictions = tuple(
+            prediction for prediction in self.predictions.values() if prediction.key.path == path
+        )
         results = Results(
             (key, result)
             for key, result in self.results.items()
@@ -365,8 +367,10 @@ class State(ResultsByTier):
 
     def readings_of(self, predictions: Iterable[Prediction]) -> dict[str, Reading]:
         """Read the open files that have lines with these predictions, by path."""
-        documents = [self.at(path) for path in {path for one in predictions for path in one.paths()}]
-        return {one.path: one.reading() for one in documents if one is not None}
+        documents = [
+            self.at(path) for path in {path for prediction in predictions for path in prediction.paths()}
+        ]
+        return {document.path: document.reading() for document in documents if document is not None}
 
     def outside_settings(self) -> Settings:
         """Return the settings of what lies in no folder."""

@@ -80,18 +80,18 @@ class StoredResults:
 
 
 def _captures(store: Store, thresholds: Thresholds) -> Iterator[TargetResult]:
-    for report, made in unchanged_captures(store):
+    for report, captured_at in unchanged_captures(store):
         key = Key(report.target.path, report.target.name)
         if not within(key.path, str(store.folder.parent)):
             continue
         result = read_capture(key, _GENERATION, report, thresholds, line_reader({}))
-        result.restored = made
+        result.restored = captured_at
         yield result
 
 
 def _benchmarks(store: Store) -> Iterator[TargetResult]:
     """Yield the last benchmark of each target."""
-    newest = sorted(owners(store), key=lambda one: modified(str(one[0])), reverse=True)
+    newest = sorted(owners(store), key=lambda owner: modified(str(owner[0])), reverse=True)
     for _, owner in newest[: MeasuredResult.MOST]:
         path = str(store.folder.parent / owner.path)
         run = History(store, path, owner.target).newest()

@@ -53,7 +53,7 @@ class RunThrottle:
 
     def began(self, path: str) -> None:
         """Note that a run of the file is asked for now."""
-        self._began = {one: began for one, began in self._began.items() if self._state.at(one) is not None}
+        self._began = {name: began for name, began in self._began.items() if self._state.at(name) is not None}
         document = self._state.at(path)
         if document is not None:
             self._began[path] = (time.monotonic(), document.source.text)

@@ -1,7 +1,7 @@
 """Results of timed runs, of tier measured or tuned: parts while they run, what they decide, and how they end.
 
 Invariant: what a run has shown is never lost without a better result: a failure or a cancel keeps its measurements, and
-without any the result before stands again.
+without any, the previous result is shown again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TimedSession(abc.ABC, Generic[R]):
     async def accept_part(self, job: Job, report: Report | None) -> None:
         """Show what is known so far; None: the run was canceled.
 
-        Then a decision is kept; else the result before stands again or, without one, what there is of this run.
+        Then a decision is kept; else the previous result is shown again or, without one, what this run has measured.
         """
         if report is None:
             await self._cancel(job)

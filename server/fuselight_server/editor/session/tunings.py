@@ -82,15 +82,19 @@ class TuningSession(TimedSession["TuningResult"]):
         if result is None or result.stale or not (result.report.breaks or result.report.recompiles):
             return plan
         start = time.monotonic()
-        found = await fixes.verify_all(key.path, FIX_SHARE * plan.budget_seconds)
-        if found is None:
+        verified_fixes = await fixes.verify_all(key.path, FIX_SHARE * plan.budget_seconds)
+        if verified_fixes is None:
             fixes.cancel(path=key.path)  # else it would disturb the timings
         self._spent[key] = spent = time.monotonic() - start
         left = max(plan.budget_seconds - spent, _LEAST_LEFT * plan.budget_seconds)
-        if found is None or not found.attempts or not fixes.is_current(found.before):
+        if (
+            verified_fixes is None
+            or not verified_fixes.attempts
+            or not fixes.is_current(verified_fixes.before)
+        ):
             return replace(plan, budget_seconds=left)
-        titles = tuple(dict.fromkeys(one.remedy.title for one in found.attempts))
-        return replace(plan, budget_seconds=left, fixed=dict(found.after), fixes=titles)
+        titles = tuple(dict.fromkeys(attempt.remedy.title for attempt in verified_fixes.attempts))
+        return replace(plan, budget_seconds=left, fixed=dict(verified_fixes.after), fixes=titles)
 
     def _results(self) -> Mapping[Key, TuningResult]:
         return self._state.tunings

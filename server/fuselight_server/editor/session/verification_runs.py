@@ -60,8 +60,10 @@ class VerificationRuns:
         if not self._permissions.permits_now(key, automatic=automatic):
             return None
         request = self._current.of(key, folder, self._runs.generation, automatic=True)
-        lane = worker_key(folder, interpreter)
-        return PreparedRun(request, functools.partial(self._execute, lane), repr(lane)) if request else None
+        worker = worker_key(folder, interpreter)
+        return (
+            PreparedRun(request, functools.partial(self._execute, worker), repr(worker)) if request else None
+        )
 
     def agrees(self, key: Key, go_on: Callable[[], None]) -> bool:
         """Whether runs of a target that the user asks for are allowed; where that is unknown, the user is asked.
@@ -81,13 +83,13 @@ class VerificationRuns:
         return bool(self._permissions.permitted(asked, lambda _answered: go_on()))
 
     async def _execute(
-        self, lane: WorkerKey, request: RunRequest, on_progress: Callable[[Progress], None]
+        self, worker: WorkerKey, request: RunRequest, on_progress: Callable[[Progress], None]
     ) -> Report:
         """Run a request beside the queue. Raises InterruptedVerificationError."""
-        outcome = await self._workers.run(lane)(request, on_progress, lambda _report: None)
+        outcome = await self._workers.run(worker)(request, on_progress, lambda _report: None)
         if isinstance(outcome, Answer):
             return outcome.report
         failure = outcome.failure
         if failure is None or failure.culprit in {Culprit.ENVIRONMENT, Culprit.FUSELIGHT}:
             raise InterruptedVerificationError(failure.message if failure is not None else outcome.reason)
-        return self._workers.failure_report(lane, request, failure)
+        return self._workers.failure_report(worker, request, failure)

@@ -42,10 +42,10 @@ def has_its_texts(state: State, result: CaptureResult) -> bool:
 class VerifiedResults:
     """Keeps the last results of verifications."""
 
-    def __init__(self, state: State, outcomes: ResultIntake) -> None:
+    def __init__(self, state: State, intake: ResultIntake) -> None:
         """Start without results."""
         self._state = state
-        self._outcomes = outcomes
+        self._intake = intake
         self._results: collections.deque[CaptureResult] = collections.deque(maxlen=MOST_RESULTS)
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class VerifiedResults:
         )
         after.verified = True
         for result in (before, after):
-            if all(one is not result for one in self._results):
+            if all(capture_result is not result for capture_result in self._results):
                 self._results.append(result)
 
     def edited(self, path: str) -> None:
@@ -68,7 +68,7 @@ class VerifiedResults:
 
         Called at each keystroke: the other files of a result are read only if it ran the edited one's text.
         """
-        kept = [one for one in self._results if path in one.report.files]
+        kept = [capture_result for capture_result in self._results if path in capture_result.report.files]
         text = current_text(self._state, path) if kept else None
         now = keys_of(text) if text is not None else frozenset()
         for result in kept:
@@ -80,4 +80,4 @@ class VerifiedResults:
                 for file in list(result.changed_files):
                     result.mark_current(file)
                 result.generation = max(result.generation, shown.generation if shown is not None else 0)
-                self._outcomes.show_again(result)
+                self._intake.show_again(result)

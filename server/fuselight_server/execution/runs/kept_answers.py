@@ -73,7 +73,7 @@ class KeptAnswers:
 
     def remember(self, path: str, text: str, files: Iterable[str], *question: str) -> None:
         """Keep an answer; `files` are those that were read for it."""
-        self._project(path).remember(question, KeptAnswer(text, {one: _file_key(one) for one in files}))
+        self._project(path).remember(question, KeptAnswer(text, {file: _file_key(file) for file in files}))
 
     def save(self) -> None:
         """Write what is new, where captures are kept, too."""
@@ -184,8 +184,8 @@ def rule_folders() -> list[Path]:
 def _rules_key() -> str:
     """The key of the code that answers: ours, and the LibCST that it uses."""
     files = sorted(path for folder in rule_folders() for path in folder.rglob("*.py"))
-    found = importlib.util.find_spec("libcst")
-    files += [Path(found.origin)] if found is not None and found.origin else []
+    spec = importlib.util.find_spec("libcst")
+    files += [Path(spec.origin)] if spec is not None and spec.origin else []
     return _key_of(*(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files))
 
 

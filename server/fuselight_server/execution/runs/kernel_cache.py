@@ -41,7 +41,7 @@ _CHANGING = ("id", "generation", "overlays", "limits", "preload")
 
 
 @dataclass(frozen=True)
-class Found:
+class CacheLookup:
     """What the cache had: a report, or why there is none."""
 
     report: Report | None
@@ -61,21 +61,21 @@ class KernelCache:
         """Where their reports lie."""
         return self.store.folder / "kernels"
 
-    def find(self, request: RunRequest, versions: Versions) -> Found:
+    def find(self, request: RunRequest, versions: Versions) -> CacheLookup:
         """The report of an equal request, with the generation of this one."""
         path = self._reports.path(self._name(request, versions))
         try:
             stored = self._reports.read(path)
         except (FileNotFoundError, NotADirectoryError):
-            return Found(None, "not generated before with these inputs, device and versions")
+            return CacheLookup(None, "not generated before with these inputs, device and versions")
         except UNREADABLE as error:
-            return Found(None, f"what was kept cannot be read: {error}"[:300], damaged=True)
+            return CacheLookup(None, f"what was kept cannot be read: {error}"[:300], damaged=True)
         changed = stored.changed_file(request.overlays)
         if changed is not None:
-            return Found(None, f"{Path(changed).name} has changed")
+            return CacheLookup(None, f"{Path(changed).name} has changed")
         with contextlib.suppress(OSError):
             path.touch()
-        return Found(replace(stored.report, generation=request.generation), "unchanged")
+        return CacheLookup(replace(stored.report, generation=request.generation), "unchanged")
 
     def keep(self, request: RunRequest, report: Report) -> str | None:
         """Keep a report in which nothing failed. Returns why that is not possible, None where it is."""
@@ -127,13 +127,13 @@ async def run_cached(
         return await worker.run(request, on_progress, on_partial)
     cache = KernelCache(Store.of(Path(request.target.path)))
     if worker.hello is not None:
-        found = await asyncio.to_thread(cache.find, request, worker.hello.versions)
+        lookup = await asyncio.to_thread(cache.find, request, worker.hello.versions)
         name = request.target.name or "__main__"
-        if found.report is not None:
-            log(f"kernels of {name}: {found.why}, from the cache")
-            return Answer(request.id, found.report)
-        if found.damaged:
-            log(f"kernels of {name}: {found.why}; they are generated again")
+        if lookup.report is not None:
+            log(f"kernels of {name}: {lookup.why}, from the cache")
+            return Answer(request.id, lookup.report)
+        if lookup.damaged:
+            log(f"kernels of {name}: {lookup.why}; they are generated again")
     outcome = await worker.run(request, on_progress, on_partial)
     if isinstance(outcome, Answer):
         problem = await asyncio.to_thread(cache.keep, request, outcome.report)

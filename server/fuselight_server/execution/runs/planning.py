@@ -90,7 +90,11 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
         runs.append(main_run(reading))
     if not runs and reading.provider is not None:
         # A provider in a file that compiles nothing is for its last module, built from the others.
-        modules = [one for one in reading.targets if one.kind == "module" and "." not in one.name]
+        modules = [
+            static_target
+            for static_target in reading.targets
+            if static_target.kind == "module" and "." not in static_target.name
+        ]
         runs.extend(_run(reading, target, options) for target in modules[-1:])
     return tuple(runs)
 
@@ -101,12 +105,18 @@ def _callable_targets(reading: Reading, options: RunOptions) -> tuple[StaticTarg
     A name may be defined twice, in the branches of an `if`: the file has one of the two once it is imported, so that a
     definition without directives adds nothing to another of its name.
     """
-    wanted = [_called_for(reading, one, options) for one in reading.targets if one.compiled or one.directives]
-    directed = {one.name for one in wanted if one.directives}
-    first = {one.name: one for one in reversed(wanted)}
+    wanted = [
+        _called_for(reading, target, options)
+        for target in reading.targets
+        if target.compiled or target.directives
+    ]
+    directed = {target.name for target in wanted if target.directives}
+    first = {target.name: target for target in reversed(wanted)}
     return tuple(
         dict.fromkeys(
-            one for one in wanted if one.directives or (one.name not in directed and one is first[one.name])
+            target
+            for target in wanted
+            if target.directives or (target.name not in directed and target is first[target.name])
         )
     )
 
@@ -120,9 +130,17 @@ def _called_for(reading: Reading, target: StaticTarget, options: RunOptions) -> 
     if target.directives:
         return target
     if target.maker is not None:
-        makers = (one for one in reading.targets if one.name == target.maker and one.directives)
+        makers = (
+            static_target
+            for static_target in reading.targets
+            if static_target.name == target.maker and static_target.directives
+        )
         return next(makers, None) or _served(reading, target, options) or target
-    owners = (one for one in reading.targets if one.kind == "module" and one.name == target.attribute_of)
+    owners = (
+        static_target
+        for static_target in reading.targets
+        if static_target.kind == "module" and static_target.name == target.attribute_of
+    )
     owner = next(owners, None) if target.attribute_of is not None else None
     return owner or _served(reading, target, options) or target
 
@@ -175,12 +193,18 @@ def call_runs(request: RunRequest, report: Report, names: Iterable[str] = ()) ->
     `names`: those of the functions, methods and modules, or `path:line` of what compiles them; empty for all.
     """
     plan, wanted = request.inputs, set(names)
-    made: dict[tuple[str, str], RunRequest] = {}
-    for one in report.recorded:
-        at = one.compiled_at
-        if at is None or (wanted and not wanted & {one.target, f"{at.path}:{at.line}"}):
+    requests: dict[tuple[str, str], RunRequest] = {}
+    for recorded_call in report.recorded:
+        at = recorded_call.compiled_at
+        if at is None or (wanted and not wanted & {recorded_call.target, f"{at.path}:{at.line}"}):
             continue
-        target = Target(path=one.path, name=one.target, kind="call", line=one.line, compiled=True)
+        target = Target(
+            path=recorded_call.path,
+            name=recorded_call.target,
+            kind="call",
+            line=recorded_call.line,
+            compiled=True,
+        )
         inputs = InputsPlan(
             dummy_inputs=False,
             annotations=False,
@@ -188,8 +212,10 @@ def call_runs(request: RunRequest, report: Report, names: Iterable[str] = ()) ->
             main_path=plan.main_path or request.target.path,
             is_script=report.inputs is not None and report.inputs.rung is Rung.SCRIPT,
         )
-        made.setdefault((one.path, one.target), replace(request, target=target, inputs=inputs))
-    return tuple(made.values())
+        requests.setdefault(
+            (recorded_call.path, recorded_call.target), replace(request, target=target, inputs=inputs)
+        )
+    return tuple(requests.values())
 
 
 def program_calls(request: RunRequest, report: Report) -> tuple[RunRequest, ...]:
@@ -219,7 +245,7 @@ def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
         programs={target.name: inputs.program} if inputs.program else {},
     )
     planned = named_runs(read_source(path, texts[path]), [target.name or MAIN], options)
-    same = next((one for one in planned if one.target.name == target.name), None)
+    same = next((planned_run for planned_run in planned if planned_run.target.name == target.name), None)
     if same is None:  # the run then says that the file has no such target
         return changed
     # The user has allowed the `__main__` block, or not.
@@ -234,7 +260,8 @@ def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> Planned
     # Where the file compiles an object of a class, the class is compiled as a whole, whatever else it compiles of it.
     # A function that compiles something itself is called as it is: to compile that function is not what it asks for.
     by_source = target.compiled or any(
-        one.compiled and target.name in {one.holds, one.maker} for one in reading.targets
+        static_target.compiled and target.name in {static_target.holds, static_target.maker}
+        for static_target in reading.targets
     )
     return PlannedRun(replace(reading.request(target), compiled=by_source), plan)
 

@@ -47,7 +47,7 @@ class Programs:
 
     def uncalled(self, readings: Sequence[Reading]) -> dict[str, tuple[int, ...]]:
         """The lines on which each file compiles without anything that can be run, by path."""
-        paths = [one.path for one in readings if "compile" in self.texts.get(one.path, "")]
+        paths = [reading.path for reading in readings if "compile" in self.texts.get(reading.path, "")]
         return {path: lines for path in paths if (lines := tuple(self._mentions(path).lines))}
 
     def _compiles(self, path: str, roots: Sequence[str]) -> bool:

@@ -70,7 +70,7 @@ class Job:
     """One requested run. `make` is asked when it starts, so that it sees the buffers as they are then."""
 
     key: Key
-    lane: WorkerKey
+    worker_key: WorkerKey
     generation: int
     cause: str
     """Why, for the log: `saved`, `command`, ..."""
@@ -139,10 +139,10 @@ class Queue:
             job = replace(job, cause=f"{earlier.cause}, {job.cause}")
         self.waiting[job.key] = job
 
-    def start(self, lane: WorkerKey) -> Job | None:
-        """Take the oldest job of `lane` whose target is not in flight."""
+    def start(self, worker_key: WorkerKey) -> Job | None:
+        """Take the oldest job of `worker_key` whose target is not in flight."""
         for key, job in self.waiting.items():
-            if job.lane == lane and key not in self.running:
+            if job.worker_key == worker_key and key not in self.running:
                 del self.waiting[key]
                 self.running[key] = job
                 return job
@@ -168,7 +168,7 @@ class Queue:
 
 
 class Runs:
-    """The queue at work: one task per lane that has something to do."""
+    """The queue at work: one task for each worker that has jobs."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Runs:
         self._log = log
         self._tell = tell
         self._partly = partly
-        self._lanes: dict[WorkerKey, asyncio.Task[None]] = {}
+        self._drains: dict[WorkerKey, asyncio.Task[None]] = {}
         self.queue = Queue()
         self.in_flight: dict[Key, Running] = {}
         self.generation = 0
@@ -214,9 +214,9 @@ class Runs:
         if supersede and running is not None:
             running.superseded = True
             running.token.cancel()
-        lane = self._lanes.get(job.lane)
-        if lane is None or lane.done():
-            self._lanes[job.lane] = asyncio.get_running_loop().create_task(self._drain(job.lane))
+        drain = self._drains.get(job.worker_key)
+        if drain is None or drain.done():
+            self._drains[job.worker_key] = asyncio.get_running_loop().create_task(self._drain(job.worker_key))
         self._changed()
 
     def cancel(self, keys: Iterable[Key] | None = None) -> None:
@@ -233,9 +233,9 @@ class Runs:
     async def close(self) -> None:
         """Cancel everything and wait until nothing runs."""
         self.cancel()
-        lanes = [lane for lane in self._lanes.values() if not lane.done()]
-        if lanes:
-            await asyncio.wait(lanes)
+        drains = [drain for drain in self._drains.values() if not drain.done()]
+        if drains:
+            await asyncio.wait(drains)
 
     def _changed(self) -> None:
         try:
@@ -243,8 +243,8 @@ class Runs:
         except Exception:  # noqa: BLE001 - what cannot be shown stops no run
             self._log(f"what runs could not be shown:\n{traceback.format_exc()}")
 
-    async def _drain(self, lane: WorkerKey) -> None:
-        while (job := self.queue.start(lane)) is not None:
+    async def _drain(self, worker_key: WorkerKey) -> None:
+        while (job := self.queue.start(worker_key)) is not None:
             try:
                 await self._run(job)
             except Exception as error:  # noqa: BLE001 - any defect of ours; the later jobs go on
@@ -257,8 +257,8 @@ class Runs:
                 self.queue.finish(job)
                 self.in_flight.pop(job.key, None)
                 self._changed()
-        del self._lanes[
-            lane
+        del self._drains[
+            worker_key
         ]  # in the step that found nothing to do: a job that comes later starts another task
 
     async def _run(self, job: Job) -> None:
@@ -287,7 +287,7 @@ class Runs:
             if not running.superseded:
                 partial.add(report)
 
-        task = asyncio.ensure_future(self._worker(job.lane)(request, on_progress, on_partial))
+        task = asyncio.ensure_future(self._worker(job.worker_key)(request, on_progress, on_partial))
         running.token.bind(task)
         self._changed()
         await asyncio.wait({task})

@@ -246,7 +246,7 @@ def _interpreter_files(executable: str) -> list[str]:
     """The program itself, and the environment that it belongs to."""
     path = Path(executable)
     settings = [folder / "pyvenv.cfg" for folder in (path.parent, path.parent.parent)]
-    return [os.path.realpath(path), _stamp(str(path)), *(_stamp(str(one)) for one in settings)]
+    return [os.path.realpath(path), _stamp(str(path)), *(_stamp(str(setting)) for setting in settings)]
 
 
 def _gpus() -> list[str]:

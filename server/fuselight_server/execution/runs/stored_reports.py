@@ -106,7 +106,7 @@ class StoredReports:
             stored: StoredReport = decode(StoredReport, data)
             if stored.run is not None and not _is_signed(data):
                 stored = replace(stored, run=None)
-            if any(not 0 <= one.frame < len(stored.report.frames) for one in stored.report.compiles):
+            if any(not 0 <= record.frame < len(stored.report.frames) for record in stored.report.compiles):
                 raise ValueError("a compile of no frame")
         except FileNotFoundError:
             raise
@@ -140,14 +140,14 @@ class StoredReports:
 
     def _sorted(self) -> tuple[list[Path], list[Path]]:
         """Return the files within the bounds, the newest first, and the others."""
-        found = []
+        entries = []
         for path in files_of(self.folder, "*.json.gz"):
             with contextlib.suppress(OSError):  # another window removes its oldest
-                found.append((path.stat().st_mtime, path.stat().st_size, path))
+                entries.append((path.stat().st_mtime, path.stat().st_size, path))
         kept: list[Path] = []
         others: list[Path] = []
         total = 0
-        for written, size, path in sorted(found, reverse=True):
+        for written, size, path in sorted(entries, reverse=True):
             total += size
             fits = len(kept) < self.most and total <= self.most_bytes
             (kept if fits and time.time() - written < self.most_seconds else others).append(path)
@@ -184,10 +184,10 @@ def _libraries(report: Report) -> dict[str, tuple[int, int]]:
 
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def stored_captures(store: Store) -> StoredReports:
@@ -214,7 +214,7 @@ class RepeatedCapture:
     """The report that a run would give again."""
 
     report: Report
-    made: datetime
+    captured_at: datetime
     key: str
     """Its signature, which no other capture has."""
 
@@ -225,16 +225,16 @@ def repeated_capture(store: Store, target: TargetRef, identity: str) -> Repeated
     path = captures.path(_name(target))
     try:
         stored = captures.read(path)
-        made = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        moment = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
     except UNREADABLE:
         return None
     run = stored.run
     if run is None or run.identity != identity or stored.report.target != target:
         return None
-    if time.time() - made.timestamp() > _MOST_SECONDS or not stored.report.files:
+    if time.time() - moment.timestamp() > _MOST_SECONDS or not stored.report.files:
         return None
     is_same = stored.changed_file({}) is None and run.is_current()
-    return RepeatedCapture(stored.report, made, stored.signed) if is_same else None
+    return RepeatedCapture(stored.report, moment, stored.signed) if is_same else None
 
 
 def unchanged_captures(store: Store) -> Iterator[tuple[Report, str]]:
@@ -243,13 +243,13 @@ def unchanged_captures(store: Store) -> Iterator[tuple[Report, str]]:
     for path in captures.files():
         try:
             stored = captures.read(path)
-            made = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+            moment = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
         except UNREADABLE:
             continue
         report = stored.report
         is_one = report.tier is Tier.CAPTURE and captures.path(_name(report.target)) == path
         if is_one and report.files and stored.changed_file({}) is None:
-            yield report, made.isoformat()
+            yield report, moment.isoformat()
 
 
 def _name(target: TargetRef) -> str:

@@ -176,7 +176,7 @@ class Worker:
         live = next((number for number, run in self._runs.items() if _is_live(run, request.live)), None)
         if live is None:
             return Refused(request.id, "no_live")
-        await self._cancel_retraces(lambda one: one.request.live == request.live)
+        await self._cancel_retraces(lambda retrace: retrace.request.live == request.live)
         number = next(self._numbers)
         pending = PendingRetrace(request, asyncio.get_running_loop().create_future(), on_early)
         self._retraces[number] = pending
@@ -188,7 +188,7 @@ class Worker:
                 pending.refuse("timeout", failure_of_ours("the live run gives no answer", "save the file"))
             return pending.answer.result()
         except asyncio.CancelledError:
-            await self._cancel_retraces(lambda one: one is pending)
+            await self._cancel_retraces(lambda retrace: retrace is pending)
             raise
         finally:
             self._retraces.pop(number, None)

@@ -80,49 +80,55 @@ class Statement:
     """The configuration that it names; empty for a detail of the headline."""
 
 
-def causes(report: Report, one: MeasuredConfiguration, *, faster: bool) -> Iterator[Statement]:
+def causes(report: Report, configuration: MeasuredConfiguration, *, faster: bool) -> Iterator[Statement]:
     """Yield what takes a part of the time that is worth a sentence; `faster`: what else could be won."""
-    yield from _breaks(report, one)
-    yield from _recompilations(report, one)
-    profile = one.profile
+    yield from _breaks(report, configuration)
+    yield from _recompilations(report, configuration)
+    profile = configuration.profile
     if profile is None or profile.wall_us <= 0:
         return
-    yield from _gaps(report, one, profile)
+    yield from _gaps(report, configuration, profile)
     if not faster:
-        yield from _slower_lines(report, one)
-    yield from _memory(report, one, profile)
-    yield from _longest_line(report, one, profile)
+        yield from _slower_lines(report, configuration)
+    yield from _memory(report, configuration, profile)
+    yield from _longest_line(report, configuration, profile)
 
 
-def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
-    if not one.graph_breaks:
+def _breaks(report: Report, configuration: MeasuredConfiguration) -> Iterator[Statement]:
+    if not configuration.graph_breaks:
         return
-    place = next((found for broken in report.breaks if (found := place_of(broken.stack, report.roots))), None)
-    profile = one.profile
-    launches = profile.launches if profile is not None and not is_foreign(one) else ()
+    place = next((line for broken in report.breaks if (line := place_of(broken.stack, report.roots))), None)
+    profile = configuration.profile
+    launches = profile.launches if profile is not None and not is_foreign(configuration) else ()
     eager = sum(launch.us for launch in launches if launch.kind is LaunchKind.EAGER)
     took = f"; the eager operators there take {format_time(eager)} on the device" if eager else ""
     if place is None and profile is not None:
         place, _ = longest(profile, GapKind.EAGER, report.roots)
     yield Statement(
         Cause.BREAKS,
-        f"{format_count(one.graph_breaks, 'graph break')}: no fusion across them{took}",
+        f"{format_count(configuration.graph_breaks, 'graph break')}: no fusion across them{took}",
         place,
     )
 
 
-def _recompilations(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
-    if not one.recompiles:
+def _recompilations(report: Report, configuration: MeasuredConfiguration) -> Iterator[Statement]:
+    if not configuration.recompiles:
         return
-    place = next((SourceLine(found.location.path, found.location.line) for found in report.recompiles), None)
+    place = next(
+        (
+            SourceLine(recompilation.location.path, recompilation.location.line)
+            for recompilation in report.recompiles
+        ),
+        None,
+    )
     yield Statement(
         Cause.RECOMPILATIONS,
-        f"{format_count(one.recompiles, 'recompilation')}: each adds a compile to a call",
+        f"{format_count(configuration.recompiles, 'recompilation')}: each adds a compile to a call",
         place,
     )
 
 
-def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+def _gaps(report: Report, configuration: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     def share_of(cause: Cause, text: str, kind: GapKind) -> Iterator[Statement]:
         us = of_kind(profile, kind)
         if us >= SHARE * profile.wall_us:
@@ -132,8 +138,8 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
             yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
 
     yield from share_of(Cause.GUARDS, "checking guards", GapKind.GUARDS)
-    yield from _launches(one, profile)
-    if is_foreign(one):
+    yield from _launches(configuration, profile)
+    if is_foreign(configuration):
         yield from share_of(Cause.HOST, f"calls of {FOREIGN}", GapKind.EAGER)
     else:
         yield from share_of(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
@@ -142,13 +148,13 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
     yield from share_of(Cause.HOST, "Python and other work on the host", GapKind.HOST)
 
 
-def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+def _launches(configuration: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     us = of_kind(profile, GapKind.LAUNCH, GapKind.WRAPPER)
     if us < SHARE * profile.wall_us:
         return
     count = sum(launch.count for launch in profile.launches)
     hint = ""
-    if one.cudagraphs is False and one.device is not None:
+    if configuration.cudagraphs is False and configuration.device is not None:
         hint = "; mode='reduce-overhead' replays them as one CUDA graph where possible"
     yield Statement(
         Cause.LAUNCHES,
@@ -157,7 +163,7 @@ def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statemen
     )
 
 
-def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
+def _slower_lines(report: Report, configuration: MeasuredConfiguration) -> Iterator[Statement]:
     """Lines whose kernels take longer than eager's do; those that share kernels are compared together."""
     measured = report.measured
     eager = eager_of(measured) if measured is not None else None
@@ -165,16 +171,16 @@ def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statem
     if measured is None or eager is None or eager.profile is None or measured.work is not Work.INFERENCE:
         return
     before = {line.place: line for line in times_by_line(eager, report.roots)}
-    found = []
-    for group in _groups(times_by_line(one, report.roots)):
+    slower = []
+    for group in _groups(times_by_line(configuration, report.roots)):
         known = [before[line.place] for line in group if line.place in before]
         if len(known) < len(group):
             continue  # what eager did there is not known
         old, new = together(known), together(group)
-        least = SHARE / 2 * one.profile.wall_us if one.profile is not None else 0.0
+        least = SHARE / 2 * configuration.profile.wall_us if configuration.profile is not None else 0.0
         if change(old, new) is not None and new.us - old.us > least:
-            found.append((new.us - old.us, group, old, new))
-    for _, group, old, new in sorted(found, key=lambda item: -item[0])[:_SLOWER]:
+            slower.append((new.us - old.us, group, old, new))
+    for _, group, old, new in sorted(slower, key=lambda item: -item[0])[:_SLOWER]:
         launch, _ = max((item for line in group for item in line.launches), key=lambda item: item[0].us)
         places = [line.place for line in group if line.place is not None]
         first = min(places)
@@ -202,10 +208,10 @@ def _groups(lines: Iterable[LineTime]) -> list[list[LineTime]]:
     return groups
 
 
-def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+def _memory(report: Report, configuration: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     near = []
     for launch in profile.launches:
-        kernel = kernel_of(one, launch)
+        kernel = kernel_of(configuration, launch)
         achieved = rates(launch, kernel, report.target_device)
         if achieved.bound == "memory" and achieved.of_limit is not None and achieved.of_limit >= NEAR:
             near.append((launch.us, main_place(launch, kernel, report.roots)))
@@ -220,8 +226,10 @@ def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Ite
         )
 
 
-def _longest_line(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
-    lines = [line for line in times_by_line(one, report.roots) if line.place is not None]
+def _longest_line(
+    report: Report, configuration: MeasuredConfiguration, profile: Profile
+) -> Iterator[Statement]:
+    lines = [line for line in times_by_line(configuration, report.roots) if line.place is not None]
     whole = whole_us(profile)
     if len(lines) <= 1 or whole <= 0 or float(lines[0].us) / whole < SHARE:
         return

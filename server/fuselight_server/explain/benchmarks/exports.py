@@ -84,22 +84,24 @@ def from_json(text: str, target: str | None = None, path: str = "") -> Benchmark
     """
     data = json.loads(text)
     entries = data.get("targets", [data]) if isinstance(data, dict) else []
-    runs = [one["run"] for one in entries if isinstance(one, dict) and isinstance(one.get("run"), dict)]
+    runs = [
+        entry["run"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("run"), dict)
+    ]
     if not runs:
         raise DecodeError("no benchmark is in it: make one with `fuselight bench --format json`")
-    found: list[BenchmarkRun] = [decode(BenchmarkRun, one) for one in runs]
+    benchmark_runs: list[BenchmarkRun] = [decode(BenchmarkRun, value) for value in runs]
     if target is None:
-        return found[0]
-    named = [run for run in found if run.report.target.name == target]
+        return benchmark_runs[0]
+    named = [run for run in benchmark_runs if run.report.target.name == target]
     if not named:
-        there = ", ".join(run.report.target.name or "__main__" for run in found)
+        there = ", ".join(run.report.target.name or "__main__" for run in benchmark_runs)
         raise OtherTargetError(f"it has no benchmark of {target or '__main__'}, but of {there}")
     return max(named, key=lambda run: _alike(run.report.target.path, path))
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(text: str, other: str) -> int:
     """Count the names that two paths end with alike: the checkout may lie elsewhere."""
-    ends = zip(reversed(Path(one).parts), reversed(Path(other).parts), strict=False)
+    ends = zip(reversed(Path(text).parts), reversed(Path(other).parts), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], ends))
 
 
@@ -219,8 +221,8 @@ def csv_text(columns: Sequence[str], rows: Iterable[Row]) -> str:
 def _rows(page: MeasuredPage) -> Iterator[Row]:
     for row in page.configurations:
         yield from _configuration(row)
-    for name, found in page.profiles.items():
-        yield from ({**row, "configuration": name} for row in _profile(found))
+    for name, profile in page.profiles.items():
+        yield from ({**row, "configuration": name} for row in _profile(profile))
     if page.comparison is not None:
         yield from _comparison(page.comparison)
     for statement in page.verdict:
@@ -234,7 +236,7 @@ def _rows(page: MeasuredPage) -> Iterator[Row]:
 
 def _configuration(row: ConfigurationRow) -> Iterator[Row]:
     accuracy = row.accuracy or _NOT_COMPARED
-    said = [row.failure or "", accuracy.text, *row.notes]
+    messages = [row.failure or "", accuracy.text, *row.notes]
     yield {
         **_known(row),
         "table": "configuration",
@@ -242,21 +244,21 @@ def _configuration(row: ConfigurationRow) -> Iterator[Row]:
         "name": None,
         "accurate": accuracy.passed,
         **_at(accuracy.place),
-        "note": "; ".join(one for one in said if one),
+        "note": "; ".join(message for message in messages if message),
     }
     for tensor in accuracy.tensors:
         passed = {"accurate": tensor.passed, "name": tensor.what}
         yield {"table": "tensor", "configuration": row.name, **_known(tensor), **passed}
 
 
-def _profile(found: ProfileDetails) -> Iterator[Row]:
-    for line in found.lines:
+def _profile(details: ProfileDetails) -> Iterator[Row]:
+    for line in details.lines:
         names = "; ".join(line.kernels)
         yield {"table": "line", **_known(line), **_at(line.place), "note": names}
-    for kernel in found.kernels:
+    for kernel in details.kernels:
         note = "" if kernel.joined else "not joined to a line"
         yield {"table": "kernel", **_known(kernel), **_at(kernel.place), "note": note}
-    for part in found.where:
+    for part in details.where:
         yield {
             "table": "where",
             **_known(part),
@@ -264,21 +266,24 @@ def _profile(found: ProfileDetails) -> Iterator[Row]:
             **_at(part.place),
             "note": part.what,
         }
-    for step in found.steps:
+    for step in details.steps:
         yield {"table": "step", **_known(step), **_at(step.place)}
 
 
-def _comparison(found: RunComparison) -> Iterator[Row]:
-    for one in found.configurations:
-        yield {"table": "comparison", "configuration": one.name, **_pair(one)}
-    for line in found.lines:
+def _comparison(comparison: RunComparison) -> Iterator[Row]:
+    for configuration in comparison.configurations:
+        yield {"table": "comparison", "configuration": configuration.name, **_pair(configuration)}
+    for line in comparison.lines:
         yield {"table": "comparison", **_at(line.place), **_pair(line), "note": line.place.text}
-    for text in (f"against {found.label}", *(f"not the same for both: {one}" for one in found.differs)):
+    for text in (
+        f"against {comparison.label}",
+        *(f"not the same for both: {name}" for name in comparison.differs),
+    ):
         yield {"table": "comparison", "note": text}
 
 
-def _pair(one: ConfigurationChange | LineChange) -> Row:
-    return {"before_us": one.before_us, "us": one.after_us, "change": one.change}
+def _pair(change: ConfigurationChange | LineChange) -> Row:
+    return {"before_us": change.before_us, "us": change.after_us, "change": change.change}
 
 
 def _known(row: object) -> Row:

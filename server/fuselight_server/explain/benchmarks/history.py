@@ -100,8 +100,8 @@ def run_of(
         label=_label(report, measured, branch(Path(root))),
     )
     lines: dict[str, dict[str, str]] = {}
-    for one in measured.configurations:
-        for line in times_by_line(one, report.roots):
+    for configuration in measured.configurations:
+        for line in times_by_line(configuration, report.roots):
             place = line.place
             text = read_line(place.path, place.line) if place is not None else None
             if place is not None and text is not None:
@@ -124,7 +124,7 @@ def _label(report: Report, measured: Measured, on: str) -> str:
 
 def branch(root: Path) -> str:
     """Return git's current branch of a folder; empty where there is none."""
-    folder = next((one for one in (root, *root.parents) if (one / ".git").exists()), None)
+    folder = next((parent for parent in (root, *root.parents) if (parent / ".git").exists()), None)
     if folder is None:
         return ""
     git = folder / ".git"
@@ -225,12 +225,12 @@ class History:
         """Return the id; append a number if a run of the same second already has it."""
         taken = {past.id for past in self.runs()}
         numbered = (f"{identity}-{number}" for number in itertools.count(2))
-        return next(one for one in itertools.chain([identity], numbered) if one not in taken)
+        return next(text for text in itertools.chain([identity], numbered) if text not in taken)
 
     def runs(self) -> tuple[PastRun, ...]:
         """Return what there is, the newest first."""
-        found = [past for path in self._files() if (past := _past(path)) is not None]
-        return tuple(sorted(found, key=lambda past: (past.when, len(past.id), past.id), reverse=True))
+        runs = [past for path in self._files() if (past := _past(path)) is not None]
+        return tuple(sorted(runs, key=lambda past: (past.when, len(past.id), past.id), reverse=True))
 
     def read(self, identity: str) -> BenchmarkRun | None:
         """Return a run; None where there is none of this id that can be read."""
@@ -253,17 +253,17 @@ class History:
 
     def _files(self, identity: str | None = None) -> list[Path]:
         """Return the files of all runs, or of the one of this id."""
-        found = files_of(self.folder, f"*{ENDING}")
-        return [one for one in found if identity is None or one.name == f"{identity}{ENDING}"]
+        paths = files_of(self.folder, f"*{ENDING}")
+        return [path for path in paths if identity is None or path.name == f"{identity}{ENDING}"]
 
     def _drop_oldest(self) -> None:
         kept = {f"{past.id}{ENDING}" for past in self.runs()[:KEPT]}
         for path in self._files():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
-        by_folder = {one: files_of(one, f"*{ENDING}") for one in _benches(self.store).iterdir()}
+        by_folder = {file: files_of(file, f"*{ENDING}") for file in _benches(self.store).iterdir()}
         newest = sorted(
-            by_folder, key=lambda one: max(map(_written, by_folder[one]), default=(0.0, 0)), reverse=True
+            by_folder, key=lambda path: max(map(_written, by_folder[path]), default=(0.0, 0)), reverse=True
         )
         for folder in newest[KEPT_TARGETS:]:
             _remove_folder(folder)
@@ -278,8 +278,8 @@ class History:
 def forget(store: Store) -> None:
     """Remove all benchmarks that are kept in a store."""
     folder = _benches(store)
-    for one in files_of(folder, "*"):
-        _remove_folder(one)
+    for file in files_of(folder, "*"):
+        _remove_folder(file)
     if is_own(folder):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -324,10 +324,10 @@ def _benches(store: Store) -> Path:
 def _written(path: Path) -> tuple[float, int]:
     """Return when a file was written, and its size; zeros if another process removed it."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return 0.0, 0
-    return found.st_mtime, found.st_size
+    return stat.st_mtime, stat.st_size
 
 
 def _remove_folder(folder: Path, *, only_empty: bool = False) -> None:
@@ -342,21 +342,21 @@ def _remove_folder(folder: Path, *, only_empty: bool = False) -> None:
 
 def runs_of_gone(history: History, names: Collection[str]) -> tuple[PastRun, ...]:
     """Return the runs of the file's targets that are none of `names`, the newest first."""
-    found = [
+    runs = [
         replace(past, id=f"{folder.name}/{past.id}", label=_gone_label(owner.target, past))
         for folder, owner in owners(history.store)
         if owner.path == history.owner.path and owner.target not in names and owner != history.owner
         for past in replace(history, target=owner.target).runs()
     ]
-    return tuple(sorted(found, key=lambda past: past.when, reverse=True))
+    return tuple(sorted(runs, key=lambda past: past.when, reverse=True))
 
 
 def read_run(history: History, identity: str) -> BenchmarkRun | None:
     """Return a run of the target's own, or of one that is gone; None where there is none of this id."""
-    found = _resolved(history, identity)
-    if found is None:
+    resolved = _resolved(history, identity)
+    if resolved is None:
         return None
-    there, own = found
+    there, own = resolved
     run = there.read(own)
     if run is None or own == identity:
         return run
@@ -365,8 +365,8 @@ def read_run(history: History, identity: str) -> BenchmarkRun | None:
 
 def remove_run(history: History, identity: str) -> bool:
     """Remove a run of the target's own, or of one that is gone; whether there was one. Raises OSError."""
-    found = _resolved(history, identity)
-    return found is not None and found[0].remove(found[1])
+    resolved = _resolved(history, identity)
+    return resolved is not None and resolved[0].remove(resolved[1])
 
 
 def _resolved(history: History, identity: str) -> tuple[History, str] | None:
@@ -426,5 +426,5 @@ def _move(run: Path, there: History, old: str, new: str, *, same: bool) -> None:
 def _speaking_of(text: str, old: str, new: str) -> str:
     """Return JSON in which each text that begins with the path `old`, as a whole, begins with `new`."""
     before, after = (json.dumps(path)[1:-1] for path in (old, new))
-    separators = "|".join(re.escape(json.dumps(one)[1:-1]) for one in {os.sep, "/"})
+    separators = "|".join(re.escape(json.dumps(name)[1:-1]) for name in {os.sep, "/"})
     return re.sub(rf'(?<!\\)"{re.escape(before)}(?="|{separators})', lambda _: f'"{after}', text)

@@ -94,7 +94,11 @@ def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
         return Comparison(before, (), ())
     clock = clock_of(new) if clock_of(new) is clock_of(old) else Clock.WALL
     was, now = (
-        {one.name: range_of(timing) for one in side.configurations if (timing := timing_of(one, clock))}
+        {
+            configuration.name: range_of(timing)
+            for configuration in side.configurations
+            if (timing := timing_of(configuration, clock))
+        }
         for side in (old, new)
     )
     return Comparison(
@@ -115,9 +119,10 @@ def with_earlier_readings(report: Report, history: History) -> Report:
         return report
     clock = clock_of(measured)
     wanted = {
-        one.name: timing
-        for one in measured.configurations
-        if (timing := timing_of(one, clock)) is not None and (one.host_bound or timing.unsteady)
+        measured_configuration.name: timing
+        for measured_configuration in measured.configurations
+        if (timing := timing_of(measured_configuration, clock)) is not None
+        and (measured_configuration.host_bound or timing.unsteady)
     }
     readings: defaultdict[str, list[float]] = defaultdict(list)
     for past in history.runs()[:_EARLIER] if wanted else ():
@@ -127,15 +132,22 @@ def with_earlier_readings(report: Report, history: History) -> Report:
             continue
         if _differences(earlier, report).keys() - {"configurations"}:
             continue
-        for one in earlier.measured.configurations:
-            timing = timing_of(one, clock)
-            if timing is not None and one.name in wanted:
-                readings[one.name].append(timing.median_us)
-    rows = {one.name: one for one in measured.configurations}
+        for configuration in earlier.measured.configurations:
+            timing = timing_of(configuration, clock)
+            if timing is not None and configuration.name in wanted:
+                readings[configuration.name].append(timing.median_us)
+    rows = {
+        measured_configuration.name: measured_configuration
+        for measured_configuration in measured.configurations
+    }
     for name, earlier_us in readings.items():
         timing = replace(wanted[name], earlier_us=tuple(earlier_us))
-        one = rows[name]
-        rows[name] = replace(one, device=timing) if clock is Clock.DEVICE else replace(one, wall=timing)
+        configuration = rows[name]
+        rows[name] = (
+            replace(configuration, device=timing)
+            if clock is Clock.DEVICE
+            else replace(configuration, wall=timing)
+        )
     return replace(report, measured=replace(measured, configurations=tuple(rows.values())))
 
 
@@ -157,7 +169,9 @@ _FACTS: dict[str, Callable[[Report], str]] = {
     "target": lambda report: report.target.name or "__main__",
     "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
     "one call": _measured(lambda measured: words.WORK[measured.work]),
-    "configurations": _measured(lambda measured: ", ".join(one.name for one in measured.configurations)),
+    "configurations": _measured(
+        lambda measured: ", ".join(configuration.name for configuration in measured.configurations)
+    ),
     "device": _measured(lambda measured: words.device(measured.machine)),
     "threads": _measured(lambda measured: measured.machine.threads or ""),
     "times by": _measured(lambda measured: words.CLOCK[clock_of(measured)]),
@@ -173,16 +187,20 @@ _FACTS: dict[str, Callable[[Report], str]] = {
 def _lines(before: BenchmarkRun, after: BenchmarkRun, old: Measured, new: Measured) -> list[LinePair]:
     shown = shown_of(new)
     earlier = next(
-        (one for one in old.configurations if shown and one.name == shown.name and one.profile is not None),
+        (
+            configuration
+            for configuration in old.configurations
+            if shown and configuration.name == shown.name and configuration.profile is not None
+        ),
         None,
     )
     if shown is None or earlier is None:
         return []
     was, now = _by_file(before, earlier), _by_file(after, shown)
-    found: list[LinePair] = []
+    pairs: list[LinePair] = []
     for file in was.keys() | now.keys():
-        found += _paired(was.get(file, []), now.get(file, []), before, after)
-    return sorted(found, key=lambda one: (-_size(one), one.place))
+        pairs += _paired(was.get(file, []), now.get(file, []), before, after)
+    return sorted(pairs, key=lambda pair: (-_size(pair), pair.place))
 
 
 def _size(pair: Pair) -> float:
@@ -194,15 +212,15 @@ def _size(pair: Pair) -> float:
 Timed = list[tuple[SourceLine, Range]]
 
 
-def _by_file(run: BenchmarkRun, one: MeasuredConfiguration) -> dict[str, Timed]:
+def _by_file(run: BenchmarkRun, configuration: MeasuredConfiguration) -> dict[str, Timed]:
     """Return the lines with a time, from the top, by file; the target's own has the empty name."""
-    found: dict[str, Timed] = {}
-    for line in times_by_line(one, run.report.roots):
+    lines_by_file: dict[str, Timed] = {}
+    for line in times_by_line(configuration, run.report.roots):
         if line.place is not None:
             own = line.place.path == run.report.target.path
             name = "" if own else os.path.relpath(line.place.path, run.root)
-            found.setdefault(name, []).append((line.place, line.range))
-    return {name: sorted(lines, key=lambda item: item[0]) for name, lines in found.items()}
+            lines_by_file.setdefault(name, []).append((line.place, line.range))
+    return {name: sorted(lines, key=lambda item: item[0]) for name, lines in lines_by_file.items()}
 
 
 def _paired(was: Timed, now: Timed, before: BenchmarkRun, after: BenchmarkRun) -> Iterator[LinePair]:
@@ -220,10 +238,10 @@ def _paired(was: Timed, now: Timed, before: BenchmarkRun, after: BenchmarkRun) -
             left += range(a, b)
             fresh += range(c, d)
     for other in fresh:  # a line that moved past others
-        found = next((one for one in left if texts[one] == new_texts[other]), None)
-        if found is not None:
-            left.remove(found)
-        yield LinePair(was[found][1] if found is not None else None, now[other][1], now[other][0])
+        match = next((number for number in left if texts[number] == new_texts[other]), None)
+        if match is not None:
+            left.remove(match)
+        yield LinePair(was[match][1] if match is not None else None, now[other][1], now[other][0])
     for index in left:
         yield LinePair(was[index][1], None, was[index][0])
 
@@ -242,14 +260,14 @@ def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]
     return len(shifts) == 1 and shifts <= around
 
 
-def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
+def changes_in_words(comparison: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
     """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
     out = []
-    for name, pair in found.configurations:
+    for name, pair in comparison.configurations:
         if pair.change is not None:
             out.append(f"{name}: {format_change(pair.change)}, {pair}")
     reference = SourceLine(after.report.target.path, 0)
-    for line in found.lines:
+    for line in comparison.lines:
         where = format_line_ranges([line.place], reference=reference)
         if line.change is not None:
             out.append(f"{format_change(line.change)}, {where}: {line}")
@@ -265,31 +283,33 @@ def label(past: PastRun) -> str:
     return ", ".join(part for part in (format_moment(past.when), past.device, past.label) if part)
 
 
-def on_page(found: Comparison, view: Shows) -> RunComparison:
+def on_page(comparison: Comparison, view: Shows) -> RunComparison:
     """Return it for the page."""
-    past = found.before.past
+    past = comparison.before.past
     return RunComparison(
         past.id,
         label(past),
-        found.differs,
+        comparison.differs,
         tuple(
             ConfigurationChange(name, pair.before.us, pair.after.us, pair.change)
-            for name, pair in found.configurations
+            for name, pair in comparison.configurations
             if pair.before is not None and pair.after is not None
         ),
-        tuple(_line_changes(found, view)),
+        tuple(_line_changes(comparison, view)),
     )
 
 
-def _line_changes(found: Comparison, view: Shows) -> Iterator[LineChange]:
-    for line in found.lines:
-        place = view.place(line.place) if line.after is not None else _place_then(found, line.place, view)
+def _line_changes(comparison: Comparison, view: Shows) -> Iterator[LineChange]:
+    for line in comparison.lines:
+        place = (
+            view.place(line.place) if line.after is not None else _place_then(comparison, line.place, view)
+        )
         if place is not None:
             before, after = (side.us if side is not None else None for side in (line.before, line.after))
             yield LineChange(place, before, after, line.change)
 
 
-def _place_then(found: Comparison, at: SourceLine, view: Shows) -> PagePlace:
+def _place_then(comparison: Comparison, at: SourceLine, view: Shows) -> PagePlace:
     """Return a line that is gone."""
-    text = found.before.line(at.path, at.line) or ""
+    text = comparison.before.line(at.path, at.line) or ""
     return PagePlace(view.uri_of(at.path), f"{view.shown(at.path)} (then)", at.line - 1, text.strip())

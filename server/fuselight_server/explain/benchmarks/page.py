@@ -126,22 +126,22 @@ Shows = View | Still
 NO_LINES = "only Inductor records the source line of a kernel: the kernels of this backend have none"
 
 
-def details(one: MeasuredConfiguration, report: Report, view: Shows) -> ProfileDetails:
+def details(configuration: MeasuredConfiguration, report: Report, view: Shows) -> ProfileDetails:
     """Return what is known of where a configuration's time goes."""
-    profile = one.profile or Profile("", 0, 0.0, 0.0, 0.0, 0.0)
+    profile = configuration.profile or Profile("", 0, 0.0, 0.0, 0.0, 0.0)
     whole = whole_us(profile)
-    longest = sorted(profile.launches, key=lambda one: -one.us)
+    longest = sorted(profile.launches, key=lambda launch: -launch.us)
     return ProfileDetails(
         source=profile.source,
         wall_us=profile.wall_us,
         kernel_us=profile.kernel_us,
         joined=_part(profile.joined_us, profile.device_us),
-        lines=tuple(_lines(one, report, view)),
-        no_lines=NO_LINES if one.profile is not None and is_foreign(one) else "",
-        where=tuple(_where(one, profile, report, view)),
-        kernels=tuple(_kernel(one, launch, whole, report, view) for launch in longest),
-        roofline=_roofline(one, report, view),
-        steps=tuple(_step(step, view) for step in one.compile_steps),
+        lines=tuple(_lines(configuration, report, view)),
+        no_lines=NO_LINES if configuration.profile is not None and is_foreign(configuration) else "",
+        where=tuple(_where(configuration, profile, report, view)),
+        kernels=tuple(_kernel(configuration, launch, whole, report, view) for launch in longest),
+        roofline=_roofline(configuration, report, view),
+        steps=tuple(_step(step, view) for step in configuration.compile_steps),
     )
 
 
@@ -149,8 +149,8 @@ def _part(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[LineRow]:
-    lines = times_by_line(one, report.roots)
+def _lines(configuration: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[LineRow]:
+    lines = times_by_line(configuration, report.roots)
     whole = float(sum(line.us for line in lines))
     for line in lines:
         place = view.place(line.place)
@@ -164,8 +164,10 @@ def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[
             )
 
 
-def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[WallPart]:
-    for part in parts(profile, report.roots, foreign=is_foreign(one)):
+def _where(
+    configuration: MeasuredConfiguration, profile: Profile, report: Report, view: Shows
+) -> Iterator[WallPart]:
+    for part in parts(profile, report.roots, foreign=is_foreign(configuration)):
         yield WallPart(
             kind=part.kind,
             label=part.label,
@@ -177,11 +179,11 @@ def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: S
 
 
 def _kernel(
-    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
+    configuration: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
 ) -> KernelRow:
-    kernel = kernel_of(one, launch)
+    kernel = kernel_of(configuration, launch)
     achieved = rates(launch, kernel, report.target_device)
-    graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
+    graph = configuration.generated[launch.graph] if kernel is not None and launch.graph is not None else None
     return KernelRow(
         name=launch.name,
         kind=kernel.kind.value if kernel is not None else launch.kind.value,
@@ -201,13 +203,13 @@ def _kernel(
     )
 
 
-def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Roofline | None:
+def _roofline(configuration: MeasuredConfiguration, report: Report, view: Shows) -> Roofline | None:
     device = report.target_device
-    if one.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
+    if configuration.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
         return None
     points, dtypes = [], []
-    for launch in one.profile.launches:
-        kernel = kernel_of(one, launch)
+    for launch in configuration.profile.launches:
+        kernel = kernel_of(configuration, launch)
         achieved = rates(launch, kernel, device)
         if achieved.intensity is not None and achieved.tflops is not None:
             place = view.place(main_place(launch, kernel, report.roots))
@@ -297,44 +299,47 @@ def body(report: Report, view: Shows) -> MeasuredPage | None:
     measured = report.measured
     if measured is None:
         return None
-    made = replace(
+    measured_page = replace(
         nothing(report.target.path, report.target.name, view, _NOTHING_AROUND),
         found=True,
         when=measured.started,
         work=words.WORK[measured.work],
         inputs=tuple(call.text for call in report.inputs.calls) if report.inputs is not None else (),
         verdict=tuple(
-            VerdictLine(one.text, view.place(one.place), one.configuration) for one in verdict(report)
+            VerdictLine(statement.text, view.place(statement.place), statement.configuration)
+            for statement in verdict(report)
         ),
         machine=machine(measured.machine, report),
         notes=tuple(notes(report, measured)),
         partial=not measured.finished,
-        configurations=tuple(_row(one, measured, report, view) for one in _asked_for(measured)),
+        configurations=tuple(
+            _row(configuration, measured, report, view) for configuration in _asked_for(measured)
+        ),
         profiles={
-            one.name: details(one, report, view)
-            for one in measured.configurations
-            if one.profile is not None or one.compile_steps
+            configuration.name: details(configuration, report, view)
+            for configuration in measured.configurations
+            if configuration.profile is not None or configuration.compile_steps
         },
     )
-    return finite(made)
+    return finite(measured_page)
 
 
-def of_body(made: MeasuredPage | None, report: Report, view: Shows, around: Around) -> MeasuredPage:
+def of_body(measured_page: MeasuredPage | None, report: Report, view: Shows, around: Around) -> MeasuredPage:
     """Return the page of a body."""
-    if made is None:
-        failed = "; ".join(words.failed(one) for one in report.failures)
+    if measured_page is None:
+        failed = "; ".join(words.failed(failure) for failure in report.failures)
         message = around.message or failed or "nothing was measured"
         lost = (*around.notes, *_lost(report))
         return replace(
             nothing(report.target.path, report.target.name, view, around), message=message, notes=lost
         )
     return replace(
-        made,
+        measured_page,
         run=around.run,
         running=around.running,
         stale=around.stale,
         message=around.message,
-        notes=(*around.notes, *made.notes),
+        notes=(*around.notes, *measured_page.notes),
         history=around.history,
         comparison=around.comparison,
     )
@@ -343,28 +348,30 @@ def of_body(made: MeasuredPage | None, report: Report, view: Shows, around: Arou
 def places_of(report: Report) -> Iterator[SourceLine]:
     """Yield every line that the page of a report names."""
     measured = report.measured
-    for one in measured.configurations if measured is not None else ():
-        stacks: list[Stack] = [one.accuracy.first] if one.accuracy is not None else []
-        stacks += [gap.stack for gap in one.profile.gaps] if one.profile is not None else []
+    for configuration in measured.configurations if measured is not None else ():
+        stacks: list[Stack] = [configuration.accuracy.first] if configuration.accuracy is not None else []
+        stacks += (
+            [gap.stack for gap in configuration.profile.gaps] if configuration.profile is not None else []
+        )
         places = [place_of(stack, report.roots) for stack in stacks]
-        places += [line.place for line in times_by_line(one, report.roots)]
-        at = [step.location for step in one.compile_steps]
+        places += [line.place for line in times_by_line(configuration, report.roots)]
+        at = [step.location for step in configuration.compile_steps]
         places += [SourceLine(each.path, each.line) for each in at if each is not None]
         yield from (place for place in places if place is not None)
-    yield from (one.place for one in verdict(report) if one.place is not None)
+    yield from (statement.place for statement in verdict(report) if statement.place is not None)
 
 
-def machine(one: Machine, report: Report) -> tuple[MachineFact, ...]:
+def machine(machine: Machine, report: Report) -> tuple[MachineFact, ...]:
     """Return where it was measured, name by name."""
     facts = [
-        ("device", words.device(one) if words.has_device(one) else ""),
-        ("CUDA_VISIBLE_DEVICES", one.visible or ""),
-        ("UUID", one.uuid),
-        ("MIG", "yes" if one.mig else ""),
-        ("driver", one.driver),
-        ("CUDA", one.cuda),
-        ("clocks", one.clocks),
-        ("threads", str(one.threads) if one.threads else ""),
+        ("device", words.device(machine) if words.has_device(machine) else ""),
+        ("CUDA_VISIBLE_DEVICES", machine.visible or ""),
+        ("UUID", machine.uuid),
+        ("MIG", "yes" if machine.mig else ""),
+        ("driver", machine.driver),
+        ("CUDA", machine.cuda),
+        ("clocks", machine.clocks),
+        ("threads", str(machine.threads) if machine.threads else ""),
         ("torch", report.versions.torch or ""),
         ("triton", report.versions.triton or ""),
         ("Python", report.versions.python),
@@ -375,7 +382,7 @@ def machine(one: Machine, report: Report) -> tuple[MachineFact, ...]:
 
 def notes(report: Report, measured: Measured) -> list[str]:
     """Return what makes the numbers doubtful, and what was not done."""
-    said = {
+    answer = {
         "partial: still running or stopped; these are the times measured so far": (
             not measured.finished and has_times(measured)
         ),
@@ -383,71 +390,75 @@ def notes(report: Report, measured: Measured) -> list[str]:
         "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
         "eager is nondeterministic: its results differ from run to run": measured.random is True,
     }
-    true = [text for text, is_so in said.items() if is_so]
+    true = [text for text, is_so in answer.items() if is_so]
     return [*true, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
 
 
 def _profiled_otherwise(measured: Measured) -> Iterator[str]:
     """Yield a note where profiled calls took a very different time from the timed ones."""
-    found = []
-    for one in measured.configurations:
-        profile, wall = one.profile, one.wall
+    names = []
+    for configuration in measured.configurations:
+        profile, wall = configuration.profile, configuration.wall
         if profile is None or wall is None or profile.wall_us <= 0 or wall.median_us <= 0:
             continue
         if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
             without = f"{format_time(wall.median_us)} without"
-            found.append(f"{format_time(profile.wall_us)} as {one.name} ({without})")
-    if found:
+            names.append(f"{format_time(profile.wall_us)} as {configuration.name} ({without})")
+    if names:
         whose = "lines, kernels and where the time goes are of such calls"
-        yield f"with the profiler on, a call took {format_list(found)}: {whose}"
+        yield f"with the profiler on, a call took {format_list(names)}: {whose}"
 
 
 def _lost(report: Report) -> list[str]:
-    failed = [words.failed(one) for one in report.failures]
-    return [*failed, *(f"unknown: {one.what}: {one.why}" for one in report.problems)]
+    failed = [words.failed(failure) for failure in report.failures]
+    return [*failed, *(f"unknown: {problem.what}: {problem.why}" for problem in report.problems)]
 
 
 def _asked_for(measured: Measured) -> Iterator[MeasuredConfiguration]:
     """Yield all configurations in their order, those of which nothing is known among them."""
-    known = {one.name: one for one in measured.configurations}
+    known = {configuration.name: configuration for configuration in measured.configurations}
     for name in dict.fromkeys((*measured.order, *known)):
         yield known.get(name) or MeasuredConfiguration(name)
 
 
-def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> ConfigurationRow:
+def _row(
+    configuration: MeasuredConfiguration, measured: Measured, report: Report, view: Shows
+) -> ConfigurationRow:
     clock = clock_of(measured)
-    timing = timing_of(one, clock) or one.wall
+    timing = timing_of(configuration, clock) or configuration.wall
     mine = range_of(timing) if timing is not None else None
-    faster = speedup(measured, one)
-    alone = ("measured separately: not enough memory to run alongside the others",) if one.alone else ()
+    faster = speedup(measured, configuration)
+    alone = (
+        ("measured separately: not enough memory to run alongside the others",) if configuration.alone else ()
+    )
     return ConfigurationRow(
-        name=one.name,
-        failure=words.failed(one.failure) if one.failure is not None else None,
+        name=configuration.name,
+        failure=words.failed(configuration.failure) if configuration.failure is not None else None,
         speedup=faster,
         us=mine.us if mine is not None else None,
         spread=spread_of(timing) if timing is not None else None,
         unsteady=timing is not None and varies(timing),
         clock=timing.clock if timing is not None else None,
-        wall_us=one.wall.median_us if one.wall is not None else None,
-        first_us=one.first_us,
-        second_us=one.second_us,
+        wall_us=configuration.wall.median_us if configuration.wall is not None else None,
+        first_us=configuration.first_us,
+        second_us=configuration.second_us,
         calls=timing.calls if timing is not None else 0,
-        peak_bytes=one.peak_bytes,
-        own_bytes=one.own_bytes,
-        accuracy=None if one.accuracy is None else _accuracy(one.accuracy, report, view),
-        graph_breaks=one.graph_breaks,
-        compiles=one.compiles,
-        recompiles=one.recompiles,
-        notes=(*one.notes, *_earlier(timing), *alone),
+        peak_bytes=configuration.peak_bytes,
+        own_bytes=configuration.own_bytes,
+        accuracy=None if configuration.accuracy is None else _accuracy(configuration.accuracy, report, view),
+        graph_breaks=configuration.graph_breaks,
+        compiles=configuration.compiles,
+        recompiles=configuration.recompiles,
+        notes=(*configuration.notes, *_earlier(timing), *alone),
     )
 
 
 def _earlier(timing: Timing | None) -> Iterator[str]:
     """Say what earlier benchmarks of the same code read, where that is not within the spread."""
     if timing is not None and timing.earlier_us and varies(timing):
-        found = range_of(timing)
+        bounds = range_of(timing)
         count = format_count(len(timing.earlier_us), "earlier benchmark")
-        yield f"{format_time_range(found.low, found.high)} with {count} of the same code"
+        yield f"{format_time_range(bounds.low, bounds.high)} with {count} of the same code"
 
 
 def accuracy_words(accuracy: Accuracy) -> str:

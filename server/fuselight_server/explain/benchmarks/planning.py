@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
     """Return them, eager first, each once; of none: eager and what the source says. Raises ConfigurationError."""
     wanted = [name for name in names if name.strip()] or [WRITTEN if compiled else MODES[0]]
-    found = [parse_configuration(name) for name in (EAGER, *wanted)]
-    return tuple(dict.fromkeys(one.name for one in found))
+    configurations = [parse_configuration(name) for name in (EAGER, *wanted)]
+    return tuple(dict.fromkeys(configuration.name for configuration in configurations))
 
 
 _OWN_SECONDS = 60.0

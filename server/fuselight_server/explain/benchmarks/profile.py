@@ -60,13 +60,13 @@ def together(lines: Sequence[LineTime]) -> Range:
     )
 
 
-def kernel_of(one: MeasuredConfiguration, launch: MeasuredLaunch) -> Kernel | None:
+def kernel_of(configuration: MeasuredConfiguration, launch: MeasuredLaunch) -> Kernel | None:
     """Return the kernel that a launch is joined to; None where there is none."""
     if launch.graph is None or launch.launch is None:
         return None
-    if not 0 <= launch.graph < len(one.generated):
+    if not 0 <= launch.graph < len(configuration.generated):
         return None
-    kernels = one.generated[launch.graph].kernels
+    kernels = configuration.generated[launch.graph].kernels
     if 0 <= launch.launch < len(kernels) and kernels[launch.launch].launch == launch.launch:
         return kernels[launch.launch]
     return next((kernel for kernel in kernels if kernel.launch == launch.launch), None)
@@ -81,31 +81,31 @@ def parts_of(
     return {place_of(launch.stack, roots): Fraction(1)}
 
 
-def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
+def times_by_line(configuration: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
     """Return the time of every line with a part in what ran on the device, the longest first."""
-    found: dict[SourceLine | None, LineTime] = {}
+    times: dict[SourceLine | None, LineTime] = {}
     # Exact and fast: numerators are added up by denominator.
     sums: defaultdict[SourceLine | None, defaultdict[int, list[int]]]
     sums = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-    for launch in one.profile.launches if one.profile is not None else ():
-        kernel = kernel_of(one, launch)
+    for launch in configuration.profile.launches if configuration.profile is not None else ():
+        kernel = kernel_of(configuration, launch)
         parts = parts_of(launch, kernel, roots)
         ticks = (_ticks(launch.us), _ticks(launch.low_us), _ticks(launch.high_us))
         for place, part in parts.items():
-            line = found.setdefault(place, LineTime(place))
+            line = times.setdefault(place, LineTime(place))
             line.launches.append((launch, kernel))
             known = sums[place][part.denominator]
             for index, time in enumerate(ticks):
                 known[index] += part.numerator * time
             line.fused_with.update(other for other in parts if other is not None and other != place)
-    for place, line in found.items():
+    for place, line in times.items():
         line.us, line.low, line.high = (
             sum(
                 (Fraction(known[index], bottom * _TICKS) for bottom, known in sums[place].items()), Fraction()
             )
             for index in range(3)
         )
-    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
+    return tuple(sorted(times.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
 
 
 def eager_times(row: MeasuredConfiguration, roots: Sequence[str]) -> dict[SourceLine, float]:
@@ -113,8 +113,8 @@ def eager_times(row: MeasuredConfiguration, roots: Sequence[str]) -> dict[Source
     profile = row.profile
     launches = profile.launches if profile is not None else ()
     gaps = profile.gaps if profile is not None else ()
-    eager = [(one.stack, one.us) for one in launches if one.kind is LaunchKind.EAGER]
-    eager += [(one.stack, one.us) for one in gaps if one.kind is GapKind.EAGER]
+    eager = [(launch.stack, launch.us) for launch in launches if launch.kind is LaunchKind.EAGER]
+    eager += [(gap.stack, gap.us) for gap in gaps if gap.kind is GapKind.EAGER]
     times: defaultdict[SourceLine, float] = defaultdict(float)
     for stack, us in eager:
         place = place_of(stack, roots)
@@ -226,22 +226,22 @@ def parts(profile: Profile, roots: Sequence[str], *, foreign: bool = False) -> t
 
     `foreign`: a backend other than Inductor compiled the graphs.
     """
-    found = [*_kernels(profile, foreign=foreign), *_gaps(profile.gaps, roots, foreign=foreign)]
-    rest = profile.wall_us - sum(part.us for part in found)
+    parts = [*_kernels(profile, foreign=foreign), *_gaps(profile.gaps, roots, foreign=foreign)]
+    rest = profile.wall_us - sum(part.us for part in parts)
     if rest > _NEGLIGIBLE * profile.wall_us:
-        found.append(Part("unknown", "unattributed", rest))
-    return tuple(found)
+        parts.append(Part("unknown", "unattributed", rest))
+    return tuple(parts)
 
 
 def _kernels(profile: Profile, *, foreign: bool) -> Iterator[Part]:
-    whole = sum(max(one.us, 0.0) for one in profile.launches)
+    whole = sum(max(launch.us, 0.0) for launch in profile.launches)
     if whole <= 0:
         if profile.kernel_us > 0:
             yield Part(KERNEL, "kernels", profile.kernel_us)
         return
     for kind, known in LAUNCHES.items():
         name, label = _FOREIGN_LAUNCHES.get(kind, known) if foreign else known
-        us = sum(max(one.us, 0.0) for one in profile.launches if one.kind is kind)
+        us = sum(max(launch.us, 0.0) for launch in profile.launches if launch.kind is kind)
         if us > 0:
             yield Part(name, label, us * profile.kernel_us / whole)
 
@@ -266,6 +266,6 @@ def of_kind(profile: Profile, *kinds: GapKind) -> float:
 
 def longest(profile: Profile, kind: GapKind, roots: Sequence[str]) -> tuple[SourceLine | None, str]:
     """Return the line, and the call, that most of the time of a kind goes to, of those that have a line if any has."""
-    found = [part for part in _gaps(profile.gaps, roots) if part.kind == kind.value]
-    best = next((part for part in found if part.place is not None), next(iter(found), None))
+    parts = [part for part in _gaps(profile.gaps, roots) if part.kind == kind.value]
+    best = next((part for part in parts if part.place is not None), next(iter(parts), None))
     return (best.place, best.what) if best is not None else (None, "")

@@ -53,8 +53,8 @@ def varies(timing: Timing) -> bool:
 def time_text(timing: Timing, *, with_spread: bool = True) -> str:
     """`38.4 µs ± 1%`; `4.3–7.7 ms` where the readings vary."""
     if varies(timing):
-        found = range_of(timing)
-        return format_time_range(found.low, found.high)
+        bounds = range_of(timing)
+        return format_time_range(bounds.low, bounds.high)
     spread = spread_of(timing) if with_spread else None
     return format_time(timing.median_us) + (f" {format_spread(spread)}" if spread is not None else "")
 
@@ -74,48 +74,58 @@ def change(before: Range, after: Range) -> float | None:
 
 def eager_of(measured: Measured) -> MeasuredConfiguration | None:
     """Return eager's row."""
-    return next((one for one in measured.configurations if one.name == EAGER), None)
+    return next(
+        (configuration for configuration in measured.configurations if configuration.name == EAGER), None
+    )
 
 
 def compiled_of(measured: Measured) -> tuple[MeasuredConfiguration, ...]:
     """Return the rows of what was compiled."""
-    return tuple(one for one in measured.configurations if one.name != EAGER)
+    return tuple(configuration for configuration in measured.configurations if configuration.name != EAGER)
 
 
 def has_times(measured: Measured | None) -> bool:
     """Whether anything has a time."""
     rows = measured.configurations if measured is not None else ()
-    return any(one.wall is not None or one.device is not None for one in rows)
+    return any(row.wall is not None or row.device is not None for row in rows)
 
 
-def is_foreign(one: MeasuredConfiguration) -> bool:
+def is_foreign(configuration: MeasuredConfiguration) -> bool:
     """Whether a backend other than Inductor compiled the graphs, so that their work looks like eager work."""
-    return one.name != EAGER and bool(one.compiles) and one.cudagraphs is None
+    return configuration.name != EAGER and bool(configuration.compiles) and configuration.cudagraphs is None
 
 
 def clock_of(measured: Measured) -> Clock:
     """Return the clock that all rows have: the device's, where each that was timed has it."""
-    timed = [one for one in measured.configurations if one.wall is not None or one.device is not None]
-    has_device = bool(timed) and all(one.device is not None for one in timed)
+    timed = [
+        configuration
+        for configuration in measured.configurations
+        if configuration.wall is not None or configuration.device is not None
+    ]
+    has_device = bool(timed) and all(configuration.device is not None for configuration in timed)
     return Clock.DEVICE if has_device else Clock.WALL
 
 
-def timing_of(one: MeasuredConfiguration | None, clock: Clock) -> Timing | None:
+def timing_of(configuration: MeasuredConfiguration | None, clock: Clock) -> Timing | None:
     """Return a row's time by a clock; None where it has none, or there is no row."""
-    if one is None:
+    if configuration is None:
         return None
-    return one.device if clock is Clock.DEVICE else one.wall
+    return configuration.device if clock is Clock.DEVICE else configuration.wall
 
 
-def wrong_results(one: MeasuredConfiguration) -> Accuracy | None:
+def wrong_results(configuration: MeasuredConfiguration) -> Accuracy | None:
     """Return how a row's results compare with eager's where they differ; None for every other row."""
-    return one.accuracy if one.accuracy is not None and one.accuracy.passed is False else None
+    return (
+        configuration.accuracy
+        if configuration.accuracy is not None and configuration.accuracy.passed is False
+        else None
+    )
 
 
-def speedup(measured: Measured, one: MeasuredConfiguration) -> float | None:
+def speedup(measured: Measured, configuration: MeasuredConfiguration) -> float | None:
     """Return eager's time as a part of a row's, by the clock that they share; None where one has none."""
     clock = clock_of(measured)
-    base, mine = timing_of(eager_of(measured), clock), timing_of(one, clock)
+    base, mine = timing_of(eager_of(measured), clock), timing_of(configuration, clock)
     if base is None or mine is None or mine.median_us <= 0:
         return None
     return base.median_us / mine.median_us
@@ -126,7 +136,7 @@ def shown_of(measured: Measured) -> MeasuredConfiguration | None:
 
     One whose results are wrong comes after all others: what it takes is no time of the same function.
     """
-    rows = [one for one in compiled_of(measured) if one.profile is not None]
-    right = [one for one in rows if wrong_results(one) is None]
-    profiled = {one.name: one for one in right or rows}
+    rows = [configuration for configuration in compiled_of(measured) if configuration.profile is not None]
+    right = [row for row in rows if wrong_results(row) is None]
+    profiled = {row.name: row for row in right or rows}
     return profiled.get(WRITTEN) or profiled.get("default") or next(iter(profiled.values()), None)

@@ -41,26 +41,34 @@ def verdict(report: Report) -> tuple[Statement, ...]:
     clock = clock_of(measured)
     eager = eager_of(measured)
     base = timing_of(eager, clock)
-    timed = [(one, timing) for one in compiled_of(measured) if (timing := timing_of(one, clock)) is not None]
+    timed = [
+        (configuration, timing)
+        for configuration in compiled_of(measured)
+        if (timing := timing_of(configuration, clock)) is not None
+    ]
     right = [item for item in timed if wrong_results(item[0]) is None]
-    found: list[Statement] = []
+    statements: list[Statement] = []
     if eager is None or base is None or not timed:
-        found += _without_comparison(measured, eager, base, timed)
+        statements += _without_comparison(measured, eager, base, timed)
     else:
         best, mine = min(right or timed, key=lambda item: item[1].median_us)
-        found += _compared(report, eager, best, base, mine, wrong=not right)
-    found += [_wrong(report, one.name, accuracy) for one, _ in timed if (accuracy := wrong_results(one))]
-    said = eager.failure.message if eager is not None and eager.failure is not None else None
-    found += [
+        statements += _compared(report, eager, best, base, mine, wrong=not right)
+    statements += [
+        _wrong(report, configuration.name, accuracy)
+        for configuration, _ in timed
+        if (accuracy := wrong_results(configuration))
+    ]
+    message = eager.failure.message if eager is not None and eager.failure is not None else None
+    statements += [
         Statement(
             Cause.FAILED,
-            f"{words.subject(one.name)} could not be measured: {one.failure.message}",
-            configuration=one.name,
+            f"{words.subject(configuration.name)} could not be measured: {configuration.failure.message}",
+            configuration=configuration.name,
         )
-        for one in compiled_of(measured)
-        if one.failure is not None and one.failure.message != said
+        for configuration in compiled_of(measured)
+        if configuration.failure is not None and configuration.failure.message != message
     ]
-    return tuple(found)
+    return tuple(statements)
 
 
 def _without_comparison(
@@ -74,11 +82,15 @@ def _without_comparison(
         yield Statement(
             Cause.FAILED, f"eager could not be measured, so there is nothing to compare with: {why}"
         )
-    for one, timing in timed:
-        takes = f"{words.subject(one.name)} takes {time_text(timing)}"
-        yield Statement(Cause.TIME, takes, configuration=one.name)
+    for configuration, timing in timed:
+        takes = f"{words.subject(configuration.name)} takes {time_text(timing)}"
+        yield Statement(Cause.TIME, takes, configuration=configuration.name)
     if not timed and base is not None:
-        tried = [one for one in measured.configurations if one.name != EAGER]
+        tried = [
+            measured_configuration
+            for measured_configuration in measured.configurations
+            if measured_configuration.name != EAGER
+        ]
         lack = "no other configuration was measured" if tried else "no compiled configuration was measured"
         still = "no other configuration has a time yet"
         yield Statement(Cause.TIME, f"eager takes {time_text(base)}; {lack if measured.finished else still}")
@@ -105,7 +117,9 @@ def _compared(
         cause, text = Cause.FASTER, f"{name} is {ratio} as fast as eager: {numbers}"
     else:
         cause, text = Cause.SLOWER, f"{name} takes {format_ratio(1 + part)} the time of eager: {numbers}"
-    limited = [words.subject(one.name) for one in (best, eager) if one.host_bound]
+    limited = [
+        words.subject(configuration.name) for configuration in (best, eager) if configuration.host_bound
+    ]
     text += f"; the host limits {format_list(limited)}" if limited else ""
     text += "; its results differ from eager's" if wrong else ""
     yield Statement(cause, text, configuration=best.name)

@@ -79,36 +79,44 @@ def benchmark_times(measured: Measured, most: int, longest: int | None = None) -
     Where a length is given, configurations are left out until the text fits; wrong results are left out last.
     """
     eager, compiled = eager_of(measured), compiled_of(measured)
-    chosen = sorted(compiled, key=lambda one: wrong_results(one) is None)[:most]
+    chosen = sorted(compiled, key=lambda configuration: wrong_results(configuration) is None)[:most]
     for count in range(len(chosen), 0, -1):
-        shown = [one for one in compiled if one in chosen[:count]]
+        shown = [configuration for configuration in compiled if configuration in chosen[:count]]
         more = len(compiled) - count
-        rows = [_row(measured, one) for one in ([eager] if eager is not None else []) + shown]
+        rows = [
+            _row(measured, configuration) for configuration in ([eager] if eager is not None else []) + shown
+        ]
         text = ", ".join(rows) + (f" and {more} more" if more > 0 else "")
         if longest is None or len(text) <= longest or count == 1:
             return text
     return _row(measured, eager) if eager is not None else ""
 
 
-def _row(measured: Measured, one: MeasuredConfiguration) -> str:
+def _row(measured: Measured, configuration: MeasuredConfiguration) -> str:
     clock = clock_of(measured)
-    timing, base = timing_of(one, clock), timing_of(eager_of(measured), clock)
+    timing, base = timing_of(configuration, clock), timing_of(eager_of(measured), clock)
     if timing is None:
-        return f"{one.name} failed" if one.failure is not None else f"{one.name} not measured"
+        return (
+            f"{configuration.name} failed"
+            if configuration.failure is not None
+            else f"{configuration.name} not measured"
+        )
     is_noisy = base is not None and (varies(timing) or varies(base))
     is_known = not is_noisy or (base is not None and change(range_of(base), range_of(timing)) is not None)
-    faster = speedup(measured, one) if one in compiled_of(measured) and is_known else None
+    faster = speedup(measured, configuration) if configuration in compiled_of(measured) and is_known else None
     notes = [format_ratio(faster)] if faster is not None else []
-    notes += ["WRONG results"] if wrong_results(one) else []
-    return f"{one.name} {time_text(timing, with_spread=False)}" + (f" ({', '.join(notes)})" if notes else "")
+    notes += ["WRONG results"] if wrong_results(configuration) else []
+    return f"{configuration.name} {time_text(timing, with_spread=False)}" + (
+        f" ({', '.join(notes)})" if notes else ""
+    )
 
 
 def first_calls(rows: Sequence[MeasuredConfiguration], most: int) -> str:
     """`first call: eager 109 ms, default 12 s`: what is known before there are times."""
     known = [
-        f"{one.name} failed" if one.first_us is None else f"{one.name} {format_time(one.first_us)}"
-        for one in rows
-        if one.first_us is not None or one.failure is not None
+        f"{row.name} failed" if row.first_us is None else f"{row.name} {format_time(row.first_us)}"
+        for row in rows
+        if row.first_us is not None or row.failure is not None
     ]
     more = len(known) - most
     return f"first call: {', '.join(known[:most])}" + (f" and {more} more" if more > 0 else "")

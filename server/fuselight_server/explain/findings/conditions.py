@@ -39,9 +39,9 @@ def one_sided(branch: Branch, path: str, read_line: Callable[[str, int], str | N
     """Return the condition of a branch if it always had the same value; None if it had both, or is not certain."""
     if bool(branch.true) == bool(branch.false):
         return None
-    found = [read_line(path, line) for line in range(branch.line, branch.end_line + 1)]
-    lines = [line.encode("utf-8", "surrogatepass") for line in found if line is not None]
-    if not lines or len(lines) < len(found):
+    source_lines = [read_line(path, line) for line in range(branch.line, branch.end_line + 1)]
+    lines = [line.encode("utf-8", "surrogatepass") for line in source_lines if line is not None]
+    if not lines or len(lines) < len(source_lines):
         return None
     lines[-1] = lines[-1][: branch.end_column]
     test = _test(lines, branch.column)

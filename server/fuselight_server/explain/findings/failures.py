@@ -81,19 +81,25 @@ _ASK_FOR_GRADIENTS = (
 def failure_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's failures; the same failure in several calls is one, with a count."""
     groups: dict[tuple[object, ...], list[Failure]] = {}
-    for one in context.report.failures:
-        if _is_of_specialization(context, one):
+    for failure in context.report.failures:
+        if _is_of_specialization(context, failure):
             continue
-        home = context.innermost_user_frame(one.stack)
-        key = (one.kind, one.exception, one.message, home.path if home else None, home.line if home else None)
-        groups.setdefault(key, []).append(one)
+        home = context.innermost_user_frame(failure.stack)
+        key = (
+            failure.kind,
+            failure.exception,
+            failure.message,
+            home.path if home else None,
+            home.line if home else None,
+        )
+        groups.setdefault(key, []).append(failure)
     for group in groups.values():
         yield _finding(context, group)
 
 
 def lacks_inputs(report: Report) -> bool:
     """Whether a target was not run because nobody gives it inputs, or because the program that should do it failed."""
-    return any(one.phase == "program" or code_of(one) == "FL502" for one in report.failures)
+    return any(failure.phase == "program" or code_of(failure) == "FL502" for failure in report.failures)
 
 
 def _is_of_specialization(context: Context, failure: Failure) -> bool:
@@ -134,7 +140,7 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     return context.finding(
         code,
         _title(context, code, failure),
-        _said(code, failure, home),
+        _phase_text(code, failure, home),
         at=home or directive,
         call=failure.call,
         hints=(*steps, _next_step(context, code, failure)),
@@ -151,7 +157,10 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
 def _of_limit(context: Context, group: list[Failure], home: Location | None) -> Finding:
     """The recompile limit as an error of the call, with the cause and the cure of the recompilation that it stopped."""
     failure = group[0]
-    stopped = next((one for one in stopped_by_limit(context) if one.call == failure.call), None)
+    stopped = next(
+        (recompilation for recompilation in stopped_by_limit(context) if recompilation.call == failure.call),
+        None,
+    )
     name = f"`{plain(stopped.function)}`" if stopped else "the compiled function"
     setting = "fullgraph=True" if "graph" in failure.message else "fail_on_recompile_limit_hit"
     related = list(trail(failure.stack, without=home, verb="in"))
@@ -194,8 +203,8 @@ def _without_gradients(context: Context, failure: Failure) -> bool:
     inputs = context.report.inputs
     if inputs is None or inputs.rung in _CALLED_BY_CODE:
         return False
-    made = next((one.text for one in inputs.calls if one.index == failure.call), "")
-    return not any(option in made for option in ("train=True", "no_grad=False"))
+    text = next((call.text for call in inputs.calls if call.index == failure.call), "")
+    return not any(option in text for option in ("train=True", "no_grad=False"))
 
 
 def _title(context: Context, code: str, failure: Failure) -> str:
@@ -222,8 +231,8 @@ def _inner(failure: Failure) -> str:
     """What the operator itself said, where torch wraps its refusal of the traced inputs in an error of its own."""
     if failure.exception != "TorchRuntimeError":
         return ""
-    found = _REFUSAL.search(failure.traceback)
-    return f"{found[1]}: {plain(found[2])}".rstrip(".") if found else ""
+    match = _REFUSAL.search(failure.traceback)
+    return f"{match[1]}: {plain(match[2])}".rstrip(".") if match else ""
 
 
 _MEANING = {
@@ -236,7 +245,7 @@ _MEANING = {
 }
 
 
-def _said(code: str, failure: Failure, home: Location | None) -> str:
+def _phase_text(code: str, failure: Failure, home: Location | None) -> str:
     """What the title leaves out: in which phase it was, and what that means for the other findings."""
     if failure.exception == _HIGHER_ORDER:
         return "torch.cond, while_loop and similar operators do not allow graph breaks in their functions."

@@ -112,9 +112,9 @@ class Priority:
 
 def priorities(context: Context) -> tuple[Priority, ...]:
     """The lines of a report that are worth a fix, the first one first."""
-    known = any(one.graph is not None and one.graph.operators for one in context.report.compiles)
+    known = any(record.graph is not None and record.graph.operators for record in context.report.compiles)
     target = context.report.target.name or "__main__"
-    return tuple(Priority(one, _gain(one, "" if known else target)) for one in ranked(line_costs(context)))
+    return tuple(Priority(cost, _gain(cost, "" if known else target)) for cost in ranked(line_costs(context)))
 
 
 EagerTimes = Mapping[tuple[str, int], float]
@@ -127,17 +127,19 @@ def of_reports(
 ) -> tuple[Priority, ...]:
     """The lines of several reports that are worth a fix and have a finding, the first one first."""
     places = {
-        (place.path, place.line) for one in shown for place in (one.span, *(at.span for at in one.also_at))
+        (place.path, place.line)
+        for finding in shown
+        for place in (finding.span, *(at.span for at in finding.also_at))
     }
-    found: dict[tuple[str, int], Priority] = {}
+    actual_priorities: dict[tuple[str, int], Priority] = {}
     for report in reports:
         for given in priorities(Context.of(report)):
             place = (given.cost.path, given.cost.line)
-            one = given.measured(eager_us.get(place, 0.0))
-            known = found.get(place)
-            if place in places and (known is None or _rank(one.cost) < _rank(known.cost)):
-                found[place] = one
-    return tuple(sorted(found.values(), key=lambda one: _rank(one.cost)))
+            priority = given.measured(eager_us.get(place, 0.0))
+            known = actual_priorities.get(place)
+            if place in places and (known is None or _rank(priority.cost) < _rank(known.cost)):
+                actual_priorities[place] = priority
+    return tuple(sorted(actual_priorities.values(), key=lambda actual_priority: _rank(actual_priority.cost)))
 
 
 def advice(lines: Sequence[Priority], path: str = "") -> Priority | None:
@@ -166,10 +168,10 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
         "leads to the recompile limit": lambda cost: bool(cost.limited),
     }
     words = next((words for words, applies in rules.items() if lines and applies(lines[0].cost)), "")
-    others = [one for one in lines[1:] if words and rules[words](one.cost)]
+    others = [line for line in lines[1:] if words and rules[words](line.cost)]
     if not others:
         return ""
-    named = [place(one) for one in others[:_MOST_NAMED]]
+    named = [place(priority) for priority in others[:_MOST_NAMED]]
     more = len(others) - len(named)
     listed = format_list([*named, *([f"{more} more"] if more else [])])
     verb, _, rest = words.partition(" ")
@@ -179,68 +181,68 @@ def more_like_the_first(lines: Sequence[Priority], place: Callable[[Priority], s
 
 def ranked(costs: Iterable[FindingCost]) -> list[FindingCost]:
     """Order lines by the rules; those that cost nothing are left out."""
-    return sorted((one for one in costs if not one.costs_nothing), key=_rank)
+    return sorted((cost for cost in costs if not cost.costs_nothing), key=_rank)
 
 
-def _rank(one: FindingCost) -> tuple[object, ...]:
+def _rank(cost: FindingCost) -> tuple[object, ...]:
     return (
-        not one.ends_run,
-        not one.eager,
-        not one.is_target_eager,
-        -len(one.eager),
-        not one.limited,
-        not one.breaks,
-        -one.eager_us,
-        -one.breaks,
-        -one.recompilations if one.breaks else 0,
-        -one.seconds,
-        -one.recompilations,
+        not cost.ends_run,
+        not cost.eager,
+        not cost.is_target_eager,
+        -len(cost.eager),
+        not cost.limited,
+        not cost.breaks,
+        -cost.eager_us,
+        -cost.breaks,
+        -cost.recompilations if cost.breaks else 0,
+        -cost.seconds,
+        -cost.recompilations,
     )
 
 
-def _gain(one: FindingCost, target: str) -> str:
+def _gain(cost: FindingCost, target: str) -> str:
     """Say what a fix gains. `target`: its name where no graph was compiled at all."""
-    if one.ends_run:
+    if cost.ends_run:
         return "the run ends there"
-    if one.eager:
+    if cost.eager:
         if target and target != "__main__":
             return f"all of {target} runs eagerly because of it"
-        first, *others = one.eager
+        first, *others = cost.eager
         more = f" and {format_count(len(others), 'more function')}" if others else ""
         return f"all of {first}{more} {'run' if others else 'runs'} eagerly because of it"
-    again = _again(one)
-    if one.limited:
-        return f"{one.limited[0]} reached the recompile limit because of it"
-    if one.breaks:
-        split = _split(one, one.broken[0] if one.broken else "the function")
+    again = _again(cost)
+    if cost.limited:
+        return f"{cost.limited[0]} reached the recompile limit because of it"
+    if cost.breaks:
+        split = _split(cost, cost.broken[0] if cost.broken else "the function")
         return f"{split}{f', and {again}' if again else ''}"
     return f"it causes {again}"
 
 
-def _split(one: FindingCost, named: str) -> str:
-    if one.graphs > 1:
-        return f"it splits {named} into {one.graphs} graphs"
-    if one.touches_no_graph:
+def _split(cost: FindingCost, named: str) -> str:
+    if cost.graphs > 1:
+        return f"it splits {named} into {cost.graphs} graphs"
+    if cost.touches_no_graph:
         return "no graph continues across it"
-    return f"the graph of {named} {'starts after it' if one.starts_graph else 'ends here'}"
+    return f"the graph of {named} {'starts after it' if cost.starts_graph else 'ends here'}"
 
 
-def _again(one: FindingCost) -> str:
-    if not one.recompilations:
+def _again(cost: FindingCost) -> str:
+    if not cost.recompilations:
         return ""
-    count = format_count(one.recompilations, "recompilation")
-    return f"{count} ({one.seconds:.1f} s)" if one.seconds >= _SHORTEST else count
+    count = format_count(cost.recompilations, "recompilation")
+    return f"{count} ({cost.seconds:.1f} s)" if cost.seconds >= _SHORTEST else count
 
 
 def line_costs(context: Context) -> list[FindingCost]:
     """What each line of the report costs, in the order in which the lines ran."""
-    made: dict[tuple[str, int], FindingCost] = {}
+    costs: dict[tuple[str, int], FindingCost] = {}
 
     def at(place: Location) -> FindingCost:
-        return made.get((place.path, place.line), FindingCost(place.path, place.line))
+        return costs.get((place.path, place.line), FindingCost(place.path, place.line))
 
-    def keep(one: FindingCost) -> None:
-        made[one.path, one.line] = one
+    def keep(cost: FindingCost) -> None:
+        costs[cost.path, cost.line] = cost
 
     for failure in context.report.failures:
         home = context.innermost_user_frame(failure.stack)
@@ -249,25 +251,27 @@ def line_costs(context: Context) -> list[FindingCost]:
     _add_breaks(context, at, keep)
     _add_eager(context, at, keep)
     _add_recompilations(context, at, keep)
-    return list(made.values())
+    return list(costs.values())
 
 
 def _add_breaks(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
     seen: set[tuple[str, int, tuple[str | None, ...], str | None]] = set()
-    for one in context.report.breaks:
-        home = context.innermost_user_frame(one.stack, one.above)
-        refused = context.is_of_refused_call(one.call, one.ids[0] if one.ids else None)
-        if home is None or refused or _is_asked_for(one):
+    for graph_break in context.report.breaks:
+        home = context.innermost_user_frame(graph_break.stack, graph_break.above)
+        refused = context.is_of_refused_call(
+            graph_break.call, graph_break.ids[0] if graph_break.ids else None
+        )
+        if home is None or refused or _is_asked_for(graph_break):
             continue
-        cost, function = at(home), plain(one.frame_function or "")
-        kind = (home.path, home.line, one.ids[:1], function)
-        if one.frame_skipped or kind in seen:
+        cost, function = at(home), plain(graph_break.frame_function or "")
+        kind = (home.path, home.line, graph_break.ids[:1], function)
+        if graph_break.frame_skipped or kind in seen:
             continue
         seen.add(kind)
         named = (*cost.broken, function) if function and function not in cost.broken else cost.broken
-        keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides_of(context, one)))
+        keep(_with_sides(replace(cost, breaks=cost.breaks + 1, broken=named), sides_of(context, graph_break)))
 
 
 def _with_sides(cost: FindingCost, sides: GraphSides | None) -> FindingCost:
@@ -283,52 +287,64 @@ def _with_sides(cost: FindingCost, sides: GraphSides | None) -> FindingCost:
     )
 
 
-def _is_asked_for(one: Break) -> bool:
+def _is_asked_for(graph_break: Break) -> bool:
     """Whether the user or a library wrote the break: no fix takes it away."""
-    return bool(one.ids) and one.ids[0] in ASKED_FOR
+    return bool(graph_break.ids) and graph_break.ids[0] in ASKED_FOR
 
 
 def _add_eager(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
     own = context.report.frames[0].function if context.report.frames else None
-    for one in context.report.not_compiled:
-        home = context.innermost_user_frame(one.stack or (one.location,), one.caller)
-        if home is None or context.is_of_refused_call(one.call, one.gb_id):
+    for uncompiled_code in context.report.not_compiled:
+        home = context.innermost_user_frame(
+            uncompiled_code.stack or (uncompiled_code.location,), uncompiled_code.caller
+        )
+        if home is None or context.is_of_refused_call(uncompiled_code.call, uncompiled_code.gb_id):
             continue
-        cost, function = at(home), plain(one.function) or "the function"
-        if one.kind is NotCompiledKind.SKIPPED and one.stack and one.rest_from is None:
+        cost, function = at(home), plain(uncompiled_code.function) or "the function"
+        if (
+            uncompiled_code.kind is NotCompiledKind.SKIPPED
+            and uncompiled_code.stack
+            and uncompiled_code.rest_from is None
+        ):
             eager = cost.eager if function in cost.eager else (*cost.eager, function)
-            is_target = cost.is_target_eager or one.function == own
+            is_target = cost.is_target_eager or uncompiled_code.function == own
             keep(replace(cost, eager=eager, is_target_eager=is_target))
-        elif one.kind in _LIMITS:
+        elif uncompiled_code.kind in _LIMITS:
             stopped = next(
-                (item for item in context.report.recompiles if _stopped_at(item, one.location)), None
+                (item for item in context.report.recompiles if _stopped_at(item, uncompiled_code.location)),
+                None,
             )
             place = _birthplace(context, stopped) if stopped is not None else home
             cost = at(place)
             keep(replace(cost, limited=(*cost.limited, function)))
 
 
-def _stopped_at(one: Recompile, place: Location) -> bool:
-    return one.compile_id is None and (one.location.path, one.location.line) == (place.path, place.line)
+def _stopped_at(recompilation: Recompile, place: Location) -> bool:
+    return recompilation.compile_id is None and (
+        recompilation.location.path,
+        recompilation.location.line,
+    ) == (place.path, place.line)
 
 
-def _birthplace(context: Context, one: Recompile) -> Location:
-    return birthplace(context, in_the_users_words(context, one))[0]
+def _birthplace(context: Context, recompilation: Recompile) -> Location:
+    return birthplace(context, in_the_users_words(context, recompilation))[0]
 
 
 def _add_recompilations(
     context: Context, at: Callable[[Location], FindingCost], keep: Callable[[FindingCost], None]
 ) -> None:
     worded = (
-        in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is not None
+        in_the_users_words(context, recompilation)
+        for recompilation in context.report.recompiles
+        if recompilation.compile_id is not None
     )
     for root in roots(context, worded):
         home = birthplace(context, root.recompile)[0]
         again = [root.recompile, *root.parts]
-        compiles = [context.compile_of(one.compile_id) for one in again]
-        seconds = sum(one.seconds or 0.0 for one in compiles if one is not None)
+        compiles = [context.compile_of(recompilation.compile_id) for recompilation in again]
+        seconds = sum(record.seconds or 0.0 for record in compiles if record is not None)
         cost = at(home)
         keep(
             replace(

@@ -105,7 +105,7 @@ def _made_inside(
     reading: Reading, target: StaticTarget, outer: str, example: Callable[[StaticTarget], str]
 ) -> Finding:
     """For what a function makes inside: no call from outside gets at it, so it is that function that wants one."""
-    maker = next((one for one in reading.targets if one.name == outer), None)
+    maker = next((static_target for static_target in reading.targets if static_target.name == outer), None)
     call = example(maker) if maker else f"{outer}()"
     hints = (
         f"`{outer}` creates it: write an example call above `{outer}`, such as `# fuselight: {call}`",

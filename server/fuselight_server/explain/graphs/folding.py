@@ -49,7 +49,7 @@ def fold(picture: Picture, most: int = MOST) -> Picture:
 
 def _equal(unit: _Unit, to: frozenset[Hashable]) -> Hashable:
     """What is drawn of it is the same, names, lines and what differs between recompilations aside."""
-    ends = tuple((one.name, one.title) for one in unit.breaks)
+    ends = tuple((graph_break.name, graph_break.title) for graph_break in unit.breaks)
     return (unit.box.kind, unit.box.again, unit.box.title, unit.box.equal or unit.box.facts, ends, to)
 
 
@@ -87,7 +87,7 @@ def _runs(
 ) -> list[list[_Unit]]:
     before: dict[str, set[str]] = defaultdict(set)
     to: dict[str, set[Hashable]] = defaultdict(set)
-    own = {one.id: unit.box.id for unit in units for one in unit.boxes}
+    own = {box.id: unit.box.id for unit in units for box in unit.boxes}
     kinds = {box.id: (box.name, box.title) for box in picture.boxes if box.kind is BoxKind.BREAK}
     for arrow in picture.arrows:
         before[arrow.end].add(arrow.start)
@@ -117,7 +117,7 @@ def _merged(column: tuple[Box, ...]) -> Box:
     titles = list(dict.fromkeys(box.title for box in column))
     names = [box.name for box in (first, last)]
     shared = [fact for fact in first.facts if all(fact in box.facts for box in column)]
-    members = [one for box in column for one in (box.members or (Member(_label(box), box.at),))]
+    members = [member for box in column for member in (box.members or (Member(_label(box), box.at),))]
     return replace(
         first,
         name=names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}",
@@ -129,7 +129,7 @@ def _merged(column: tuple[Box, ...]) -> Box:
 
 def _lines(members: Iterable[Member]) -> list[str]:
     """Say on how many lines they are, where that is more than one of one file."""
-    places = [one.at for one in members if one.at is not None]
+    places = [member.at for member in members if member.at is not None]
     lines = sorted({place.line for place in places})
     if len(lines) < 2 or len({place.path for place in places}) > 1:  # noqa: PLR2004 - one has a place of its own
         return []
@@ -143,13 +143,13 @@ def _label(box: Box) -> str:
 def _mapped(arrows: Iterable[Arrow], stands_for: dict[str, str], boxes: tuple[Box, ...]) -> tuple[Arrow, ...]:
     """Redirect arrows to the folded boxes; the count of a folded box stands for the arrows inside it."""
     order = {box.id: index for index, box in enumerate(boxes)}
-    found: dict[Arrow, None] = {}
+    actual_arrows: dict[Arrow, None] = {}
     for arrow in arrows:
         start, end = stands_for.get(arrow.start, arrow.start), stands_for.get(arrow.end, arrow.end)
         moved = (start, end) != (arrow.start, arrow.end)
         if start != end and not (moved and order[start] > order[end]):
-            found[Arrow(start, end, arrow.kind)] = None
-    return tuple(found)
+            actual_arrows[Arrow(start, end, arrow.kind)] = None
+    return tuple(actual_arrows)
 
 
 def _cut(picture: Picture, most: int) -> Picture:

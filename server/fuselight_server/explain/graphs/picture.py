@@ -17,7 +17,7 @@ from fuselight.shared.report import NotCompiledKind, Outcome
 from fuselight_server.base.formatting import format_count, format_estimate
 from fuselight_server.explain.findings.breaks.break_remedies import break_words
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.resume_functions import as_found
+from fuselight_server.explain.findings.common.resume_functions import worded_recompilations
 from fuselight_server.explain.findings.common.text import plain
 from fuselight_server.explain.findings.recompilations.recompilations import (
     birthplace,
@@ -139,18 +139,20 @@ def target_facts(report: Report) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def compile_facts(one: Compile, generated: Sequence[GeneratedGraph], suffix: str) -> list[str]:
+def compile_facts(compilation: Compile, generated: Sequence[GeneratedGraph], suffix: str) -> list[str]:
     """Say what is in a compile: operators, guards, kernels."""
     facts = []
-    if one.outcome is Outcome.FAILED:
+    if compilation.outcome is Outcome.FAILED:
         facts.append("the compiler failed")
-    elif one.outcome is Outcome.EMPTY or (one.graph is None and one.outcome is Outcome.COMPILED):
+    elif compilation.outcome is Outcome.EMPTY or (
+        compilation.graph is None and compilation.outcome is Outcome.COMPILED
+    ):
         facts.append("no operators to compile")
-    if one.graph is not None:
-        facts.append(_operators(one.graph.operators, one.graph.targets))
-    count = one.guard_count if one.guard_count is not None else len(one.guards)
+    if compilation.graph is not None:
+        facts.append(_operators(compilation.graph.operators, compilation.graph.targets))
+    count = compilation.guard_count if compilation.guard_count is not None else len(compilation.guards)
     if count:
-        checked = "" if one.guard_us is None else f", checked in {one.guard_us:.1f} µs"
+        checked = "" if compilation.guard_us is None else f", checked in {compilation.guard_us:.1f} µs"
         facts.append(format_count(count, "guard") + checked)
     return facts + [_kernels(graph) + suffix for graph in generated]
 
@@ -180,24 +182,29 @@ def eager_words(left: NotCompiled) -> str:
 
 def kernels_by_compile(report: Report, kernels: Report | None) -> dict[str, list[GeneratedGraph]]:
     """Return what was generated, by compile id of `report`, where both runs captured the same graph under that id."""
-    found: dict[str, list[GeneratedGraph]] = defaultdict(list)
+    graphs: dict[str, list[GeneratedGraph]] = defaultdict(list)
     if kernels is None:
-        return found
+        return graphs
     ours, theirs = _captured(report), _captured(kernels)
     for graph in kernels.generated:
         if graph.compile_id in ours and ours[graph.compile_id] == theirs.get(graph.compile_id):
-            found[graph.compile_id].append(graph)
-    return found
+            graphs[graph.compile_id].append(graph)
+    return graphs
 
 
 def _captured(report: Report) -> dict[str, object]:
     """Return of each compile what tells one graph from another: function, part of it, operators."""
-    found: dict[str, object] = {}
-    for one in report.compiles:
-        if one.graph is not None and one.frame < len(report.frames):
-            frame = report.frames[one.frame]
-            found[one.id] = (frame.function, frame.resumes_at, one.graph.operators, one.graph.targets)
-    return found
+    compiles: dict[str, object] = {}
+    for record in report.compiles:
+        if record.graph is not None and record.frame < len(report.frames):
+            frame = report.frames[record.frame]
+            compiles[record.id] = (
+                frame.function,
+                frame.resumes_at,
+                record.graph.operators,
+                record.graph.targets,
+            )
+    return compiles
 
 
 def _short(text: str) -> str:
@@ -234,7 +241,7 @@ def picture(
     context = Context.of(report, read_line=read_line)
     text_now = text_now or (lambda _path, text: text)
     by_compile = kernels_by_compile(report, kernels)
-    return _PictureMaker(report, context, by_compile, now or span, text_now, suffix).made()
+    return _PictureMaker(report, context, by_compile, now or span, text_now, suffix).draw()
 
 
 @dataclass
@@ -262,7 +269,7 @@ class _PictureMaker:
     eager: list[tuple[Location, str]] = field(default_factory=list)
     """Frames that run in eager: `def` line and box."""
 
-    def made(self) -> Picture:
+    def draw(self) -> Picture:
         report = self.report
         facts = target_facts(report)
         at = self.now(self.context.target_location())
@@ -270,11 +277,15 @@ class _PictureMaker:
         breaks: dict[str, list[Break]] = defaultdict(list)
         for broke in report.breaks:
             breaks[broke.compile_id].append(broke)
-        again = {one.compile_id: one for one in as_found(self.context) if one.compile_id is not None}
+        again = {
+            recompilation.compile_id: recompilation
+            for recompilation in worded_recompilations(self.context)
+            if recompilation.compile_id is not None
+        }
         reasons = list(report.not_compiled)
-        for one in report.compiles:
-            if one.frame < len(report.frames):
-                self.compile(one, again.get(one.id), breaks.pop(one.id, []), reasons)
+        for record in report.compiles:
+            if record.frame < len(report.frames):
+                self.compile(record, again.get(record.id), breaks.pop(record.id, []), reasons)
         for rest in breaks.values():
             for broke in rest:
                 self.broken(broke, START, None)
@@ -291,43 +302,43 @@ class _PictureMaker:
             self.arrows[Arrow(start, end, kind)] = None
 
     def compile(
-        self, one: Compile, again: Recompile | None, breaks: list[Break], reasons: list[NotCompiled]
+        self, compilation: Compile, again: Recompile | None, breaks: list[Break], reasons: list[NotCompiled]
     ) -> None:
-        frame = self.report.frames[one.frame]
-        bare = one.outcome is Outcome.COMPILED and one.graph is None
-        kind = BoxKind.EMPTY if bare else _KINDS[one.outcome]
-        identity = f"compile/{one.id}"
+        frame = self.report.frames[compilation.frame]
+        bare = compilation.outcome is Outcome.COMPILED and compilation.graph is None
+        kind = BoxKind.EMPTY if bare else _KINDS[compilation.outcome]
+        identity = f"compile/{compilation.id}"
         while identity in self.boxes:  # a log of several processes may have an id twice
             identity += "'"
         facts = [*self.resumed(frame)]
         if again is not None:
             difference = difference_of(again, birthplace(self.context, again)[1])
             facts.append(f"since {self.text_now(frame.location.path, difference)}")
-        reason = self.reason_of(one, frame, reasons) if kind is BoxKind.EAGER else []
-        generated = self.kernels.get(one.id, ())
-        facts += [*reason, *compile_facts(one, generated, self.suffix)]
-        equal = (*reason, *compile_facts(replace(one, guard_us=None), generated, self.suffix))
-        start, how = self.way_to(one, frame, again)
+        reason = self.reason_of(compilation, frame, reasons) if kind is BoxKind.EAGER else []
+        generated = self.kernels.get(compilation.id, ())
+        facts += [*reason, *compile_facts(compilation, generated, self.suffix)]
+        equal = (*reason, *compile_facts(replace(compilation, guard_us=None), generated, self.suffix))
+        start, how = self.way_to(compilation, frame, again)
         self.add(
             Box(
                 identity,
                 kind,
-                one.id,
+                compilation.id,
                 plain(frame.function),
                 tuple(facts),
                 self.now(resumption(frame)),
-                frame=f"frame/{one.frame}",
+                frame=f"frame/{compilation.frame}",
                 again=again is not None,
                 equal=equal,
             )
         )
         self.arrow(start, identity, how)
-        self.by_compile.setdefault(one.id, identity)
-        self.by_frame[one.frame] = identity
+        self.by_compile.setdefault(compilation.id, identity)
+        self.by_frame[compilation.frame] = identity
         if kind is BoxKind.EAGER:
             self.eager.append((frame.location, identity))
         for broke in breaks:
-            self.broken(broke, identity, one.frame)
+            self.broken(broke, identity, compilation.frame)
 
     def resumed(self, frame: Frame) -> list[str]:
         """Say which part of a function it is, with the line where that is now."""
@@ -336,36 +347,36 @@ class _PictureMaker:
         there = self.now(resumption(frame))
         return ["the part after a graph break" if there is None else f"from line {there.line} on"]
 
-    def reason_of(self, one: Compile, frame: Frame, reasons: list[NotCompiled]) -> list[str]:
+    def reason_of(self, compilation: Compile, frame: Frame, reasons: list[NotCompiled]) -> list[str]:
         """Return why it runs in eager mode, and remove that reason from those with a box of their own."""
-        found = next(
+        uncompiled_code = next(
             (
                 left
                 for left in reasons
                 if left.kind in {NotCompiledKind.SKIPPED, NotCompiledKind.COMPILER_ERROR}
                 and left.location.path == frame.location.path
                 and left.location.line == frame.location.line
-                and left.call in {None, one.call}
+                and left.call in {None, compilation.call}
             ),
             None,
         )
-        if found is None:
+        if uncompiled_code is None:
             return []
-        reasons.remove(found)
-        return [eager_words(found)]
+        reasons.remove(uncompiled_code)
+        return [eager_words(uncompiled_code)]
 
-    def way_to(self, one: Compile, frame: Frame, again: Recompile | None) -> tuple[str, ArrowKind]:
+    def way_to(self, compilation: Compile, frame: Frame, again: Recompile | None) -> tuple[str, ArrowKind]:
         """Return the box from which this compile was reached."""
         if again is not None:
             nearest = self.by_compile.get(again.entries[0].compile_id) if again.entries else None
-            before = nearest or self.by_frame.get(one.frame)
+            before = nearest or self.by_frame.get(compilation.frame)
             if before is not None:
                 return before, ArrowKind.AGAIN
         if frame.resumes_at is not None:
             broke = self.break_before(frame.location, frame.resumes_at)
             if broke is not None:
                 return broke, ArrowKind.GOES_ON
-        return self.caller_of(one.caller), ArrowKind.CALLS
+        return self.caller_of(compilation.caller), ArrowKind.CALLS
 
     def break_before(self, function: Location, line: int) -> str | None:
         """Return the newest break in a function that ends on the line where a part of it takes over."""
@@ -389,56 +400,62 @@ class _PictureMaker:
                 return max(around, key=lambda item: item[0])[1]
         return START
 
-    def broken(self, one: Break, start: str, frame: int | None) -> None:
+    def broken(self, graph_break: Break, start: str, frame: int | None) -> None:
         """Let a box lead to the break that ended it; the same break of the same frame is one box."""
-        inner = one.stack[-1] if one.stack else None
-        code = next((gb_id for gb_id in one.ids[:1] if gb_id), _NO_ID)
-        key = (frame, inner and (inner.path, inner.line), code, one.frame_skipped)
+        inner = graph_break.stack[-1] if graph_break.stack else None
+        code = next((gb_id for gb_id in graph_break.ids[:1] if gb_id), _NO_ID)
+        key = (frame, inner and (inner.path, inner.line), code, graph_break.frame_skipped)
         box = self.breaks.get(key)
         if box is None:
-            box = self.breaks[key] = self.break_box(one, code, start)
-        kind = ArrowKind.CAUSE if one.frame_skipped else ArrowKind.BREAKS
+            box = self.breaks[key] = self.break_box(graph_break, code, start)
+        kind = ArrowKind.CAUSE if graph_break.frame_skipped else ArrowKind.BREAKS
         self.arrow(start, box, kind if start != START else ArrowKind.CALLS)
-        if one.stack and not one.frame_skipped:
-            root = one.stack[0]
+        if graph_break.stack and not graph_break.frame_skipped:
+            root = graph_break.stack[0]
             self.roots[root.path, root.line] = box
             if frame is not None:
                 self.broken_lines.append((self.report.frames[frame].location, root, box))
 
-    def break_box(self, one: Break, code: str, owner: str) -> str:
-        home = self.context.innermost_user_frame(one.stack, one.above) or (
-            one.stack[-1] if one.stack else None
+    def break_box(self, graph_break: Break, code: str, owner: str) -> str:
+        home = self.context.innermost_user_frame(graph_break.stack, graph_break.above) or (
+            graph_break.stack[-1] if graph_break.stack else None
         )
-        what = break_words(self.context, one, one.stack[-1] if one.stack else None).title
+        what = break_words(
+            self.context, graph_break, graph_break.stack[-1] if graph_break.stack else None
+        ).title
         facts = []
-        root = self.now(one.stack[0]) if len(one.stack) > 1 else None
+        root = self.now(graph_break.stack[0]) if len(graph_break.stack) > 1 else None
         if root is not None:
             facts.append(f"reached from line {root.line}")
-        if one.operators:
-            facts.append(f"{format_count(one.operators, 'operator')} traced before it")
+        if graph_break.operators:
+            facts.append(f"{format_count(graph_break.operators, 'operator')} traced before it")
         at = self.now(home) if home is not None else None
         what = self.text_now(home.path, what) if home is not None else what
         return self.add(
             Box(f"break/{len(self.breaks)}", BoxKind.BREAK, code, what, tuple(facts), at, owner=owner)
         )
 
-    def left(self, one: NotCompiled) -> None:
+    def left(self, uncompiled_code: NotCompiled) -> None:
         """Add the box of a frame that runs in eager mode and has no compile of its own."""
-        identity, title = f"eager/{len(self.eager)}", plain(one.function)
-        at, facts = self.now(one.location), (eager_words(one),)
-        entry = self.last_entry(one) if one.kind in _LIMITS else None
+        identity, title = f"eager/{len(self.eager)}", plain(uncompiled_code.function)
+        at, facts = self.now(uncompiled_code.location), (eager_words(uncompiled_code),)
+        entry = self.last_entry(uncompiled_code) if uncompiled_code.kind in _LIMITS else None
         frame = self.boxes[entry].frame if entry is not None else None
         self.add(Box(identity, BoxKind.EAGER, "", title, facts, at, frame=frame))
         if entry is not None:
             self.arrow(entry, identity, ArrowKind.EAGER)
         else:
-            self.arrow(self.caller_of(one.caller), identity, ArrowKind.CALLS)
-        self.eager.append((one.location, identity))
+            self.arrow(self.caller_of(uncompiled_code.caller), identity, ArrowKind.CALLS)
+        self.eager.append((uncompiled_code.location, identity))
 
-    def last_entry(self, one: NotCompiled) -> str | None:
+    def last_entry(self, uncompiled_code: NotCompiled) -> str | None:
         """Return the box of the cache entry that came nearest when a limit stopped one more compile."""
         for stopped in reversed(self.report.recompiles):
-            if stopped.compile_id is None and stopped.entries and _same_line(stopped.location, one.location):
+            if (
+                stopped.compile_id is None
+                and stopped.entries
+                and _same_line(stopped.location, uncompiled_code.location)
+            ):
                 return self.by_compile.get(stopped.entries[0].compile_id)
         return None
 

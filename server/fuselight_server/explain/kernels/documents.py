@@ -92,17 +92,17 @@ def find(report: Report, key: str) -> tuple[GeneratedGraph, Kernel | None] | Non
 
 def document(report: Report, key: str, form: str = SOURCE) -> KernelDocument | None:
     """Make the text that `key` names in one of its forms; None where the report has it no more."""
-    found = find(report, key)
-    if found is None:
+    graph_and_kernel = find(report, key)
+    if graph_and_kernel is None:
         return None
-    graph, kernel = found
+    graph, kernel = graph_and_kernel
     if kernel is None and form == SOURCE:
         form = ATEN
     if kernel is None or form in {WRAPPER, SCRIPT, JOINT, ATEN}:
         return _of_graph(report, graph, kernel, form)
     source = report.texts.get(kernel.text_key or "")
-    librarys = f"Its code is a library's, and not generated. It is called as: {kernel.call}"
-    notes = [librarys] if source is None else []
+    library_note = f"Its code is a library's, and not generated. It is called as: {kernel.call}"
+    notes = [library_note] if source is None else []
     return _of_kernel(report, graph, kernel, name=file_name(kernel), notes=notes, body=source)[0]
 
 
@@ -126,11 +126,13 @@ def compiled(
             why = assembled.failure or "; ".join(assembled.problems) or "it was not reached"
             notes.append(f"There is no {stage.upper()}: {why}")
     body = listing.text if listing is not None else None
-    made, above = _of_kernel(report, graph, kernel, name=f"{kernel.name}.{stage}", notes=notes, body=body)
-    origins = () if listing is None else listing.lines[: made.text.count("\n") - above]
+    kernel_document, above = _of_kernel(
+        report, graph, kernel, name=f"{kernel.name}.{stage}", notes=notes, body=body
+    )
+    origins = () if listing is None else listing.lines[: kernel_document.text.count("\n") - above]
     header = _header(report, graph, kernel, places_of(kernel, report.roots))
     _, shift = _text(file_name(kernel), list(header), "")  # what stands above the source, where that is shown
-    return replace(made, source_links=tuple(_source_links(origins, after=above, shift=shift)))
+    return replace(kernel_document, source_links=tuple(_source_links(origins, after=above, shift=shift)))
 
 
 def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterator[SourceLink]:
@@ -213,17 +215,23 @@ def _of_graph(
         body = standalone(body, aten, name)
     text, above = _text(name, [head, *_origin(report)], body)
     links = tuple(
-        Link(places, one.wrapper_line + above, one.wrapper_line + above)
-        for one in (graph.kernels if form == WRAPPER else ())
-        if one.wrapper_line is not None and (places := places_of(one, report.roots))
+        Link(places, kernel.wrapper_line + above, kernel.wrapper_line + above)
+        for kernel in (graph.kernels if form == WRAPPER else ())
+        if kernel.wrapper_line is not None and (places := places_of(kernel, report.roots))
     )
     return KernelDocument(name, text, links, _forms(report, graph, kernel))
 
 
 def _keys(report: Report, graph: GeneratedGraph) -> dict[str, str | None]:
     """Return each text's key; a backward graph's joint one is with the forward graph that it was cut from."""
-    same = (one for one in report.generated if (one.compile_id, one.graph) == (graph.compile_id, graph.graph))
-    joint = next((one.joint_key for one in same if one.joint_key is not None), None)
+    same = (
+        generated_graph
+        for generated_graph in report.generated
+        if (generated_graph.compile_id, generated_graph.graph) == (graph.compile_id, graph.graph)
+    )
+    joint = next(
+        (generated_graph.joint_key for generated_graph in same if generated_graph.joint_key is not None), None
+    )
     return {WRAPPER: graph.text_key, SCRIPT: graph.text_key, JOINT: joint, ATEN: graph.aten_key}
 
 
@@ -250,7 +258,7 @@ def _header(
         yield f"From {where}{format_line_ranges(places, reference)}."
     yield from _origin(report)
     yield from _cost(kernel)
-    names = list(dict.fromkeys(one.original or one.name for one in kernel.operators))
+    names = list(dict.fromkeys(operator.original or operator.name for operator in kernel.operators))
     if names:
         more = f" and {len(names) - _OPERATORS} more" if len(names) > _OPERATORS else ""
         yield f"Operators: {', '.join(names[:_OPERATORS])}{more}."

@@ -82,19 +82,19 @@ def why(report: Report, first: SourceLine, second: SourceLine) -> Fusion:
     if reasons:
         words = tuple((plain(reason), reason, count) for reason, count in reasons.most_common())
         return Fusion("refused", reasons=words)
-    if without := tuple(place for place, found in graphs.items() if not found):
+    if without := tuple(place for place, graph in graphs.items() if not graph):
         return Fusion("no kernel", without=without)
     return Fusion("not considered" if graphs[first] & graphs[second] else "apart")
 
 
 def _reasons(report: Report, pair: set[SourceLine]) -> Counter[str]:
     """What Inductor said of the pair, and how often."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for graph in report.generated:
         for refusal in graph.refusals:
             if {place_of(refusal.first, report.roots), place_of(refusal.second, report.roots)} == pair:
-                said[refusal.reason] += refusal.count
-    return said
+                counts[refusal.reason] += refusal.count
+    return counts
 
 
 def plain(reason: str) -> str:
@@ -102,16 +102,16 @@ def plain(reason: str) -> str:
     return next((words for start, words in _WORDS.items() if reason.startswith(start)), reason)
 
 
-def sentence(found: Fusion, first: SourceLine, second: SourceLine) -> str:
+def sentence(fusion: Fusion, first: SourceLine, second: SourceLine) -> str:
     """The answer in a sentence or two."""
-    reasons = "; ".join(dict.fromkeys(words for words, _, _ in found.reasons))
-    missing = " and ".join(str(place.line) for place in found.without)
-    none = f"line {missing} has" if len(found.without) == 1 else f"lines {missing} have"
-    said = {
-        "fused": f"are fused in {', '.join(found.kernels)}.",
+    reasons = "; ".join(dict.fromkeys(words for words, _, _ in fusion.reasons))
+    missing = " and ".join(str(place.line) for place in fusion.without)
+    none = f"line {missing} has" if len(fusion.without) == 1 else f"lines {missing} have"
+    answer = {
+        "fused": f"are fused in {', '.join(fusion.kernels)}.",
         "refused": f"are not fused: {reasons}.",
         "apart": "are in different graphs: what lies between them, as a graph break, keeps them apart.",
         "no kernel": f"cannot be compared: {none} no part in any kernel.",
         "not considered": "are not fused, and Inductor did not consider it: they share no data in one step.",
     }
-    return f"Lines {first.line} and {second.line} {said[found.verdict]}"
+    return f"Lines {first.line} and {second.line} {answer[fusion.verdict]}"

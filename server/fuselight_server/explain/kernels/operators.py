@@ -42,12 +42,12 @@ class Lack:
 
 def counts(report: Report) -> dict[str, Counter[str]]:
     """Operators and how often they are computed, by level."""
-    found: dict[str, Counter[str]] = {level: Counter() for level in LEVELS}
+    totals: dict[str, Counter[str]] = {level: Counter() for level in LEVELS}
     for path in report.operators:
-        for level, counted in found.items():
+        for level, counted in totals.items():
             for operator in operators_at(path, level):
                 counted[operator] += path.count
-    return found
+    return totals
 
 
 def operators_at(path: OperatorPath, level: str) -> tuple[str, ...]:
@@ -65,17 +65,17 @@ def operators_at(path: OperatorPath, level: str) -> tuple[str, ...]:
 
 def lacks(report: Report) -> tuple[Lack, ...]:
     """What the operator set that was asked for lacks, what is computed most first."""
-    found: dict[str, Lack] = {}
+    lacking_operators: dict[str, Lack] = {}
     for path in report.operators:
         place = place_of(path.stack, report.roots)
         for operator in path.lacking:
-            lack = found.setdefault(operator, Lack(operator))
+            lack = lacking_operators.setdefault(operator, Lack(operator))
             lack.count += path.count
             if path.call:
                 lack.calls.setdefault(path.call)
             if place is not None:
                 lack.places.setdefault(place)
-    return tuple(sorted(found.values(), key=lambda lack: (-lack.count, lack.operator)))
+    return tuple(sorted(lacking_operators.values(), key=lambda lack: (-lack.count, lack.operator)))
 
 
 def short(operator: str) -> str:

@@ -48,25 +48,25 @@ class LineCost(LinePart["tuple[GeneratedGraph, Kernel]"]):
 
 def costs_by_line(report: Report) -> tuple[LineCost, ...]:
     """The cost of every line with a part in a kernel, the most expensive first."""
-    found: dict[SourceLine | None, LineCost] = {}
+    costs: dict[SourceLine | None, LineCost] = {}
     for graph in report.generated:
         for kernel in graph.kernels:
             parts = shares(kernel, report.roots)
             for place, part in parts.items():
-                cost = found.setdefault(place, LineCost(place))
+                cost = costs.setdefault(place, LineCost(place))
                 cost.launches.append((graph, kernel))
                 cost.bytes += part * ((kernel.bytes_read or 0) + (kernel.bytes_written or 0))
                 cost.flops += part * (kernel.flops or 0)
                 cost.us += part * Fraction(kernel.estimate_us or 0)
                 cost.fused_with.update(other for other in parts if other is not None and other != place)
     return tuple(
-        sorted(found.values(), key=lambda cost: (-cost.us, -cost.bytes, cost.place or SourceLine("", 0)))
+        sorted(costs.values(), key=lambda cost: (-cost.us, -cost.bytes, cost.place or SourceLine("", 0)))
     )
 
 
 def shares(kernel: Kernel, roots: Sequence[str]) -> dict[SourceLine | None, Fraction]:
     """The part of each line in a kernel; the parts of a kernel are 1 in sum. None: operators without a line."""
-    places = Counter(place_of(one.stack, roots) for one in kernel.operators)
+    places = Counter(place_of(operator.stack, roots) for operator in kernel.operators)
     if None in places and len(places) > 1:
         del places[None]  # made by the compiler for the sake of the others, as a cast
     total = sum(places.values())
@@ -95,14 +95,14 @@ class Kept:
 
 def kept_by_line(report: Report) -> dict[SourceLine | None, Kept]:
     """Activations that are kept, by line; None: those without one."""
-    found: dict[SourceLine | None, Kept] = {}
+    kept_lines: dict[SourceLine | None, Kept] = {}
     for graph in report.generated:
         for tensor in graph.saved:
             if tensor.kind == ACTIVATION:
-                kept = found.setdefault(place_of(tensor.stack, report.roots), Kept())
+                kept = kept_lines.setdefault(place_of(tensor.stack, report.roots), Kept())
                 kept.tensors += 1
                 kept.bytes += tensor.bytes
-    return found
+    return kept_lines
 
 
 def places_of(kernel: Kernel, roots: Sequence[str]) -> tuple[SourceLine, ...]:
@@ -126,12 +126,12 @@ class Folded:
 
 def fold(graph: GeneratedGraph, roots: Sequence[str]) -> tuple[Folded, ...]:
     """The kernels of a graph, equal launches folded."""
-    found: dict[tuple[object, ...], Folded] = {}
+    folded_kernels: dict[tuple[object, ...], Folded] = {}
     for kernel in graph.kernels:
         places = places_of(kernel, roots)
         key = (
             kernel.text_key or kernel.name, kernel.kind, kernel.bytes_read, kernel.bytes_written, kernel.flops, places,
         )  # fmt: skip
-        known = found.get(key, Folded(kernel, 0, places))
-        found[key] = replace(known, count=known.count + 1)
-    return tuple(found.values())
+        known = folded_kernels.get(key, Folded(kernel, 0, places))
+        folded_kernels[key] = replace(known, count=known.count + 1)
+    return tuple(folded_kernels.values())

@@ -78,7 +78,7 @@ def resources(assembled: Assembled) -> str:
     return ", ".join(facts)
 
 
-def candidates(found: Sequence[str], most: int = 6) -> str:
+def candidates(names: Sequence[str], most: int = 6) -> str:
     """`one, another and 19 more`: what a GPU would time against each other."""
-    shown = ", ".join(found[:most])
-    return f"{shown} and {len(found) - most} more" if len(found) > most else shown
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

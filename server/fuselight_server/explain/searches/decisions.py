@@ -85,14 +85,14 @@ def write_decision(
     One that `is_tentative` (measurements.is_tentative) does not replace what an earlier search has confirmed.
     """
     path = tuned_path(target_path, output)
-    made = located(result, target_path, path.parent)
+    tuned_result = located(result, target_path, path.parent)
     try:
-        earlier = _confirmed(path, made) if is_tentative else None
+        earlier = _confirmed(path, tuned_result) if is_tentative else None
         if earlier is not None:
-            said = f"{earlier.configuration}, {gain_words(earlier)}"
-            why = f"`{path}` keeps what an earlier search has confirmed: {said}. This search ended too early to compare"
+            text = f"{earlier.configuration}, {gain_words(earlier)}"
+            why = f"`{path}` keeps what an earlier search has confirmed: {text}. This search ended too early to compare"
             return WrittenDecision(str(path), f"{why}: tune again with more time", keeps_earlier=True)
-        tuned_file.keep(path, [made])
+        tuned_file.keep(path, [tuned_result])
     except tuned_file.TunedFileError as error:
         return WrittenDecision(str(path), f"the result was not written: {error}")
     except OSError as error:
@@ -104,9 +104,22 @@ def _confirmed(path: Path, result: TunedResult) -> TunedResult | None:
     """The result of an earlier search for the same key, if that was confirmed to be faster than `default`."""
     file = tuned_file.read(path)
     same = (
-        (one for one in file.results if tuned_file.key_of(one) == tuned_file.key_of(result)) if file else ()
+        (
+            tuned_result
+            for tuned_result in file.results
+            if tuned_file.key_of(tuned_result) == tuned_file.key_of(result)
+        )
+        if file
+        else ()
     )
-    return next((one for one in same if one.configuration != DEFAULT and one.gain_low > 1), None)
+    return next(
+        (
+            tuned_result
+            for tuned_result in same
+            if tuned_result.configuration != DEFAULT and tuned_result.gain_low > 1
+        ),
+        None,
+    )
 
 
 def holding_file(result: TunedResult, target_path: str) -> WrittenDecision | None:

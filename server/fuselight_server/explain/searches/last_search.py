@@ -35,10 +35,10 @@ def keep_search(store: Store, report: Report) -> None:
         return
     light = tuple(
         replace(
-            one,
-            configuration=replace(one.configuration, profile=None, generated=(), compile_steps=()),
+            candidate,
+            configuration=replace(candidate.configuration, profile=None, generated=(), compile_steps=()),
         )
-        for one in tuned.candidates
+        for candidate in tuned.candidates
     )
     small = replace(report, texts={}, output=Output(), assembled={}, tuned=replace(tuned, candidates=light))
     data = json.dumps(encode(small), separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -26,13 +26,13 @@ _MARGIN = 1.02
 
 def as_measured(tuned: Tuned) -> Measured:
     """The candidates as configurations of a benchmark."""
-    rows = tuple(one.configuration for one in tuned.candidates)
+    rows = tuple(candidate.configuration for candidate in tuned.candidates)
     return Measured(tuned.work, tuned.machine, rows, finished=tuned.finished, started=tuned.started)
 
 
 def candidate_of(tuned: Tuned, name: str) -> TuneCandidate | None:
     """The candidate of a configuration; None if the search has none of this name."""
-    return next((one for one in tuned.candidates if one.configuration.name == name), None)
+    return next((candidate for candidate in tuned.candidates if candidate.configuration.name == name), None)
 
 
 def has_decision(tuned: Tuned) -> bool:
@@ -50,8 +50,14 @@ def is_tentative(tuned: Tuned) -> bool:
     """Whether a search ended before it could decide: nothing was confirmed, or nothing but `default` was measured."""
     if tuned.result is None or tuned.result.configuration != DEFAULT:
         return not is_confirmed(tuned)
-    others = (one.configuration for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE)
-    return not any(one.wall is not None or one.device is not None for one in others)
+    others = (
+        candidate.configuration
+        for candidate in tuned.candidates
+        if candidate.outcome is not TuneOutcome.BASELINE
+    )
+    return not any(
+        configuration.wall is not None or configuration.device is not None for configuration in others
+    )
 
 
 def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
@@ -64,10 +70,10 @@ def gain(tuned: Tuned, name: str, base: str = DEFAULT) -> float | None:
         return None
     each = _gains(tuned, name, base)
     if EAGER in {name, base}:
-        modes = {one.stage for one in tuned.race if one.name in _OTHER_MODES}
-        last = [stage for stage, found in each.items() if len(found) >= _LEAST_ROUNDS and stage not in modes]
+        modes = {sample.stage for sample in tuned.race if sample.name in _OTHER_MODES}
+        last = [stage for stage, gains in each.items() if len(gains) >= _LEAST_ROUNDS and stage not in modes]
         each = {stage: each[stage] for stage in last[-1:]} or each
-    ratios = [one for found in each.values() for one in found]
+    ratios = [gain for gains in each.values() for gain in gains]
     if ratios:
         return statistics.median(ratios)
     mine, other = _timing(tuned, name), _timing(tuned, base)
@@ -84,7 +90,7 @@ def is_clearly_faster(tuned: Tuned, name: str, base: str) -> bool:
     ratio = gain(tuned, name, base)
     if ratio is None or ratio <= _MARGIN:
         return False
-    each = [one for found in _gains(tuned, name, base).values() for one in found]
+    each = [value for gain in _gains(tuned, name, base).values() for value in gain]
     if len(each) > 1:
         return statistics.quantiles(each, n=4, method="inclusive")[0] > _MARGIN
     mine, other = _timing(tuned, name), _timing(tuned, base)
@@ -93,15 +99,16 @@ def is_clearly_faster(tuned: Tuned, name: str, base: str) -> bool:
 
 def _gains(tuned: Tuned, name: str, base: str) -> dict[int, list[float]]:
     """The gain in each round that both have, by stage: a round is the nth of a stage."""
-    found: dict[int, list[float]] = {}
-    for stage in dict.fromkeys(one.stage for one in tuned.race):
+    gains: dict[int, list[float]] = {}
+    for stage in dict.fromkeys(sample.stage for sample in tuned.race):
         mine, others = (
-            [one.us for one in tuned.race if one.stage == stage and one.name == each] for each in (name, base)
+            [sample.us for sample in tuned.race if sample.stage == stage and sample.name == each]
+            for each in (name, base)
         )
         each = [other / us for us, other in zip(mine, others) if us > 0]  # noqa: B905 - rounds that both have
         if each:
-            found[stage] = each
-    return found
+            gains[stage] = each
+    return gains
 
 
 def _timing(tuned: Tuned, name: str) -> Timing | None:

@@ -105,8 +105,8 @@ def page(
     """The page of a report; one without a search says what failed."""
     path, target, tuned = report.target.path, report.target.name, report.tuned
     empty = no_search(uri_of(path), shown(path), target, around)
-    failed = [measured_words.failed(one) for one in report.failures]
-    lost = [f"unknown: {one.what}: {one.why}" for one in report.problems]
+    failed = [measured_words.failed(failure) for failure in report.failures]
+    lost = [f"unknown: {problem.what}: {problem.why}" for problem in report.problems]
     if tuned is None:
         text = around.message or "; ".join(failed) or "nothing was measured"
         return replace(empty, message=text, notes=(*around.notes, *lost))
@@ -128,7 +128,7 @@ def page(
         result=_result(tuned.result, tuned, report),
         comparison=tuple(_comparison(tuned)),
         knobs=tuple(map(_knob, tuned.knobs)),
-        candidates=tuple(_candidate(one, tuned, measured) for one in tuned.candidates),
+        candidates=tuple(_candidate(candidate, tuned, measured) for candidate in tuned.candidates),
         race=tuple(_race(tuned)),
     )
     return finite(whole)
@@ -169,7 +169,7 @@ def _result(result: TunedResult | None, tuned: Tuned, report: Report) -> Decisio
 def _comparison(tuned: Tuned) -> Iterator[ComparisonBar]:
     """Eager, torch's modes and the winner, each if it was timed: the winner last."""
     winner = tuned.result.configuration if tuned.result is not None else tuned.winner
-    for name in dict.fromkeys((EAGER, *(one for one in MODES if one != winner), winner)):
+    for name in dict.fromkeys((EAGER, *(mode for mode in MODES if mode != winner), winner)):
         known, time = candidate_of(tuned, name), compared_time(tuned, name)
         if known is not None and time is not None:
             label = words.configuration_label(name, known.knobs)
@@ -190,16 +190,16 @@ def _knob(knob: Knob) -> KnobRow:
     )
 
 
-def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> CandidateRow:
-    row = one.configuration
+def _candidate(candidate: TuneCandidate, tuned: Tuned, measured: Measured) -> CandidateRow:
+    row = candidate.configuration
     timing = timing_of(row, clock_of(measured)) or row.wall
     accuracy = row.accuracy
     return CandidateRow(
         name=row.name,
-        label=words.configuration_label(row.name, one.knobs),
-        outcome=one.outcome,
-        outcome_words=words.outcome_words(one),
-        why=_why(one),
+        label=words.configuration_label(row.name, candidate.knobs),
+        outcome=candidate.outcome,
+        outcome_words=words.outcome_words(candidate),
+        why=_why(candidate),
         us=timing.median_us if timing is not None else None,
         spread=spread_of(timing) if timing is not None else None,
         unsteady=timing is not None and varies(timing),
@@ -209,26 +209,28 @@ def _candidate(one: TuneCandidate, tuned: Tuned, measured: Measured) -> Candidat
         peak_bytes=row.peak_bytes,
         accurate=accuracy.passed if accuracy is not None else None,
         accuracy=accuracy_words(accuracy) if accuracy is not None else "",
-        stage=one.stage,
-        started_s=one.started_s,
-        ready_s=one.ready_s,
+        stage=candidate.stage,
+        started_s=candidate.started_s,
+        ready_s=candidate.ready_s,
         notes=row.notes,
     )
 
 
-def _why(one: TuneCandidate) -> str:
+def _why(candidate: TuneCandidate) -> str:
     """Why a candidate did not win, where its time does not say it."""
-    if one.configuration.failure is not None:
-        return measured_words.failed(one.configuration.failure)
-    if one.outcome is TuneOutcome.SKIPPED:
-        return words.why_skipped(one.skipped or Skip.BUDGET, "")
-    return words.EXPLAINED.get(one.outcome, "")
+    if candidate.configuration.failure is not None:
+        return measured_words.failed(candidate.configuration.failure)
+    if candidate.outcome is TuneOutcome.SKIPPED:
+        return words.why_skipped(candidate.skipped or Skip.BUDGET, "")
+    return words.EXPLAINED.get(candidate.outcome, "")
 
 
 def _race(tuned: Tuned) -> Iterator[RaceSeries]:
     """One entry for each candidate that was timed, in the order of the first round."""
-    for name in dict.fromkeys(one.name for one in tuned.race):
-        known = next((one for one in tuned.candidates if one.configuration.name == name), None)
-        points = tuple((one.at_s, one.us, one.stage) for one in tuned.race if one.name == name)
+    for name in dict.fromkeys(sample.name for sample in tuned.race):
+        known = next(
+            (candidate for candidate in tuned.candidates if candidate.configuration.name == name), None
+        )
+        points = tuple((sample.at_s, sample.us, sample.stage) for sample in tuned.race if sample.name == name)
         label = words.configuration_label(name, known.knobs if known is not None else ())
         yield RaceSeries(name, label, points)

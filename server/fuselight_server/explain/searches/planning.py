@@ -41,10 +41,10 @@ _MOST_COMPILES = 8
 
 def budget_seconds(text: str) -> float:
     """Read a budget: `120`, `120s`, `2m`, `1m30s`. Raises ValueError with what is wrong."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
         raise ValueError(f"`{text}` is no duration: write seconds, as `120s`, or minutes, as `2m`")
-    minutes, seconds = (float(one or 0) for one in found.groups())
+    minutes, seconds = (float(group or 0) for group in match.groups())
     total = 60 * minutes + seconds
     if total < LEAST_SECONDS:
         raise ValueError(f"a budget of `{text}` is too short: write at least {LEAST_SECONDS:g} second")
@@ -53,17 +53,17 @@ def budget_seconds(text: str) -> float:
 
 def candidates(names: Iterable[str]) -> tuple[str, ...]:
     """Return configurations to try, each once, without those that every search measures. Raises ConfigurationError."""
-    found: dict[str, None] = {}
+    candidates: dict[str, None] = {}
     for name in names:
-        one = parse_configuration(name)
-        if one.written or one.backend is not None:
+        configuration = parse_configuration(name)
+        if configuration.written or configuration.backend is not None:
             raise ConfigurationError(
                 f"{name!r} cannot be tried: a search compares configurations of torch.compile with Inductor, such as "
                 f"{MODES[1]!r} or 'default+freezing=True'"
             )
-        if one.name not in {EAGER, WRITTEN, MODES[0]}:
-            found[one.name] = None
-    return tuple(found)
+        if configuration.name not in {EAGER, WRITTEN, MODES[0]}:
+            candidates[configuration.name] = None
+    return tuple(candidates)
 
 
 def scaled(limits: Limits, plan: TunePlan) -> Limits:

@@ -52,7 +52,7 @@ LABELS = {
     "tf32": "TF32",
 }
 """Names of knobs as people read them, where that is not the name with blanks."""
-_MEANINGS = {one.name: one.about for one in KNOBS}
+_MEANINGS = {knob.name: knob.about for knob in KNOBS}
 
 BOUNDS = {
     KnobBound.IDLE: "time in which the device waits for the host",
@@ -123,7 +123,7 @@ def knob_meaning(name: str) -> str:
 
 def configuration_label(name: str, knobs: tuple[str, ...]) -> str:
     """`CUDA graphs and coordinate descent`; the notation of a configuration without knobs."""
-    return format_list(knob_label(one) for one in knobs) or name
+    return format_list(knob_label(knob) for knob in knobs) or name
 
 
 def bound_words(bound: KnobBound) -> str:
@@ -205,15 +205,21 @@ def _default_words(tuned: Tuned) -> str:
     if eager is not None and eager > _CLEAR:
         ratio = format_ratio(eager)
         return f"default: nothing was confirmed to be faster, but eager mode may be ({ratio}): timings vary too much"
-    others = [one for one in tuned.candidates if one.outcome is not TuneOutcome.BASELINE]
-    leader = next((one for one in others if one.outcome is TuneOutcome.UNCONFIRMED), None)
+    others = [candidate for candidate in tuned.candidates if candidate.outcome is not TuneOutcome.BASELINE]
+    leader = next((candidate for candidate in others if candidate.outcome is TuneOutcome.UNCONFIRMED), None)
     race = tuned.confirmation
     if leader is not None and race is not None and race.gain > _CLEAR and race.low <= 1:
         name = configuration_label(leader.configuration.name, leader.knobs)
         return f"default: {name} led, but the timings vary too much to confirm it. Close other programs and tune again"
-    if any(one.configuration.wall is not None or one.configuration.device is not None for one in others):
+    if any(
+        candidate.configuration.wall is not None or candidate.configuration.device is not None
+        for candidate in others
+    ):
         return "default is the fastest: nothing that was tried is faster beyond the noise"
-    if any(one.skipped is Skip.BUDGET or one.outcome is TuneOutcome.UNFINISHED for one in others):
+    if any(
+        candidate.skipped is Skip.BUDGET or candidate.outcome is TuneOutcome.UNFINISHED
+        for candidate in others
+    ):
         return (
             "default: the budget ended before another configuration was measured. Give the search more time"
         )
@@ -242,35 +248,35 @@ def best_so_far(tuned: Tuned) -> tuple[TuneCandidate, float] | None:
 
 def statements(tuned: Tuned) -> list[str]:
     """The headline, then what it rests on."""
-    said = [headline(tuned)]
+    statements = [headline(tuned)]
     result, confirmation = tuned.result, tuned.confirmation
     if result is not None:
         eager = over_eager(tuned, result.configuration)
         if eager is not None and result.configuration != "default":
-            said.append(f"about {format_ratio(eager)} over eager")
+            statements.append(f"about {format_ratio(eager)} over eager")
         if confirmation is not None and result.configuration != "default":
-            said.append(
+            statements.append(
                 f"the confirming race against default: {confirmation.rounds} rounds, gain between "
                 f"{format_ratio(confirmation.low)} and {format_ratio(confirmation.high)} (95%)"
             )
         if result.accuracy and result.configuration != "default":
-            said.append(f"results: {result.accuracy}")
+            statements.append(f"results: {result.accuracy}")
         if result.fixed_modules:
-            said.append(
+            statements.append(
                 "modules are not checked before a call: after a change of one (train(), a replaced layer, a hook) "
                 "call torch._dynamo.reset()"
             )
         if result.fixes:
-            said.append(f"the source must have these fixes: {format_list(result.fixes)}")
-    tried = [one for one in tuned.candidates if one.started_s is not None]
+            statements.append(f"the source must have these fixes: {format_list(result.fixes)}")
+    tried = [candidate for candidate in tuned.candidates if candidate.started_s is not None]
     took = f"{format_time(tuned.seconds * 1e6)} of a budget of {format_time(tuned.budget_seconds * 1e6)}"
     on = f", on {device(tuned.machine)}" if has_device(tuned.machine) else ""
-    said.append(f"{len(tried)} configurations measured or started in {took}{on}")
-    largest = next((one for one in tuned.knobs if one.ceiling and applies(one)), None)
+    statements.append(f"{len(tried)} configurations measured or started in {took}{on}")
+    largest = next((knob for knob in tuned.knobs if knob.ceiling and applies(knob)), None)
     if result is not None and result.configuration == "default" and largest is not None and largest.ceiling:
         part = format_percent(1 - 1 / largest.ceiling)
-        said.append(f"the largest ceiling was {part} of a call, for {knob_label(largest.name)}")
-    return said
+        statements.append(f"the largest ceiling was {part} of a call, for {knob_label(largest.name)}")
+    return statements
 
 
 def with_best(text: str, best: str) -> str:

@@ -60,19 +60,23 @@ def repeated_argument_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
 
 def gradient_flag_remedies(site: Site) -> Iterator[Remedy]:
     """`x.requires_grad = True` and `x.requires_grad_()`, in eager calls only."""
-    found = site.nodes((cst.Assign, cst.Call))
+    nodes = site.nodes((cst.Assign, cst.Call))
     test = f"{site.torch}.compiler.is_compiling()"
-    line = next((at for one in found if (at := _flag_line(site, one))), None)
+    line = next((at for child in nodes if (at := _flag_line(site, child))), None)
     indent = site.indentation(line) if line is not None else None
     if line is not None and indent is not None:
         start, end = site.range_of(line)
         head = f"if not {test}:{site.newline}{indent}{site.step(line)}"
         yield from _eager_flag(site, (start, end, f"{head}{site.source[start:end]}"))
         return
-    for one in found:
-        if isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and _is_flagged_value(site, one):
-            text = f"{site.operand(one.func.value)} if {test} else {site.code(one)}"
-            yield from _eager_flag(site, (*site.range_of(one), text))
+    for node in nodes:
+        if (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and _is_flagged_value(site, node)
+        ):
+            text = f"{site.operand(node.func.value)} if {test} else {site.code(node)}"
+            yield from _eager_flag(site, (*site.range_of(node), text))
             return
 
 
@@ -102,7 +106,7 @@ def _flag_line(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
 def _is_flag(call: cst.Call) -> bool:
     """Whether a call is `x.requires_grad_()`."""
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    values = [one.value.value if isinstance(one.value, cst.Name) else "" for one in call.args]
+    values = [argument.value.value if isinstance(argument.value, cst.Name) else "" for argument in call.args]
     return name == "requires_grad_" and values in ([], ["True"])
 
 

@@ -55,14 +55,16 @@ def bound_remedies(finding: Finding, report: Report, read: Callable[[str], str |
 def _with_setting(site: Site, read: Callable[[str], str | None]) -> Iterator[Remedy]:
     call = next(iter(site.nodes(cst.Call)), None)
     statement = (
-        next((one for one in site.ancestors(call) if isinstance(one, cst.Assign)), None) if call else None
+        next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.Assign)), None)
+        if call
+        else None
     )
     name = _name(statement)
     function = site.function(statement) if statement is not None else None
     if statement is None or function is None or not name or len(site.assigned(function, name)) != 1:
         return
-    found = (_condition(site, function, use) for use in site.loads(function, name))
-    promises = list(dict.fromkeys(one for one in found if one is not None))
+    conditions = (_condition(site, function, use) for use in site.loads(function, name))
+    promises = list(dict.fromkeys(condition for condition in conditions if condition is not None))
     if not promises or len(promises) > _MOST:
         return
     new = _after(site, statement, promises)
@@ -95,7 +97,7 @@ def _branch(site: Site, *, is_taken: bool) -> Iterator[Remedy]:
 
 
 def _remedy(words: str, promises: list[str], texts: dict[str, str]) -> Remedy:
-    title = f"{words} {', '.join(f'`{one}`' for one in promises)}"
+    title = f"{words} {', '.join(f'`{promise}`' for promise in promises)}"
     return Remedy("check", title, FixClass.CHANGES, texts, _CHANGES)
 
 
@@ -120,7 +122,7 @@ def _after(site: Site, statement: cst.CSTNode, promises: list[str]) -> str | Non
     if line is None or indent is None:
         return None
     end = site.end_of_line(site.range_of(line)[1])
-    rows = "".join(f"{site.newline}{indent}{site.torch}._check({one})" for one in promises)
+    rows = "".join(f"{site.newline}{indent}{site.torch}._check({promise})" for promise in promises)
     return site.rewritten((end, end, rows))
 
 
@@ -188,21 +190,23 @@ def _of_comparison(
     operator = node.comparisons[0].operator
     if is_true is None or len(node.comparisons) != 1 or type(operator) not in _NEGATED:
         return None
-    parameters = {one.name.value for one in function.params.params}
+    parameters = {parameter.name.value for parameter in function.params.params}
     for side in (node.left, node.comparisons[0].comparator):
         names = {
-            one.value
-            for one in descendants(side)
-            if isinstance(one, cst.Name) and not (is_member(site, one) and one.value in {"size", "shape"})
+            descendant.value
+            for descendant in descendants(side)
+            if isinstance(descendant, cst.Name)
+            and not (is_member(site, descendant) and descendant.value in {"size", "shape"})
         }
-        calls = [one for one in descendants(side) if isinstance(one, cst.Call)]
+        calls = [descendant for descendant in descendants(side) if isinstance(descendant, cst.Call)]
         own = {name for name in names if name in parameters and not site.assigned(function, name)}
-        if side is not use and (names - own or any(_is_not_size(one) for one in calls)):
+        if side is not use and (names - own or any(_is_not_size(call) for call in calls)):
             return None
     if is_true:
         return site.code(node)
     left, right = (
-        site.source[slice(*site.outer_range(one))] for one in (node.left, node.comparisons[0].comparator)
+        site.source[slice(*site.outer_range(expression))]
+        for expression in (node.left, node.comparisons[0].comparator)
     )
     return f"{left} {_NEGATED[type(operator)]} {right}"
 

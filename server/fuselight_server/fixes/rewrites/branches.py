@@ -49,13 +49,13 @@ class Alternative:
 
 def branch_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """Remedies for a branch, a conditional expression or an assert whose condition is a tensor."""
-    found = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
-    if isinstance(found, cst.IfExp):
-        yield from _conditional_expression(site, found)
-    elif isinstance(found, cst.Assert):
-        yield from assert_remedies(site, found)
-    elif isinstance(found, cst.If):
-        yield from _statement(site, found)
+    node = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
+    if isinstance(node, cst.IfExp):
+        yield from _conditional_expression(site, node)
+    elif isinstance(node, cst.Assert):
+        yield from assert_remedies(site, node)
+    elif isinstance(node, cst.If):
+        yield from _statement(site, node)
 
 
 def _is_value(node: cst.BaseExpression) -> bool:
@@ -95,7 +95,7 @@ def _check_result(site: Site, node: cst.IfExp, sides: Sequence[cst.BaseExpressio
     parent = site.parents[node]
     if isinstance(parent, cst.Attribute) and parent.attr.value.endswith("_"):
         raise RewriteRefusedError(f"`{parent.attr.value}` changes the result in place")
-    targets = [one.target for one in parent.targets] if isinstance(parent, cst.Assign) else []
+    targets = [target.target for target in parent.targets] if isinstance(parent, cst.Assign) else []
     for target in targets:
         if isinstance(target, cst.Name):
             check_unchanged(site, node, target.value, sides)
@@ -167,12 +167,12 @@ def _is_random(site: Site, node: cst.If, test: cst.BaseExpression) -> bool:
     waiting: list[cst.BaseExpression | None] = [test]
     while waiting:
         value = waiting.pop()
-        for one in descendants(value) if value is not None else ():
-            if isinstance(one, cst.Attribute) and one.attr.value in _DRAWS:
+        for descendant in descendants(value) if value is not None else ():
+            if isinstance(descendant, cst.Attribute) and descendant.attr.value in _DRAWS:
                 return True
-            if isinstance(one, cst.Name) and one.value not in seen and function is not None:
-                seen.add(one.value)
-                waiting += site.assigned(function, one.value)
+            if isinstance(descendant, cst.Name) and descendant.value not in seen and function is not None:
+                seen.add(descendant.value)
+                waiting += site.assigned(function, descendant.value)
     return False
 
 
@@ -213,11 +213,13 @@ def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
     """Whether a side can be a function of its own: one expression that changes nothing in place, without comments."""
     if not _is_value(node):
         return False
-    for one in descendants(node):
-        if isinstance(one, _NOT_SIMPLE) or (isinstance(one, cst.Arg) and one.star == "*"):
+    for descendant in descendants(node):
+        if isinstance(descendant, _NOT_SIMPLE) or (
+            isinstance(descendant, cst.Arg) and descendant.star == "*"
+        ):
             return False
-        if isinstance(one, cst.Call):
-            function = one.func
+        if isinstance(descendant, cst.Call):
+            function = descendant.func
             name = (
                 function.attr.value if isinstance(function, cst.Attribute) else _module_name(site, function)
             )
@@ -232,11 +234,11 @@ def _module_name(site: Site, function: cst.BaseExpression) -> str:
         return ""
     values, around = site.values(function), site.function(function)
     is_module = bool(values) and all(value.kind is FactKind.MODULE for value in values)
-    loops = (one for one in site.ancestors(function) if isinstance(one, cst.For))
+    loops = (ancestor for ancestor in site.ancestors(function) if isinstance(ancestor, cst.For))
     is_element = (
         around is not None
         and set(site.assigned(around, function.value)) == {None}
-        and any(_reads(one.target, {function.value}) and "self." in site.code(one.iter) for one in loops)
+        and any(_reads(loop.target, {function.value}) and "self." in site.code(loop.iter) for loop in loops)
     )
     return function.value if is_module or is_element else ""
 
@@ -309,8 +311,11 @@ def _with_flag(
     """The remedies of the only later branch on a flag, in the text in which the flag is a tensor."""
     function = site.function(node)
     reads = site.loads(function, flag) if function is not None else []
-    reads = [one for one in reads if site.range_of(one)[0] >= replaced[1]]
-    around = [next((at for at in site.ancestors(one) if isinstance(at, cst.If)), None) for one in reads]
+    reads = [expression for expression in reads if site.range_of(expression)[0] >= replaced[1]]
+    around = [
+        next((at for at in site.ancestors(expression) if isinstance(at, cst.If)), None)
+        for expression in reads
+    ]
     branch = around[0] if len(around) == 1 else None
     if branch is None or not site.contains(branch.test, site.range_of(reads[0])[0]):
         return
@@ -437,7 +442,7 @@ def _after(site: Site, node: cst.CSTNode) -> Sequence[cst.BaseStatement]:
     block = site.parents[node]
     if not isinstance(block, cst.IndentedBlock):
         return ()
-    index = next(at for at, one in enumerate(block.body) if one is node)
+    index = next(at for at, statement in enumerate(block.body) if statement is node)
     return block.body[index + 1 :]
 
 
@@ -478,22 +483,24 @@ def _is_bound(site: Site, node: cst.If, name: str) -> bool:
     inner: cst.CSTNode = node
     for parent in site.ancestors(node):
         if isinstance(parent, cst.IndentedBlock):
-            for one in parent.body:
-                if one is inner:
+            for statement in parent.body:
+                if statement is inner:
                     break
-                if isinstance(one, cst.SimpleStatementLine) and any(_binds(part, name) for part in one.body):
+                if isinstance(statement, cst.SimpleStatementLine) and any(
+                    _binds(part, name) for part in statement.body
+                ):
                     return True
         if isinstance(parent, cst.FunctionDef):
             parameters = parent.params
             known = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
-            return any(one.name.value == name for one in known)
+            return any(parameter.name.value == name for parameter in known)
         inner = parent
     return False
 
 
 def _binds(statement: cst.BaseSmallStatement, name: str) -> bool:
     if isinstance(statement, cst.Assign):
-        targets: list[cst.BaseExpression] = [one.target for one in statement.targets]
+        targets: list[cst.BaseExpression] = [node.target for node in statement.targets]
     elif isinstance(statement, cst.AnnAssign) and statement.value is not None:
         targets = [statement.target]
     else:
@@ -538,17 +545,17 @@ def _checked(
 ) -> str:
     """What changes with the statements. Raises RewriteRefusedError."""
     check_condition(site, [test for test, _ in sides.parts if test is not None])
-    found = list[str]()
+    checked = list[str]()
     for name, values in columns:
         if kind == "where" and any(_is_flag(value) for value in values):
             if not all(_is_flag(value) or _name_of(value) == name for value in values):
                 raise RewriteRefusedError(f"`{name}` is True or False on one side only")
             continue
         placed = [_at(site, node, value) for value in values]
-        found.append(_changes(site, kind, placed))
+        checked.append(_changes(site, kind, placed))
         if name != "return":
             check_unchanged(site, node, name, placed)
-    return next(filter(None, found), "")
+    return next(filter(None, checked), "")
 
 
 def _is_flag(value: cst.BaseExpression) -> bool:
@@ -571,8 +578,8 @@ def _conditions(site: Site, sides: Sides) -> list[str] | None:
     tests = [test for test, _ in sides.parts if test is not None]
     if not is_computed_once(site, tests[0]) or not all(is_pure_test(site, test) for test in tests[1:]):
         return None
-    found = [condition for test in tests if (condition := condition_of(site, test))]
-    return found if len(found) == len(tests) else None
+    conditions = [condition for test in tests if (condition := condition_of(site, test))]
+    return conditions if len(conditions) == len(tests) else None
 
 
 def _call(site: Site, kind: str, conditions: Sequence[str], values: Sequence[cst.BaseExpression]) -> str:
@@ -618,4 +625,6 @@ def _is_entangled(columns: Sequence[tuple[str, Sequence[cst.BaseExpression]]]) -
 
 
 def _reads(node: cst.CSTNode, names: set[str]) -> bool:
-    return any(isinstance(one, cst.Name) and one.value in names for one in descendants(node))
+    return any(
+        isinstance(descendant, cst.Name) and descendant.value in names for descendant in descendants(node)
+    )

@@ -34,7 +34,11 @@ _PLAIN_BASES = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 
 
 def buffer_remedies(
-    failure: GuardFailure, one: Recompile, site: Site, report: Report, read: Callable[[str], str | None]
+    failure: GuardFailure,
+    recompilation: Recompile,
+    site: Site,
+    report: Report,
+    read: Callable[[str], str | None],
 ) -> Iterator[Remedy | RefusedRewrite]:
     """`self.register_buffer` in `__init__`, with the assignments in other methods as tensors."""
     named = _ATTRIBUTE.fullmatch(failure.source)
@@ -43,7 +47,7 @@ def buffer_remedies(
     is_integer = all(_INTEGER.fullmatch(value or "") for value in (failure.was, failure.now))
     if not is_integer and not _are_floats(failure.was, failure.now):
         return
-    title, owner = f"Make `{failure.source}` a buffer", _class_at(site, one)
+    title, owner = f"Make `{failure.source}` a buffer", _class_at(site, recompilation)
     if owner is None:
         return
     try:
@@ -55,7 +59,7 @@ def buffer_remedies(
     text = site.rewritten(*replacements)
     if text is not None:
         fix_class = FixClass.EXACT if is_integer else FixClass.EQUAL
-        yield Remedy("buffer", title, fix_class, {one.location.path: text})
+        yield Remedy("buffer", title, fix_class, {recompilation.location.path: text})
 
 
 def _check_elsewhere(
@@ -66,7 +70,7 @@ def _check_elsewhere(
     if site.parents[owner] is not site.module:
         raise RewriteRefusedError(f"the class `{class_name}` is not defined at top level")
     lines = site.line_number(owner), site.ranges[owner].end.line + site.line - 1
-    bases = {dotted(one.value) for one in owner.bases}
+    bases = {dotted(base.value) for base in owner.bases}
     attribute = OwnedAttribute(name, class_name, bases <= _PLAIN_BASES, path, *lines)
     others = other_texts(path, name, report.roots, tuple(report.files), read)
     used = attribute.use_elsewhere(site.text, others)
@@ -81,20 +85,23 @@ def _are_floats(*values: str | None) -> bool:
         return False
 
 
-def _class_at(site: Site, one: Recompile) -> cst.ClassDef | None:
+def _class_at(site: Site, recompilation: Recompile) -> cst.ClassDef | None:
     """The class of the method that was compiled."""
     for node in site.parents:
-        if not isinstance(node, cst.FunctionDef) or node.name.value != one.function.rpartition(".")[2]:
+        if (
+            not isinstance(node, cst.FunctionDef)
+            or node.name.value != recompilation.function.rpartition(".")[2]
+        ):
             continue
         first = site.line_number(node.decorators[0] if node.decorators else node)
-        if first <= one.location.line <= site.line_number(node):
+        if first <= recompilation.location.line <= site.line_number(node):
             return next((above for above in site.ancestors(node) if isinstance(above, cst.ClassDef)), None)
     return None
 
 
 def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: bool) -> list[Replacement]:
     """The changes of all statements that assign the attribute. Raises RewriteRefusedError where one does not fit."""
-    found: list[Replacement] = []
+    replacements: list[Replacement] = []
     created = 0
     for node in site.parents:
         if isinstance(node, cst.SimpleString) and node.evaluated_value == name:
@@ -115,17 +122,17 @@ def _replacements(site: Site, owner: cst.ClassDef, name: str, *, is_integer: boo
             continue
         self_ = dotted(node.value)
         if function.name.value == "__init__":
-            found.append(
+            replacements.append(
                 (*site.range_of(statement), _created(site, statement, self_, name, is_integer=is_integer))
             )
             created += 1
             continue
         stored = _stored(site, statement, f"{self_}.{name}", is_integer=is_integer)
         if stored:
-            found.append((*site.range_of(statement), stored))
+            replacements.append((*site.range_of(statement), stored))
     if created != 1:
         raise RewriteRefusedError(f"`__init__` assigns `{name}` {created} times")
-    return found
+    return replacements
 
 
 def _created(
@@ -161,9 +168,11 @@ def _is_annotated(
     """Whether it is a parameter that is a number by its annotation."""
     params = function.params.params if function is not None else ()
     written = [
-        site.code(one.annotation.annotation)
-        for one in params
-        if isinstance(value, cst.Name) and one.name.value == value.value and one.annotation is not None
+        site.code(parameter.annotation.annotation)
+        for parameter in params
+        if isinstance(value, cst.Name)
+        and parameter.name.value == value.value
+        and parameter.annotation is not None
     ]
     return written == ["int" if is_integer else "float"]
 
@@ -200,7 +209,9 @@ def _counts(attribute: cst.Attribute, value: cst.BaseExpression, *, is_integer: 
         )
         if not isinstance(value.operator, plain) and not is_cycle:
             return False
-        return all(_counts(attribute, one, is_integer=is_integer) for one in (value.left, value.right))
+        return all(
+            _counts(attribute, expression, is_integer=is_integer) for expression in (value.left, value.right)
+        )
     return _is_literal(value, is_integer=is_integer)
 
 
@@ -209,13 +220,15 @@ def _assignment(site: Site, node: cst.Attribute) -> cst.BaseSmallStatement | Non
     parent = site.parents[node]
     if isinstance(parent, (cst.AugAssign, cst.AnnAssign)):
         return parent if parent.target is node else None
-    for one in site.ancestors(node):
-        if isinstance(one, (cst.AssignTarget, cst.For, cst.Del, cst.NamedExpr, cst.AsName)):
-            inside = one.target if isinstance(one, (cst.AssignTarget, cst.For)) else one
+    for ancestor in site.ancestors(node):
+        if isinstance(ancestor, (cst.AssignTarget, cst.For, cst.Del, cst.NamedExpr, cst.AsName)):
+            inside = ancestor.target if isinstance(ancestor, (cst.AssignTarget, cst.For)) else ancestor
             if _contains(inside, node) and not _is_read(site, node, inside):
-                statement = next((up for up in (one, *site.ancestors(one)) if _is_statement(up)), None)
+                statement = next(
+                    (up for up in (ancestor, *site.ancestors(ancestor)) if _is_statement(up)), None
+                )
                 return statement if isinstance(statement, cst.BaseSmallStatement) else cst.Pass()
-        if isinstance(one, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+        if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             return None
     return None
 
@@ -230,17 +243,20 @@ def _contains(outer: cst.CSTNode, node: cst.CSTNode) -> bool:
 
 def _is_read(site: Site, node: cst.CSTNode, target: cst.CSTNode) -> bool:
     """Whether the attribute within a target is read, as in `self.items[self.index] = x`."""
-    for one in site.ancestors(node):
-        if one is target or node is target:
+    for ancestor in site.ancestors(node):
+        if ancestor is target or node is target:
             return isinstance(target, (cst.Attribute, cst.Subscript)) and node is not target
-        if isinstance(one, (cst.Subscript, cst.Attribute, cst.Call)):
+        if isinstance(ancestor, (cst.Subscript, cst.Attribute, cst.Call)):
             return True
     return False
 
 
 def _is_own(site: Site, node: cst.Attribute, function: cst.FunctionDef, owner: cst.ClassDef) -> bool:
     """Whether the attribute is of `self`, in a method of the class."""
-    around = next((one for one in site.ancestors(function) if not isinstance(one, cst.IndentedBlock)), None)
+    around = next(
+        (ancestor for ancestor in site.ancestors(function) if not isinstance(ancestor, cst.IndentedBlock)),
+        None,
+    )
     parameters = (*function.params.posonly_params, *function.params.params)
     return around is owner and bool(parameters) and dotted(node.value) == parameters[0].name.value
 
@@ -248,7 +264,7 @@ def _is_own(site: Site, node: cst.Attribute, function: cst.FunctionDef, owner: c
 def _is_alone(site: Site, statement: cst.BaseSmallStatement) -> bool:
     """Whether a statement assigns one attribute and has its line to itself."""
     if isinstance(statement, cst.Assign):
-        targets = [one.target for one in statement.targets]
+        targets = [target.target for target in statement.targets]
         if len(targets) != 1 or not isinstance(targets[0], cst.Attribute):
             return False
     return site.line_of(statement) is not None and site.comments(*site.range_of(statement)) == []
@@ -282,9 +298,12 @@ def _is_constant(node: cst.BaseExpression, *, is_integer: bool) -> bool:
     if isinstance(node, cst.BinaryOperation) and isinstance(
         node.operator, (cst.Add, cst.Subtract, cst.Multiply)
     ):
-        return all(_is_constant(one, is_integer=is_integer) for one in (node.left, node.right))
+        return all(_is_constant(expression, is_integer=is_integer) for expression in (node.left, node.right))
     return _is_literal(node, is_integer=is_integer)
 
 
 def _mentions(node: cst.BaseExpression, attribute: str) -> bool:
-    return any(isinstance(one, cst.Attribute) and dotted(one) == attribute for one in descendants(node))
+    return any(
+        isinstance(descendant, cst.Attribute) and dotted(descendant) == attribute
+        for descendant in descendants(node)
+    )

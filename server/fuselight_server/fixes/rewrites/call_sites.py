@@ -55,15 +55,19 @@ class CallArgument:
         if line is None or indent is None or not self.is_name:
             return None
         start = self.site.range_of(line)[0]
-        text = "".join(f"{one}{self.site.newline}{indent}" for one in statements)
+        text = "".join(f"{statement}{self.site.newline}{indent}" for statement in statements)
         return self.site.rewritten((start, start, text))
 
 
 def call_argument(
-    finding: Finding, report: Report, one: Recompile, parameter: str, read: Callable[[str], str | None]
+    finding: Finding,
+    report: Report,
+    recompilation: Recompile,
+    parameter: str,
+    read: Callable[[str], str | None],
 ) -> CallArgument | None:
     """The argument for a parameter in the call that compiled the function again; None where it is not certain."""
-    frame = one.caller[-1] if one.caller else None
+    frame = recompilation.caller[-1] if recompilation.caller else None
     text = read(frame.path) if frame is not None else None
     if frame is None or text is None:
         return None
@@ -71,27 +75,33 @@ def call_argument(
     if frame.column is None or frame.end_column is None:
         span = Span(frame.path, frame.line)
     site = Site.of(dataclasses.replace(finding, span=span), report, text)
-    parameters = _parameters(report, one)
+    parameters = _parameters(report, recompilation)
     if site is None or parameter not in parameters:
         return None
     index = parameters.index(parameter)
-    found = [
+    calls = [
         (call, value)
         for call in _calls(site, frame.line)
         if (value := _argument(call, parameter, index)) is not None
     ]
-    if len(found) != 1:
+    if len(calls) != 1:
         return None
-    return CallArgument(site, *found[0])
+    return CallArgument(site, *calls[0])
 
 
-def _parameters(report: Report, one: Recompile) -> tuple[str, ...]:
+def _parameters(report: Report, recompilation: Recompile) -> tuple[str, ...]:
     """Those of the compiled function, without the object of a method."""
     frames = (
-        frame for frame in report.frames if (frame.function, frame.location) == (one.function, one.location)
+        frame
+        for frame in report.frames
+        if (frame.function, frame.location) == (recompilation.function, recompilation.location)
     )
-    found: tuple[str, ...] = next((frame.parameters for frame in frames), ())
-    return found[1:] if "." in one.function and found[:1] in {("self",), ("cls",)} else found
+    parameters: tuple[str, ...] = next((frame.parameters for frame in frames), ())
+    return (
+        parameters[1:]
+        if "." in recompilation.function and parameters[:1] in {("self",), ("cls",)}
+        else parameters
+    )
 
 
 def _calls(site: Site, line: int) -> list[cst.Call]:
@@ -116,10 +126,14 @@ def _calls(site: Site, line: int) -> list[cst.Call]:
 
 
 def _argument(call: cst.Call, parameter: str, index: int) -> cst.BaseExpression | None:
-    if any(one.star for one in call.args):
+    if any(argument.star for argument in call.args):
         return None
-    named = [one for one in call.args if one.keyword is not None and one.keyword.value == parameter]
+    named = [
+        argument
+        for argument in call.args
+        if argument.keyword is not None and argument.keyword.value == parameter
+    ]
     if named:
         return named[0].value
-    by_position = [one for one in call.args if one.keyword is None]
+    by_position = [argument for argument in call.args if argument.keyword is None]
     return by_position[index].value if index < len(by_position) else None

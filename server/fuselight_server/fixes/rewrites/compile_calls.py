@@ -71,17 +71,17 @@ def compile_calls(path: str, text: str) -> list[CallPlace]:
     if torch is None:
         return []
     objects = {
-        one.target: one.value.function.dotted
+        binding.target: binding.value.function.dotted
         for chunk in chunks
-        for one in chunk.facts.bindings
-        if one.scope == () and one.value.function is not None
+        for binding in chunk.facts.bindings
+        if binding.scope == () and binding.value.function is not None
     }
-    found: list[CallPlace] = []
+    places: list[CallPlace] = []
     for chunk in chunks:
         if b"compile" in chunk.data:
             first = sum(map(len, lines[: chunk.line - 1])) + chunk.column
-            found += _calls(chunk.data, torch, first, chunk.line, objects)
-    return found
+            places += _calls(chunk.data, torch, first, chunk.line, objects)
+    return places
 
 
 def _calls(data: bytes, torch: str, first: int, line: int, objects: Mapping[str, str]) -> Iterator[CallPlace]:
@@ -101,8 +101,8 @@ def _calls(data: bytes, torch: str, first: int, line: int, objects: Mapping[str,
     for node in descendants(wrapper.module):
         if isinstance(node, cst.FunctionDef):
             lines = _lines(node, ranges, line)
-            for one in node.decorators:
-                decorator = one.decorator
+            for other_decorator in node.decorators:
+                decorator = other_decorator.decorator
                 name = dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
                 if name == f"{torch}.compile":
                     decorators.add(decorator)
@@ -131,18 +131,18 @@ def _compiled(node: cst.Call, torch: str, objects: Mapping[str, str]) -> str | N
         return None
     if isinstance(value, cst.Call):
         return dotted(value.func)
-    found = dotted(value) if value is not None else ""
-    return objects.get(found, found)
+    actual_name = dotted(value) if value is not None else ""
+    return objects.get(actual_name, actual_name)
 
 
 def _chosen(calls: list[CallPlace], function: CompiledFunction) -> CallPlace | None:
     """The call that compiles the function, None if that is not certain."""
-    decorating = [one for one in calls if function.line in one.lines]
+    decorating = [call for call in calls if function.line in call.lines]
     if decorating:
         return decorating[0] if len(decorating) == 1 else None
-    others = [one for one in calls if not one.lines]
+    others = [call for call in calls if not call.lines]
     names = {function.name, function.name.rpartition(".")[0], function.name.partition(".")[0]} - {""}
-    named = [one for one in others if one.compiled in names]
+    named = [place for place in others if place.compiled in names]
     left = named or others
     return left[0] if len(left) == 1 else None
 
@@ -151,10 +151,12 @@ def _excludes(node: cst.BaseExpression, keyword: str) -> bool:
     """Whether the call has the argument, may have it, or has another that contradicts it."""
     if not isinstance(node, cst.Call):
         return False
-    given = {one.keyword.value for one in node.args if one.keyword is not None}
+    given = {argument.keyword.value for argument in node.args if argument.keyword is not None}
     shapes = {"dynamic", "shapes_spec", "dynamic_shapes"}
     return (
-        any(one.star for one in node.args) or keyword in given or bool(keyword in shapes and shapes & given)
+        any(argument.star for argument in node.args)
+        or keyword in given
+        or bool(keyword in shapes and shapes & given)
     )
 
 

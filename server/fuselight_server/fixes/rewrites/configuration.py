@@ -45,7 +45,7 @@ def break_settings(
 ) -> Iterator[Remedy | RefusedRewrite]:
     """Settings of torch._dynamo that trace the operation of a break. `site`: that of the finding, if it parses."""
     ids = (finding.code, *finding.gb_ids[:1])
-    for name in dict.fromkeys(name for one in ids for name in _BY_ID.get(one, ())):
+    for name in dict.fromkeys(name for identity in ids for name in _BY_ID.get(identity, ())):
         reason = reason_of_choice(site) if name == SCALARS and site is not None else ""
         if reason:
             yield RefusedRewrite(name, f"Set {name}", reason)
@@ -81,10 +81,10 @@ def output_settings(site: Site) -> Iterator[Remedy]:
 def _can_reorder(site: Site, call: cst.Call) -> bool:
     """Whether torch can call it after the graph: it drops keyword arguments, and breaks for containers as x.shape."""
     return not any(
-        one.keyword is not None
-        or one.star
-        or any(value.kind in {FactKind.CONTAINER, FactKind.MODULE} for value in site.values(one.value))
-        for one in call.args
+        argument.keyword is not None
+        or argument.star
+        or any(value.kind in {FactKind.CONTAINER, FactKind.MODULE} for value in site.values(argument.value))
+        for argument in call.args
     )
 
 
@@ -114,4 +114,9 @@ def _torch_name(path: str, text: str) -> str:
 
 
 def _is_imported(site: Site, name: str) -> bool:
-    return any(one.name == name for chunk in site.chunks for one in chunk.facts.imports if one.scope == ())
+    return any(
+        imported.name == name
+        for chunk in site.chunks
+        for imported in chunk.facts.imports
+        if imported.scope == ()
+    )

@@ -100,12 +100,13 @@ def refusals(
 def rewrites(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Rewrites:
     """The remedies and the refusals of one finding, for a caller that needs both."""
     candidates = tuple(
-        supported(one, report, read) if isinstance(one, Remedy) else one
-        for one in _candidates(finding, report, read)
+        supported(candidate, report, read) if isinstance(candidate, Remedy) else candidate
+        for candidate in _candidates(finding, report, read)
     )
-    refused = (one for one in candidates if isinstance(one, RefusedRewrite))
+    refused = (candidate for candidate in candidates if isinstance(candidate, RefusedRewrite))
     return Rewrites(
-        tuple(one for one in candidates if isinstance(one, Remedy)), tuple(dict.fromkeys(refused))
+        tuple(candidate for candidate in candidates if isinstance(candidate, Remedy)),
+        tuple(dict.fromkeys(refused)),
     )
 
 
@@ -120,8 +121,8 @@ def _candidates(
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
     if site is not None:
-        for one in _rewrites(site):
-            yield _with_used_imports(site, one) if isinstance(one, Remedy) else one
+        for rewrite in _rewrites(site):
+            yield _with_used_imports(site, rewrite) if isinstance(rewrite, Remedy) else rewrite
     yield from break_settings(finding, report, read, site)
     yield from bound_remedies(finding, report, read)
 

@@ -53,14 +53,14 @@ def helper_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
 
 def _definition(site: Site, name: str) -> tuple[int, Definition] | None:
     """The line and definition of the one function of the file with a name at top level."""
-    found = [
-        (chunk.line + one.def_row, one)
+    definitions = [
+        (chunk.line + definition.def_row, definition)
         for chunk in site.chunks
-        for one in chunk.facts.definitions
-        if one.name == name and one.scope == ()
+        for definition in chunk.facts.definitions
+        if definition.name == name and definition.scope == ()
     ]
-    bound = [one for chunk in site.chunks for one in chunk.facts.bindings if one.target == name]
-    return found[0] if len(found) == 1 and not bound and not found[0][1].is_class else None
+    bound = [binding for chunk in site.chunks for binding in chunk.facts.bindings if binding.target == name]
+    return definitions[0] if len(definitions) == 1 and not bound and not definitions[0][1].is_class else None
 
 
 def _function(site: Site, definition: Definition) -> cst.FunctionDef | None:
@@ -76,7 +76,7 @@ def _function(site: Site, definition: Definition) -> cst.FunctionDef | None:
             name = dotted(decorator.func if isinstance(decorator, cst.Call) else decorator)
             disables = {f"{site.torch}.compiler.disable", f"{site.torch}._dynamo.disable"}
             has_options = isinstance(decorator, cst.Call) and any(
-                one.keyword is None or one.keyword.value != "reason" for one in decorator.args
+                argument.keyword is None or argument.keyword.value != "reason" for argument in decorator.args
             )
             return node if name in disables and not (is_call and has_options) else None
     return None
@@ -94,7 +94,9 @@ def _operator(
         return
     name, newline, torch = function.name.value, helper.newline, helper.torch
     title = f"Make `{name}` an operator of the graph"
-    tensors = {one.partition(":")[0] for one in parameters if one.endswith(f"{torch}.Tensor")}
+    tensors = {
+        parameter.partition(":")[0] for parameter in parameters if parameter.endswith(f"{torch}.Tensor")
+    }
     failing = fails_for_gradients(helper, function, tensors)
     if failing:
         yield RefusedRewrite("custom_op", title, failing)
@@ -108,7 +110,7 @@ def _operator(
     start, end = helper.range_of(function)
     signature = helper.range_of(function.name)[1], _signature_end(helper, function)
     space = operator_space(site.finding.span.path)
-    names = ", ".join(one.partition(":")[0] for one in parameters)
+    names = ", ".join(parameter.partition(":")[0] for parameter in parameters)
     typed = f"({', '.join(parameters)}) -> {torch}.Tensor"
     rows = [
         "",
@@ -174,7 +176,7 @@ def _meets_numpy(  # noqa: PLR0911 - one return a kind of expression
 def operator_space(path: str) -> str:
     """The namespace of a file's operators. With the folder, as two files `utils.py` may have a function of one name."""
     there = Path(path)
-    return re.sub(r"\W", "_", "_".join(one for one in (there.parent.name, there.stem) if one))
+    return re.sub(r"\W", "_", "_".join(text for text in (there.parent.name, there.stem) if text))
 
 
 def _trimmed(site: Site, start: int, end: int) -> int:
@@ -193,21 +195,21 @@ def _signature_end(site: Site, function: cst.FunctionDef) -> int:
 
 def _parameters(site: Site, call: cst.Call, function: cst.FunctionDef) -> list[str] | None:
     """The parameters with annotations: those that are written, else by what Dynamo saw at the call."""
-    found = function.params
+    parameters = function.params
     others = (
-        found.kwonly_params,
-        found.star_kwarg,
-        found.posonly_params,
-        isinstance(found.star_arg, cst.Param),
+        parameters.kwonly_params,
+        parameters.star_kwarg,
+        parameters.posonly_params,
+        isinstance(parameters.star_arg, cst.Param),
     )
     if (
         any(others)
-        or len(call.args) != len(found.params)
-        or any(one.star or one.keyword for one in call.args)
+        or len(call.args) != len(parameters.params)
+        or any(node.star or node.keyword for node in call.args)
     ):
         return None
     out: list[str] = []
-    for parameter, argument in zip(found.params, call.args, strict=True):
+    for parameter, argument in zip(parameters.params, call.args, strict=True):
         if parameter.default is not None:
             return None
         annotation = _annotation(site, argument.value)
@@ -229,39 +231,41 @@ def _annotation(site: Site, argument: cst.BaseExpression) -> str:
     if isinstance(argument, cst.Name) and argument.value in _ANNOTATIONS:
         return _ANNOTATIONS[argument.value]
     values = site.values(argument)
-    return f"{site.torch}.Tensor" if values and all(one.kind is FactKind.TENSOR for one in values) else ""
+    return f"{site.torch}.Tensor" if values and all(value.kind is FactKind.TENSOR for value in values) else ""
 
 
 def _result(site: Site, function: cst.FunctionDef) -> tuple[str, cst.BaseExpression] | None:
     """The parameter whose shape and dtype the result has, and the returned expression; None where not certain."""
     body = function.body.body
-    names = {one.name.value: one.name.value for one in function.params.params}
+    names = {parameter.name.value: parameter.name.value for parameter in function.params.params}
     uses_numpy, new = False, set[str]()
     for statement in body:
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             return None
-        one = statement.body[0]
-        if isinstance(one, cst.Expr) and isinstance(one.value, cst.SimpleString):
+        node = statement.body[0]
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString):
             continue
         uses_numpy |= any(
-            isinstance(node, cst.Name) and node.value in {"numpy", "np"} for node in descendants(one)
+            isinstance(node, cst.Name) and node.value in {"numpy", "np"} for node in descendants(node)
         )
-        if isinstance(one, cst.Assign) and len(one.targets) == 1:
-            target = one.targets[0].target
+        if isinstance(node, cst.Assign) and len(node.targets) == 1:
+            target = node.targets[0].target
             if not isinstance(target, cst.Name):
                 return None
-            kept = _kept(site, one.value, names)
-            if kept is None and any(isinstance(node, cst.Call) for node in descendants(one.value)):
+            kept = _kept(site, node.value, names)
+            if kept is None and any(isinstance(node, cst.Call) for node in descendants(node.value)):
                 return None  # random numbers, or a write into an argument
-            is_new = kept is not None and _is_new(one.value, new)
+            is_new = kept is not None and _is_new(node.value, new)
             new = (new - {target.value}) | ({target.value} if is_new else set())
             names.pop(target.value, None)
             if kept is not None:
                 names[target.value] = kept
             continue
-        if isinstance(one, cst.Return) and one.value is not None and statement is body[-1]:
-            kept = _kept(site, one.value, names)
-            return (kept, one.value) if kept is not None and uses_numpy and _is_new(one.value, new) else None
+        if isinstance(node, cst.Return) and node.value is not None and statement is body[-1]:
+            kept = _kept(site, node.value, names)
+            return (
+                (kept, node.value) if kept is not None and uses_numpy and _is_new(node.value, new) else None
+            )
         return None
     return None
 
@@ -295,8 +299,8 @@ def _is_new(node: cst.BaseExpression, names: set[str]) -> bool:
 
 def _is_plain_numpy(call: cst.Call) -> bool:
     """Whether no argument of a NumPy function changes the shape of its result, as `axis=None` of a sort does."""
-    if not call.args or call.args[0].keyword is not None or any(one.star for one in call.args):
+    if not call.args or call.args[0].keyword is not None or any(argument.star for argument in call.args):
         return False
-    keywords = {one.keyword.value for one in call.args if one.keyword is not None}
-    flattens = any(dotted(one.value) == "None" for one in call.args[1:])
+    keywords = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    flattens = any(dotted(argument.value) == "None" for argument in call.args[1:])
     return keywords <= {"axis", "kind", "shift", "stable"} and not flattens

@@ -79,12 +79,12 @@ def hoisting_remedies(site: Site) -> Iterator[Remedy]:
         return
     chain = (node, *site.ancestors(node))
     statements = [*function.body.body]
-    statement = next((one for one in chain if one in statements), None)
+    statement = next((node for node in chain if node in statements), None)
     if not isinstance(statement, Statement):
         return
     if function.get_docstring() is not None:
         statements = statements[1:]
-    around = next((one for one in chain if isinstance(one, cst.With)), None)
+    around = next((node for node in chain if isinstance(node, cst.With)), None)
     if effect_of(site, statement):
         yield from _before_and_after(site, function, statements, statement)
     elif around is statement and isinstance(statement, cst.With):
@@ -93,7 +93,9 @@ def hoisting_remedies(site: Site) -> Iterator[Remedy]:
 
 def _may_split(site: Site, function: cst.FunctionDef) -> bool:
     """Whether torch.compile decorates the function, or it is the target and nothing decorates it."""
-    owner = next((one for one in site.ancestors(function) if isinstance(one, cst.ClassDef)), None)
+    owner = next(
+        (ancestor for ancestor in site.ancestors(function) if isinstance(ancestor, cst.ClassDef)), None
+    )
     name, target = function.name.value, site.report.target
     names = {name} if owner is None else {f"{owner.name.value}.{name}"}
     if owner is not None and name in {"forward", "__call__"}:
@@ -105,13 +107,15 @@ def _may_split(site: Site, function: cst.FunctionDef) -> bool:
 def effect_of(site: Site, statement: cst.CSTNode) -> str:
     """`clock`, `seed` or `file` for a statement that does nothing else; empty for any other."""
     if isinstance(statement, cst.With):
-        calls = [one.item for one in statement.items if isinstance(one.item, cst.Call)]
-        files = len(calls) == len(statement.items) and all(dotted(one.func) == "open" for one in calls)
+        calls = [with_item.item for with_item in statement.items if isinstance(with_item.item, cst.Call)]
+        files = len(calls) == len(statement.items) and all(dotted(call.func) == "open" for call in calls)
         inside = statement.body.body if isinstance(statement.body, cst.IndentedBlock) else ()
-        return "file" if files and inside and all(_reads_only(site, one) for one in inside) else ""
+        return "file" if files and inside and all(_reads_only(site, node) for node in inside) else ""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return ""
-    kinds = {_kind(site, one) for one in descendants(statement) if isinstance(one, cst.Call)}
+    kinds = {
+        _kind(site, descendant) for descendant in descendants(statement) if isinstance(descendant, cst.Call)
+    }
     effects = kinds - {"conversion"}
     return effects.pop() if len(effects) == 1 and _is_plain(statement.body[0]) else ""
 
@@ -145,7 +149,7 @@ def _is_plain(statement: cst.BaseSmallStatement) -> bool:
 
 def _names_read(node: cst.CSTNode) -> set[str]:
     """All names of an expression or statement: too many, if anything."""
-    return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
+    return {descendant.value for descendant in descendants(node) if isinstance(descendant, cst.Name)}
 
 
 # Before and after
@@ -181,7 +185,7 @@ def _before_and_after(
 
 def _split(site: Site, statements: list[Statement], statement: Statement) -> SplitBody | None:
     """The parts of a body; None where the effect cannot leave it."""
-    first = next((i for i, one in enumerate(statements) if not effect_of(site, one)), len(statements))
+    first = next((i for i, node in enumerate(statements) if not effect_of(site, node)), len(statements))
     last = _last_return(statements)
     end = len(statements) - (last is not None)
     times = _times(site, statements)
@@ -189,17 +193,17 @@ def _split(site: Site, statements: list[Statement], statement: Statement) -> Spl
         end -= 1
     head, core, tail = statements[:first], statements[first:end], statements[end:]
     tail = tail[: len(tail) - (last is not None)]
-    if any(_names_read(one) & site.names_bound(core) for one in tail):
+    if any(_names_read(node) & site.names_bound(core) for node in tail):
         return None
     if statement in core:
         at = core.index(statement)
         before, after = core[:at], core[at + 1 :]
         names = site.names_bound([statement])
-        reads = set[str]().union(*(_names_read(one) for one in before))
+        reads = set[str]().union(*(_names_read(node) for node in before))
         if names & reads or _names_read(statement) & site.names_bound(core[:at]):
             return None
         if effect_of(site, statement) == "file" and any(
-            _may_write(call) for one in before for call in _calls_of(one)
+            _may_write(call) for node in before for call in _calls_of(node)
         ):
             return None  # of the same file, perhaps
         return SplitBody([statement], [*before, *after], [], None, is_moved=True) if not head else None
@@ -216,7 +220,8 @@ def _may_write(call: cst.Call) -> bool:
 
 def _is_trivial(node: cst.BaseExpression) -> bool:
     return not any(
-        isinstance(one, (cst.Call, cst.BinaryOperation, cst.Subscript)) for one in descendants(node)
+        isinstance(descendant, (cst.Call, cst.BinaryOperation, cst.Subscript))
+        for descendant in descendants(node)
     )
 
 
@@ -230,34 +235,44 @@ def _may_follow(site: Site, statement: Statement, before: Sequence[Statement], t
     """Whether a statement can run after the compiled code: it shows or assigns times, and reads no name of it."""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
-    one = statement.body[0]
-    if not _measures(site, one) or _names_read(one) & site.names_bound(before) - times:
+    node = statement.body[0]
+    if not _measures(site, node) or _names_read(node) & site.names_bound(before) - times:
         return False
-    computed = [node for node in descendants(one) if isinstance(node, (cst.BinaryOperation, cst.Comparison))]
-    if isinstance(one, cst.Assign):
-        return _operands(one.value) <= times and bool(_operands(one.value) or _calls_of(one))
-    return isinstance(one, cst.Expr) and all(_operands(node) <= times for node in computed)
+    computed = [node for node in descendants(node) if isinstance(node, (cst.BinaryOperation, cst.Comparison))]
+    if isinstance(node, cst.Assign):
+        return _operands(node.value) <= times and bool(_operands(node.value) or _calls_of(node))
+    return isinstance(node, cst.Expr) and all(_operands(node) <= times for node in computed)
 
 
 def _operands(node: cst.CSTNode) -> set[str]:
     """The names of an expression, without those that say what it calls."""
     called = {id(part) for call in _calls_of(node) for part in descendants(call.func)}
-    return {one.value for one in descendants(node) if isinstance(one, cst.Name) and id(one) not in called}
+    return {
+        descendant.value
+        for descendant in descendants(node)
+        if isinstance(descendant, cst.Name) and id(descendant) not in called
+    }
 
 
 def _calls_of(node: cst.CSTNode) -> list[cst.Call]:
-    return [one for one in descendants(node) if isinstance(one, cst.Call)]
+    return [descendant for descendant in descendants(node) if isinstance(descendant, cst.Call)]
 
 
 def _times(site: Site, statements: Sequence[Statement]) -> set[str]:
     """The names of times: what a clock returned, and what is computed of that alone."""
     times: set[str] = set()
     for line in statements:
-        one = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
-        if not isinstance(one, cst.Assign) or not _measures(site, one) or not _operands(one.value) <= times:
+        statement = (
+            line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+        )
+        if (
+            not isinstance(statement, cst.Assign)
+            or not _measures(site, statement)
+            or not _operands(statement.value) <= times
+        ):
             continue
-        if _operands(one.value) or any(_kind(site, call) == "clock" for call in _calls_of(one)):
-            times |= site.names_bound([one])
+        if _operands(statement.value) or any(_kind(site, call) == "clock" for call in _calls_of(statement)):
+            times |= site.names_bound([statement])
     return times
 
 
@@ -271,9 +286,9 @@ def _measures(site: Site, statement: cst.BaseSmallStatement) -> bool:
 
 def _with_effects_outside(site: Site, function: cst.FunctionDef, split: SplitBody) -> str | None:
     """The text with the function split; None where a name would be lost."""
-    clocks = site.names_bound(one for one in split.head if effect_of(site, one) == "clock")
+    clocks = site.names_bound(statement for statement in split.head if effect_of(site, statement) == "clock")
     compiled = [*split.core, *([split.last] if split.last is not None and not split.tail else [])]
-    read = set[str]().union(*(_names_read(one) for one in compiled))
+    read = set[str]().union(*(_names_read(node) for node in compiled))
     needed = sorted(site.names_bound(split.head) & read)
     head, tail, changes = _rows(site, split.head), _rows(site, split.tail), _removed(site, split)
     ending = _ending(site, function, split)
@@ -305,7 +320,7 @@ def _ending(site: Site, function: cst.FunctionDef, split: SplitBody) -> SplitRet
     last = split.last.value if split.last is not None else None
     if not split.tail:
         return SplitReturn()
-    if any(isinstance(one, cst.Return) for node in split.core for one in descendants(node)):
+    if any(isinstance(descendant, cst.Return) for node in split.core for descendant in descendants(node)):
         return None
     if last is None:
         return SplitReturn()
@@ -321,8 +336,8 @@ def _names_of(node: cst.BaseExpression) -> list[str] | None:
     """The names of `a` or `a, b`; None for any other expression."""
     if isinstance(node, cst.Name):
         return [node.value]
-    if isinstance(node, cst.Tuple) and all(isinstance(one.value, cst.Name) for one in node.elements):
-        return [one.value.value for one in node.elements if isinstance(one.value, cst.Name)]
+    if isinstance(node, cst.Tuple) and all(isinstance(element.value, cst.Name) for element in node.elements):
+        return [element.value.value for element in node.elements if isinstance(element.value, cst.Name)]
     return None
 
 
@@ -342,7 +357,7 @@ def _around(
         is_flags = isinstance(value, cst.Call) and dotted(value.func).startswith(f"{site.torch}.backends.")
         if item.asname is not None or not (is_object or is_flags) or _names_read(value) & bound:
             return
-        if isinstance(value, cst.Call) and not all(is_pure(site, one.value) for one in value.args):
+        if isinstance(value, cst.Call) and not all(is_pure(site, argument.value) for argument in value.args):
             return
     start, end = site.range_of(block)
     items = site.source[start : site.range_of(block.items[-1])[1]]
@@ -392,8 +407,8 @@ def _dedented(site: Site, block: cst.With) -> str | None:
 
 def _has_long_text(site: Site, node: cst.CSTNode) -> bool:
     return any(
-        isinstance(one, (cst.SimpleString, cst.FormattedString)) and "\n" in site.code(one)
-        for one in descendants(node)
+        isinstance(descendant, (cst.SimpleString, cst.FormattedString)) and "\n" in site.code(descendant)
+        for descendant in descendants(node)
     )
 
 
@@ -421,7 +436,7 @@ def _rows(site: Site, statements: Sequence[Statement]) -> list[str] | None:
         return []
     text = site.source[_first_row(site, statements[0]) : _end_row(site, statements[-1])]
     indent = site.indentation(statements[0])
-    if indent is None or any(_has_long_text(site, one) for one in statements):
+    if indent is None or any(_has_long_text(site, statement) for statement in statements):
         return None
     rows = [row.rstrip("\r") for row in text.rstrip("\r\n").split("\n")]
     if any(not row.startswith(indent) for row in rows):
@@ -431,7 +446,7 @@ def _rows(site: Site, statements: Sequence[Statement]) -> list[str] | None:
 
 def _removed(site: Site, split: SplitBody) -> list[Replacement] | None:
     """The lines that leave the compiled function, with the blank lines that they would leave at its start and end."""
-    found: list[Replacement] = []
+    replacements: list[Replacement] = []
     rest = [*split.core, *_line_of_return(site, split)]
     if not rest:
         return None
@@ -439,11 +454,11 @@ def _removed(site: Site, split: SplitBody) -> list[Replacement] | None:
         start, end = _first_row(site, split.head[0]), _end_row(site, split.head[-1])
         if not split.is_moved:
             end = _first_row(site, rest[0])
-        found.append((start, end, ""))
+        replacements.append((start, end, ""))
     if split.tail:
         start = _end_row(site, split.core[-1]) if split.core else _first_row(site, split.tail[0])
-        found.append((start, _end_row(site, split.tail[-1]), ""))
-    return found
+        replacements.append((start, _end_row(site, split.tail[-1]), ""))
+    return replacements
 
 
 def _line_of_return(site: Site, split: SplitBody) -> list[Statement]:
@@ -468,7 +483,7 @@ def measurement_remedies(site: Site) -> Iterator[Remedy]:
     replaced: list[Replacement] = []
     for group in groups:
         indent, step = site.indentation(group[0]), site.step(group[0])
-        if indent is None or any(_has_long_text(site, one) for one in group):
+        if indent is None or any(_has_long_text(site, statement) for statement in group):
             return
         start, end = site.range_of(group[0])[0], site.range_of(group[-1])[1]
         code = site.source[start:end].replace("\n", f"\n{step}")
@@ -476,7 +491,10 @@ def measurement_remedies(site: Site) -> Iterator[Remedy]:
     text = site.rewritten(*replaced) if replaced else None
     if text is not None:
         shows = any(
-            is_output(one) for line in lines or () for one in descendants(line) if isinstance(one, cst.Call)
+            is_output(descendant)
+            for line in lines or ()
+            for descendant in descendants(line)
+            if isinstance(descendant, cst.Call)
         )
         changes = "compiled calls measure no time" + (
             ", and do not print, log or warn about it" if shows else ""
@@ -489,18 +507,22 @@ def _measurement(
     site: Site, function: cst.FunctionDef, first: cst.SimpleStatementLine
 ) -> list[cst.SimpleStatementLine] | None:
     """The statement, and all that use what it assigns; None where such a use is more than a measurement."""
-    found, waiting = dict[cst.SimpleStatementLine, None](), [first]
+    measurement, waiting = dict[cst.SimpleStatementLine, None](), [first]
     while waiting:
         line = waiting.pop()
-        if line in found:
+        if line in measurement:
             continue
-        found[line] = None
-        one = line.body[0]
-        if len(line.body) != 1 or not site.is_plain(one) or not _measures(site, one):
+        measurement[line] = None
+        statement = line.body[0]
+        if len(line.body) != 1 or not site.is_plain(statement) or not _measures(site, statement):
             return None
-        if isinstance(one, cst.Expr):
+        if isinstance(statement, cst.Expr):
             continue
-        target = one.targets[0].target if isinstance(one, cst.Assign) and len(one.targets) == 1 else None
+        target = (
+            statement.targets[0].target
+            if isinstance(statement, cst.Assign) and len(statement.targets) == 1
+            else None
+        )
         if not isinstance(target, cst.Name):
             return None
         for node in descendants(function):
@@ -509,7 +531,7 @@ def _measurement(
                 if use is None:
                     return None
                 waiting.append(use)
-    return sorted(found, key=lambda line: site.range_of(line)[0])
+    return sorted(measurement, key=lambda line: site.range_of(line)[0])
 
 
 def _adjacent(site: Site, lines: list[cst.SimpleStatementLine]) -> list[list[cst.SimpleStatementLine]]:

@@ -55,7 +55,7 @@ def stack_remedies(
 
 def _rewritten_uses(site: Site, function: cst.FunctionDef, name: str) -> list[Replacement]:
     """The uses of the list, rewritten; empty where one of them is not known."""
-    found: list[Replacement] = []
+    uses: list[Replacement] = []
     for node in site.parents:
         if not isinstance(node, cst.Name) or node.value != name or not _is_in(site, node, function.body):
             continue
@@ -72,8 +72,8 @@ def _rewritten_uses(site: Site, function: cst.FunctionDef, name: str) -> list[Re
         text = _use(site, call, name)
         if text is None:
             return []
-        found.append((*site.range_of(call), text))
-    return found
+        uses.append((*site.range_of(call), text))
+    return uses
 
 
 def _use(  # noqa: PLR0911 - one return a kind of expression
@@ -81,7 +81,7 @@ def _use(  # noqa: PLR0911 - one return a kind of expression
 ) -> str | None:
     """A call on the list, as one on the tensor of its items."""
     function, further = dotted(call.func), call.args[1:]
-    if any(one.star for one in call.args) or site.comments(*site.range_of(call)) != []:
+    if any(argument.star for argument in call.args) or site.comments(*site.range_of(call)) != []:
         return None
     if function in {"sum", "len"} and site.is_bound(function):
         return None
@@ -102,4 +102,4 @@ def _use(  # noqa: PLR0911 - one return a kind of expression
 
 
 def _is_in(site: Site, node: cst.CSTNode, body: cst.CSTNode) -> bool:
-    return any(one is body for one in site.ancestors(node))
+    return any(ancestor is body for ancestor in site.ancestors(node))

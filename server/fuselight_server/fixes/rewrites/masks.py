@@ -44,7 +44,7 @@ def _assignment_at(site: Site) -> cst.Assign | None:
     node = next(iter(site.nodes((cst.Subscript, cst.Call, cst.Comparison))), None)
     if node is None:
         return None
-    return next((one for one in site.ancestors(node) if isinstance(one, cst.Assign)), None)
+    return next((ancestor for ancestor in site.ancestors(node) if isinstance(ancestor, cst.Assign)), None)
 
 
 def _refusable(kind: str, remedies: Iterator[Remedy]) -> Iterator[Remedy | RefusedRewrite]:
@@ -108,15 +108,18 @@ def _check_rows(
     site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression, value: cst.BaseExpression
 ) -> None:
     """Raise RewriteRefusedError unless a mask has all dimensions of the tensor but the last for every call."""
-    if any(isinstance(one, cst.Call) and is_row_wise_module(site, one) for one in descendants(value)):
+    if any(
+        isinstance(descendant, cst.Call) and is_row_wise_module(site, descendant)
+        for descendant in descendants(value)
+    ):
         return  # a layer takes rows only
     function = site.function(mask)
-    found: list[cst.BaseExpression | None] = [mask]
+    expressions: list[cst.BaseExpression | None] = [mask]
     if isinstance(mask, cst.Name) and function is not None:
-        found = site.assigned(function, mask.value)
-    only = found[0] if len(found) == 1 else None
+        expressions = site.assigned(function, mask.value)
+    only = expressions[0] if len(expressions) == 1 else None
     reduced = only.left if isinstance(only, cst.Comparison) else only
-    arguments = [site.code(one) for one in reduced.args] if isinstance(reduced, cst.Call) else []
+    arguments = [site.code(argument) for argument in reduced.args] if isinstance(reduced, cst.Call) else []
     if (
         isinstance(reduced, cst.Call)
         and isinstance(reduced.func, cst.Attribute)
@@ -185,7 +188,7 @@ def _check_values(
         raise RewriteRefusedError(
             f"the value reads `{name}`, which the assignment changes: backward would fail"
         )
-    changed = next((one for one in sorted(read) if changes_in_place(function, one)), "")
+    changed = next((text for text in sorted(read) if changes_in_place(function, text)), "")
     if changed:
         raise RewriteRefusedError(f"`{changed}` is changed in place, so that backward could fail")
     if rows:
@@ -238,7 +241,7 @@ def _without_mask(
         return None
     start = site.range_of(value)[0]
     text = site.code(value)
-    found: list[cst.Subscript] = []
+    subscripts: list[cst.Subscript] = []
     waiting: list[cst.CSTNode] = [value]
     while waiting:
         node = waiting.pop()
@@ -248,15 +251,15 @@ def _without_mask(
                 return None
             if rows and not _selects_rows(site, node.value, mask):
                 return None
-            found.append(node)
+            subscripts.append(node)
         elif isinstance(node, (cst.Tuple, cst.List)):
             return None
         else:
             waiting += node.children
-    for masked in sorted(found, key=lambda one: -site.range_of(one)[0]):
+    for masked in sorted(subscripts, key=lambda subscript: -site.range_of(subscript)[0]):
         first, last = site.range_of(masked)
         text = f"{text[: first - start]}{site.operand(masked.value)}{text[last - start :]}"
-    return text if found else None
+    return text if subscripts else None
 
 
 @dataclass(frozen=True)
@@ -272,19 +275,21 @@ def _reductions(site: Site, call: cst.Call) -> Iterator[Remedy]:
     first = _reduction(site, call)
     if first is None:
         return
-    statement = next((one for one in site.ancestors(call) if isinstance(one, cst.BaseSmallStatement)), None)
+    statement = next(
+        (ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.BaseSmallStatement)), None
+    )
     there = descendants(statement) if statement is not None else ()
     replaced = [first.replacement]
-    for one in there:
+    for node in there:
         try:
-            found = _reduction(site, one) if isinstance(one, cst.Call) and site.is_plain(one) else None
+            reduction = _reduction(site, node) if isinstance(node, cst.Call) and site.is_plain(node) else None
         except RewriteRefusedError:
             continue
-        if found is None:
+        if reduction is None:
             continue
-        start, end, _ = found.replacement
+        start, end, _ = reduction.replacement
         if all(end <= other[0] or other[1] <= start for other in replaced):  # none is part of another
-            replaced.append(found.replacement)
+            replaced.append(reduction.replacement)
     title = f"Use torch.where before {first.name}"
     yield from _remedy(site, "where", title, FixClass.EQUAL, *replaced)
 
@@ -318,8 +323,12 @@ def _reduction(site: Site, call: cst.Call) -> MaskedReduction | None:
 
 def _mean(site: Site, tensor: cst.BaseExpression, mask: cst.BaseExpression, selected: str) -> str:
     """The mean of what a mask selects. Raises RewriteRefusedError where a sum could overflow that a mean does not."""
-    names = [one for one in descendants(tensor) if isinstance(one, cst.Name) and is_tensor(site, one)]
-    if not names or not all(is_float(site, one) for one in names):
+    names = [
+        descendant
+        for descendant in descendants(tensor)
+        if isinstance(descendant, cst.Name) and is_tensor(site, descendant)
+    ]
+    if not names or not all(is_float(site, name) for name in names):
         raise RewriteRefusedError(
             f"the sum of `{short_code(site, tensor)}` may overflow where its mean does not"
         )
@@ -331,9 +340,9 @@ def _repeat_interleave(site: Site, call: cst.Call) -> Iterator[Remedy]:
     """`output_size=` where the repeats are integers that the function itself writes down."""
     if dotted(call.func) != f"{site.torch}.repeat_interleave" or len(call.args) not in {2, 3}:
         return
-    known = {one.keyword.value for one in call.args if one.keyword is not None}
+    known = {argument.keyword.value for argument in call.args if argument.keyword is not None}
     repeats = call.args[1]
-    if known - {"dim"} or repeats.keyword is not None or any(one.star for one in call.args):
+    if known - {"dim"} or repeats.keyword is not None or any(argument.star for argument in call.args):
         return
     numbers = _written_integers(site, repeats.value)
     if numbers is None:
@@ -351,7 +360,7 @@ def _written_integers(site: Site, node: cst.BaseExpression) -> list[int] | None:
         return None
     first = node.args[0].value
     elements = first.elements if isinstance(first, (cst.List, cst.Tuple)) else ()
-    values = [one.value for one in elements]
+    values = [element.value for element in elements]
     if not values or not all(isinstance(value, cst.Integer) for value in values):
         return None
     return [value.evaluated_value for value in values if isinstance(value, cst.Integer)]

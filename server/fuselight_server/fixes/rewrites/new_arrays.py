@@ -55,21 +55,21 @@ def new_array(site: Site, function: cst.FunctionDef, node: cst.BaseExpression | 
         followed.add(node.value)
         node = values[0]
     is_method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
-    if not isinstance(node, cst.Call) or not is_method or any(one.star for one in node.args):
+    if not isinstance(node, cst.Call) or not is_method or any(argument.star for argument in node.args):
         return None
     owner, _, name = dotted(node.func).rpartition(".")
     if owner in NUMPY and name in _CREATORS:
         return _created(node, name, is_tensor=False)
     if owner == site.torch and name in _CREATORS:
-        made = _created(node, name, is_tensor=True)
-        return made if made is not None and not made.dtype.startswith("float") else None
+        array = _created(node, name, is_tensor=True)
+        return array if array is not None and not array.dtype.startswith("float") else None
     return _converted(site, function, node)
 
 
 def _converted(site: Site, function: cst.FunctionDef, call: cst.Call) -> NewArray | None:
     """The new array that `torch.from_numpy(array)`, `array.astype(dtype)` or `array.copy()` is."""
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    arguments = [one.value for one in call.args]
+    arguments = [argument.value for argument in call.args]
     is_method = name in {"astype", "copy"} and isinstance(call.func, cst.Attribute)
     if is_method and isinstance(call.func, cst.Attribute) and len(arguments) == (name == "astype"):
         inner = new_array(site, function, call.func.value)
@@ -85,8 +85,8 @@ def _converted(site: Site, function: cst.FunctionDef, call: cst.Call) -> NewArra
 
 def _created(call: cst.Call, name: str, *, is_tensor: bool) -> NewArray | None:
     """The array of `np.zeros(shape, dtype=...)`."""
-    positional = [one.value for one in call.args if one.keyword is None]
-    named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+    positional = [argument.value for argument in call.args if argument.keyword is None]
+    named = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
     values = 2 if name == "full" else 1
     first = positional[0] if positional else named.pop("shape", None)
     if first is None or named.keys() - {"dtype", "fill_value"} or len(positional) > values + (not is_tensor):
@@ -106,9 +106,9 @@ def _dtype(node: cst.BaseExpression) -> str:
     return _DTYPES.get(dotted(node).rpartition(".")[2], "")
 
 
-def is_equal_array(site: Site, one: NewArray, other: NewArray | None) -> bool:
+def is_equal_array(site: Site, array: NewArray, other: NewArray | None) -> bool:
     """Whether two expressions are arrays of the same kind."""
-    return other is not None and (site.code(one.shape), one.dtype, one.is_tensor) == (
+    return other is not None and (site.code(array.shape), array.dtype, array.is_tensor) == (
         *(site.code(other.shape), other.dtype, other.is_tensor),
     )
 
@@ -116,11 +116,11 @@ def is_equal_array(site: Site, one: NewArray, other: NewArray | None) -> bool:
 def _reshapes(function: cst.FunctionDef, name: str) -> bool:
     """Whether the shape or the dtype of an array changes in place."""
     return any(
-        isinstance(one, cst.Attribute)
-        and isinstance(one.value, cst.Name)
-        and one.value.value == name
-        and one.attr.value in _RESHAPES
-        for one in descendants(function.body)
+        isinstance(descendant, cst.Attribute)
+        and isinstance(descendant.value, cst.Name)
+        and descendant.value.value == name
+        and descendant.attr.value in _RESHAPES
+        for descendant in descendants(function.body)
     )
 
 
@@ -131,27 +131,31 @@ def size_statements(
     site: Site, function: cst.FunctionDef, shape: cst.BaseExpression
 ) -> list[cst.BaseSmallStatement] | None:
     """The statements at the top of a function that compute a shape from sizes, in order; None where others do."""
-    parameters = {one.name.value for one in function.params.params}
-    found: dict[int, cst.BaseSmallStatement] = {}
+    parameters = {parameter.name.value for parameter in function.params.params}
+    statements: dict[int, cst.BaseSmallStatement] = {}
     waiting = [shape]
     while waiting:
         expression = waiting.pop()
         if not _is_size(expression):
             return None
-        for one in descendants(expression):
-            if not isinstance(one, cst.Name) or is_member(site, one) or one.value == "len":
+        for descendant in descendants(expression):
+            if (
+                not isinstance(descendant, cst.Name)
+                or is_member(site, descendant)
+                or descendant.value == "len"
+            ):
                 continue
-            bound = site.assigned(function, one.value)
-            if one.value in parameters and not bound:
+            bound = site.assigned(function, descendant.value)
+            if descendant.value in parameters and not bound:
                 continue
-            assigned = _assignment(function, one.value) if len(bound) == 1 else None
+            assigned = _assignment(function, descendant.value) if len(bound) == 1 else None
             if assigned is None or any(isinstance(part, cst.List) for part in descendants(assigned[1])):
                 return None  # a list may grow before it is used
             index, statement = assigned
-            if index not in found:
-                found[index] = statement
+            if index not in statements:
+                statements[index] = statement
                 waiting.append(statement.value)
-    return [found[index] for index in sorted(found)]
+    return [statements[index] for index in sorted(statements)]
 
 
 def is_member(site: Site, name: cst.Name) -> bool:
@@ -166,8 +170,10 @@ def _assignment(function: cst.FunctionDef, name: str) -> tuple[int, cst.Assign] 
         only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
         if isinstance(only, cst.Assign) and len(only.targets) == 1:
             target = only.targets[0].target
-            names = [one.value for one in target.elements] if isinstance(target, cst.Tuple) else [target]
-            if any(isinstance(one, cst.Name) and one.value == name for one in names):
+            names = (
+                [element.value for element in target.elements] if isinstance(target, cst.Tuple) else [target]
+            )
+            if any(isinstance(expression, cst.Name) and expression.value == name for expression in names):
                 return index, only
     return None
 
@@ -198,21 +204,26 @@ _SIZES = (
 
 def _is_size(node: cst.BaseExpression) -> bool:
     """Whether an expression computes with integers and sizes of tensors only, and so can run without their values."""
-    for one in descendants(node):
-        if isinstance(one, _SIZES):
+    for descendant in descendants(node):
+        if isinstance(descendant, _SIZES):
             continue
-        if isinstance(one, cst.Attribute) and one.attr.value in {"shape", "size", "dim", "ndim"}:
+        if isinstance(descendant, cst.Attribute) and descendant.attr.value in {
+            "shape",
+            "size",
+            "dim",
+            "ndim",
+        }:
             continue
-        if isinstance(one, cst.Subscript) and isinstance(one.value, (cst.Name, cst.Attribute)):
+        if isinstance(descendant, cst.Subscript) and isinstance(descendant.value, (cst.Name, cst.Attribute)):
             continue
-        if isinstance(one, cst.Call) and (
-            dotted(one.func) == "len"
-            or (isinstance(one.func, cst.Attribute) and one.func.attr.value in {"size", "dim"})
+        if isinstance(descendant, cst.Call) and (
+            dotted(descendant.func) == "len"
+            or (isinstance(descendant.func, cst.Attribute) and descendant.func.attr.value in {"size", "dim"})
         ):
             continue
-        if isinstance(one, cst.UnaryOperation) and isinstance(one.operator, cst.Minus):
+        if isinstance(descendant, cst.UnaryOperation) and isinstance(descendant.operator, cst.Minus):
             continue
-        if isinstance(one, (cst.Minus, cst.MaybeSentinel)):
+        if isinstance(descendant, (cst.Minus, cst.MaybeSentinel)):
             continue
         return False
     return True

@@ -30,9 +30,11 @@ _DEEPEST = 6
 def reason_of_choice(site: Site) -> str:
     """Why a number taken from a tensor may not become part of a graph: Python chooses by it; empty if it does not."""
     for call in _choices(site):
-        numbers = [one.value for one in call.args if one.keyword is None]
-        is_chosen = any(_is_taken(site, one) for one in numbers) and not _is_bounded(site, call, numbers)
-        if is_chosen and not all(_is_integer(site, one) for one in numbers):
+        numbers = [argument.value for argument in call.args if argument.keyword is None]
+        is_chosen = any(_is_taken(site, number) for number in numbers) and not _is_bounded(
+            site, call, numbers
+        )
+        if is_chosen and not all(_is_integer(site, number) for number in numbers):
             code = short_code(site, call)
             return f"`{code}` chooses by order and type where numbers are NaN or equal, and compiled code does not"
     return ""
@@ -40,12 +42,16 @@ def reason_of_choice(site: Site) -> str:
 
 def _choices(site: Site) -> Iterator[cst.Call]:
     """The calls of the chunk that choose among numbers."""
-    for one in site.parents:
-        if isinstance(one, cst.Call) and isinstance(one.func, cst.Name) and one.func.value in _CHOICES:
-            name, function = one.func.value, site.function(one)
+    for parent in site.parents:
+        if (
+            isinstance(parent, cst.Call)
+            and isinstance(parent.func, cst.Name)
+            and parent.func.value in _CHOICES
+        ):
+            name, function = parent.func.value, site.function(parent)
             is_own = site.is_bound(name) or (function is not None and bool(site.assigned(function, name)))
             if not is_own:
-                yield one
+                yield parent
 
 
 def _is_bounded(site: Site, call: cst.Call, numbers: Sequence[cst.BaseExpression]) -> bool:
@@ -60,13 +66,13 @@ def _is_bounded(site: Site, call: cst.Call, numbers: Sequence[cst.BaseExpression
 
 def _is_taken(site: Site, node: cst.BaseExpression, depth: int = 0) -> bool:
     """Whether a number may come from a tensor."""
-    for one in descendants(node):
-        if isinstance(one, cst.Call):
-            is_method = isinstance(one.func, cst.Attribute) and one.func.attr.value in _TAKING
-            if is_method or dotted(one.func) in _CONVERSIONS:
+    for descendant in descendants(node):
+        if isinstance(descendant, cst.Call):
+            is_method = isinstance(descendant.func, cst.Attribute) and descendant.func.attr.value in _TAKING
+            if is_method or dotted(descendant.func) in _CONVERSIONS:
                 return True
-        if isinstance(one, cst.Name) and depth < _DEEPEST:
-            values = _assigned(site, node, one)
+        if isinstance(descendant, cst.Name) and depth < _DEEPEST:
+            values = _assigned(site, node, descendant)
             if any(value is not None and _is_taken(site, value, depth + 1) for value in values):
                 return True
     return False
@@ -100,6 +106,8 @@ def _is_integer(  # noqa: PLR0911 - one return a kind of expression
     if isinstance(node, cst.Name) and depth < _DEEPEST:
         values = _assigned(site, node, node)
         if values:
-            return all(one is not None and _is_integer(site, one, depth + 1) for one in values)
+            return all(
+                expression is not None and _is_integer(site, expression, depth + 1) for expression in values
+            )
     seen = values_of(site, node)
-    return bool(seen) and all(one.text.lstrip("-").isdigit() for one in seen)
+    return bool(seen) and all(value.text.lstrip("-").isdigit() for value in seen)

@@ -168,15 +168,15 @@ def _unchanged(site: Site, node: cst.CSTNode, roots: frozenset[str]) -> frozense
 def _is_augmented(function: cst.FunctionDef, name: str) -> bool:
     """Whether each binding of a name that is no assignment is one like `name += value`, which keeps the dtype."""
     binding = (cst.For, cst.CompFor, cst.NamedExpr, cst.AsName, cst.Del, cst.AnnAssign)
-    targets = (one for one in descendants(function.body) if isinstance(one, binding))
+    targets = (descendant for descendant in descendants(function.body) if isinstance(descendant, binding))
     return not any(
-        name == node.value for one in targets for node in descendants(one) if isinstance(node, cst.Name)
+        name == node.value for target in targets for node in descendants(target) if isinstance(node, cst.Name)
     )
 
 
 def _is_before(site: Site, value: cst.BaseExpression, node: cst.CSTNode) -> bool:
     """Whether an assignment comes before a node, and in no loop."""
-    if any(isinstance(one, (cst.For, cst.While)) for one in site.ancestors(value)):
+    if any(isinstance(ancestor, (cst.For, cst.While)) for ancestor in site.ancestors(value)):
         return False
     return site.range_of(value)[1] <= site.range_of(node)[0]
 
@@ -294,7 +294,7 @@ def _has_dimensions(site: Site, node: cst.BaseExpression) -> bool:
     """Whether Dynamo saw dimensions of a tensor, or of one that it is computed from."""
     seen = values_of(site, node) if isinstance(node, (cst.Name, cst.Attribute)) else site.values(node)
     if seen:
-        return all("[" in one.text and not one.text.endswith("[]") for one in seen)
+        return all("[" in value.text and not value.text.endswith("[]") for value in seen)
     return isinstance(node, cst.BinaryOperation) and (
         _has_dimensions(site, node.left) or _has_dimensions(site, node.right)
     )
@@ -338,8 +338,8 @@ def _compares_exactly(site: Site, use: cst.BaseExpression) -> bool:
     comparison = site.parents[parent] if isinstance(parent, cst.ComparisonTarget) else parent
     if not isinstance(comparison, cst.Comparison):
         return True
-    sides = [comparison.left, *(one.comparator for one in comparison.comparisons)]
-    return all(one is use or _is_small(one) for one in sides)
+    sides = [comparison.left, *(node.comparator for node in comparison.comparisons)]
+    return all(expression is use or _is_small(expression) for expression in sides)
 
 
 def _is_small(node: cst.BaseExpression) -> bool:
@@ -399,10 +399,12 @@ def _only_argument(call: cst.Call) -> cst.BaseExpression | None:
 
 def random_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     """A random number of NumPy or Python as one of torch, and the branch that it decides as one on a tensor."""
-    found = next(((call, text) for call in _random_calls(site) if (text := _torch_random(site, call))), None)
-    if found is None:
+    call_and_text = next(
+        ((call, text) for call in _random_calls(site) if (text := _torch_random(site, call))), None
+    )
+    if call_and_text is None:
         return
-    call, text = found
+    call, text = call_and_text
     try:
         yield from _drawn(site, call, (*site.range_of(call), text))
     except RewriteRefusedError as error:
@@ -428,15 +430,15 @@ def _drawn(site: Site, call: cst.Call, replaced: Replacement) -> Iterator[Remedy
             changed = {site.finding.span.path: new}
             yield Remedy("torch_random", _RANDOM_TITLE, FixClass.CHANGES, changed, "random numbers")
         return
-    for one in _with_branch(site, [replaced], branches[0]):
-        if isinstance(one, RefusedRewrite):
-            yield one
-        elif one.kind != "random_cond":  # the same text as `cond`, whose random numbers change as well
-            title = f"{one.title}, with torch's random numbers"
-            changes = "; ".join(filter(None, ("random numbers", one.changes)))
-            if "random numbers" in one.changes:
-                changes = one.changes
-            yield replace(one, title=title, fix_class=FixClass.CHANGES, changes=changes)
+    for remedy in _with_branch(site, [replaced], branches[0]):
+        if isinstance(remedy, RefusedRewrite):
+            yield remedy
+        elif remedy.kind != "random_cond":  # the same text as `cond`, whose random numbers change as well
+            title = f"{remedy.title}, with torch's random numbers"
+            changes = "; ".join(filter(None, ("random numbers", remedy.changes)))
+            if "random numbers" in remedy.changes:
+                changes = remedy.changes
+            yield replace(remedy, title=title, fix_class=FixClass.CHANGES, changes=changes)
 
 
 def _check_random_use(site: Site, use: cst.BaseExpression) -> None:
@@ -468,7 +470,9 @@ def _random_calls(site: Site) -> Iterator[cst.Call]:
     yield from site.nodes(cst.Call)[:3]
     for branch in site.nodes(cst.If)[:1]:
         function = site.function(branch)
-        names = [one.value for one in descendants(branch.test) if isinstance(one, cst.Name)]
+        names = [
+            descendant.value for descendant in descendants(branch.test) if isinstance(descendant, cst.Name)
+        ]
         for name in names if function is not None else ():
             values = site.assigned(function, name) if function is not None else []
             if len(values) == 1 and isinstance(values[0], cst.Call):
@@ -486,7 +490,7 @@ def _torch_random(site: Site, call: cst.Call) -> str:
 
 def _limits(site: Site, call: cst.Call) -> str | None:
     """The arguments of `uniform` where they are two numbers or none."""
-    values = [one.value for one in call.args if one.keyword is None and not one.star]
+    values = [argument.value for argument in call.args if argument.keyword is None and not argument.star]
     if len(values) != len(call.args) or len(values) not in {0, 2}:
         return None
     return (
@@ -528,7 +532,7 @@ def _is_without_gradients(site: Site, call: cst.Call) -> bool:
     for use in uses:
         parent = site.parents[use]
         if not isinstance(parent, (cst.BinaryOperation, cst.AugAssign)) or not any(
-            _records_nothing(site, one) for one in site.ancestors(use)
+            _records_nothing(site, ancestor) for ancestor in site.ancestors(use)
         ):
             return False
     return True
@@ -538,14 +542,18 @@ def _records_nothing(site: Site, node: cst.CSTNode) -> bool:
     """Whether gradients are off in a function or in a `with` block."""
     calls: list[cst.BaseExpression] = []
     if isinstance(node, cst.FunctionDef):
-        calls = [one.decorator for one in node.decorators]
+        calls = [decorator.decorator for decorator in node.decorators]
     elif isinstance(node, cst.With):
-        calls = [one.item for one in node.items]
-    names = [dotted(one.func) for one in calls if isinstance(one, cst.Call) and not one.args]
+        calls = [with_item.item for with_item in node.items]
+    names = [dotted(call.func) for call in calls if isinstance(call, cst.Call) and not call.args]
     return any(name.removeprefix(f"{site.torch}.") in _NO_GRADIENTS for name in names)
 
 
 def _is_registered(site: Site, call: cst.Call) -> bool:
     """Whether the parameter is assigned to an attribute, which registers it."""
-    statement = next((one for one in site.ancestors(call) if isinstance(one, cst.Assign)), None)
-    return statement is not None and not all(isinstance(one.target, cst.Name) for one in statement.targets)
+    statement = next(
+        (ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.Assign)), None
+    )
+    return statement is not None and not all(
+        isinstance(target.target, cst.Name) for target in statement.targets
+    )

@@ -70,9 +70,9 @@ def opaque_helper_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     function = _function(site)
     if function is None:
         return
-    arrays = [new_array(site, function, one.value) for one in _returns(site, function)]
+    arrays = [new_array(site, function, statement.value) for statement in _returns(site, function)]
     first = arrays[0] if arrays else None
-    if first is None or not all(is_equal_array(site, first, one) for one in arrays):
+    if first is None or not all(is_equal_array(site, first, array) for array in arrays):
         return
     types = _parameter_types(site, function)
     statements = size_statements(site, function, first.shape)
@@ -114,20 +114,26 @@ def _own(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
         node = waiting.pop()
         yield node
         waiting += [
-            one for one in node.children if not isinstance(one, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+            child
+            for child in node.children
+            if not isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
         ]
 
 
 def _returns(site: Site, function: cst.FunctionDef) -> list[cst.Return]:
     """The returns of a function, in order; none if it may end without a value, or is a generator."""
     own = list(_own(function))
-    found = [one for one in own if isinstance(one, cst.Return)]
+    statements = [node for node in own if isinstance(node, cst.Return)]
     body = function.body.body
     last = body[-1] if body else None
     ends = isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], (cst.Return, cst.Raise))
-    if not ends or any(isinstance(one, (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)) for one in own):
+    if not ends or any(isinstance(node, (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)) for node in own):
         return []
-    return sorted(found, key=site.range_of) if all(one.value is not None for one in found) else []
+    return (
+        sorted(statements, key=site.range_of)
+        if all(statement.value is not None for statement in statements)
+        else []
+    )
 
 
 # The parameters
@@ -135,21 +141,21 @@ def _returns(site: Site, function: cst.FunctionDef) -> list[cst.Return]:
 
 def _parameter_types(site: Site, function: cst.FunctionDef) -> dict[str, str] | None:
     """The type of each parameter as an operator takes it; None where one is not known."""
-    found = {}
-    for one in function.params.params:
-        written = site.code(one.annotation.annotation) if one.annotation is not None else ""
-        kind = _type(re.sub(r"\s", "", written)) if written else _observed_type(site, function, one)
+    types = {}
+    for parameter in function.params.params:
+        written = site.code(parameter.annotation.annotation) if parameter.annotation is not None else ""
+        kind = _type(re.sub(r"\s", "", written)) if written else _observed_type(site, function, parameter)
         if not kind:
             return None
-        found[one.name.value] = kind
-    return found
+        types[parameter.name.value] = kind
+    return types
 
 
 def _type(written: str) -> str:
     """An annotation as an operator takes it; empty if it takes none such."""
     optional = _OPTIONAL.fullmatch(written)
     if optional is not None:
-        inner = _type(next(one for one in optional.groups() if one is not None))
+        inner = _type(next(group for group in optional.groups() if group is not None))
         return f"{inner} | None" if inner else ""
     sequence = _SEQUENCE.fullmatch(written)
     if sequence is not None:
@@ -168,7 +174,11 @@ def _observed_type(site: Site, function: cst.FunctionDef, parameter: cst.Param) 
         return "bool"
     if default is not None:
         return ""
-    values = [value for one in site.loads(function, parameter.name.value) for value in site.values(one)]
+    values = [
+        value
+        for expression in site.loads(function, parameter.name.value)
+        for value in site.values(expression)
+    ]
     kinds = {_kind(value.kind, value.text) for value in values}
     return kinds.pop() if len(kinds) == 1 else ""
 
@@ -189,21 +199,26 @@ def _writes_arguments(site: Site, function: cst.FunctionDef, types: dict[str, st
     """Whether the function may write into a tensor or a list that it is called with."""
     lists = {name for name, kind in types.items() if kind.startswith("list")}
     shared = {name for name, kind in types.items() if "Tensor" in kind}
-    bindings = [one for node in descendants(function.body) if (one := _binding(site, node)) is not None]
+    bindings = [
+        binding for node in descendants(function.body) if (binding := _binding(site, node)) is not None
+    ]
     for _ in bindings:  # each pass adds a name, or none is left
         for target, value in bindings:
-            names = {one.value for one in descendants(target) if isinstance(one, cst.Name)}
+            names = {
+                descendant.value for descendant in descendants(target) if isinstance(descendant, cst.Name)
+            }
             if _shares(site, value, shared):
                 shared |= names
             elif isinstance(value, cst.Name) and value.value in lists:
                 lists |= names if isinstance(target, cst.Name) else set()
     nodes = [*descendants(function.body)]
-    if any(_holds(site, one, shared | lists) for node in nodes for one in _written(node)):
+    if any(_holds(site, expression, shared | lists) for node in nodes for expression in _written(node)):
         return True
-    calls = [one for one in nodes if isinstance(one, cst.Call) and not _only_reads(site, one)]
-    values = [one.value for call in calls for one in call.args]
+    calls = [node for node in nodes if isinstance(node, cst.Call) and not _only_reads(site, node)]
+    values = [argument.value for call in calls for argument in call.args]
     return any(
-        _shares(site, one, shared) or (isinstance(one, cst.Name) and one.value in lists) for one in values
+        _shares(site, expression, shared) or (isinstance(expression, cst.Name) and expression.value in lists)
+        for expression in values
     )
 
 
@@ -237,7 +252,7 @@ def _is_local(site: Site, call: cst.Call, name: str) -> bool:
     function = site.function(call)
     if function is None:
         return False
-    names = {one.name.value for one in function.params.params}
+    names = {parameter.name.value for parameter in function.params.params}
     return name in names or bool(site.assigned(function, name))
 
 
@@ -255,7 +270,7 @@ def _shares(site: Site, value: cst.BaseExpression, shared: set[str]) -> bool:
     for name in descendants(value):
         if not isinstance(name, cst.Name) or name.value not in shared or is_member(site, name):
             continue
-        if not any(_ends_view(one) for one in _upwards(site, name, value)):
+        if not any(_ends_view(upward) for upward in _upwards(site, name, value)):
             return True
     return False
 
@@ -264,9 +279,9 @@ def _upwards(site: Site, node: cst.CSTNode, top: cst.CSTNode) -> Iterator[cst.CS
     """The nodes around a node, up to and including `top`."""
     if node is top:
         return
-    for one in site.ancestors(node):
-        yield one
-        if one is top:
+    for ancestor in site.ancestors(node):
+        yield ancestor
+        if ancestor is top:
             return
 
 
@@ -282,7 +297,11 @@ def _ends_view(node: cst.CSTNode) -> bool:
 def _written(node: cst.CSTNode) -> list[cst.BaseExpression]:
     """What a statement or a call writes into."""
     if isinstance(node, cst.Assign):
-        return [one.target for one in node.targets if isinstance(one.target, (cst.Subscript, cst.Attribute))]
+        return [
+            target.target
+            for target in node.targets
+            if isinstance(target.target, (cst.Subscript, cst.Attribute))
+        ]
     if isinstance(node, cst.AnnAssign):
         return [node.target] if isinstance(node.target, (cst.Subscript, cst.Attribute)) else []
     if isinstance(node, (cst.AugAssign, cst.Del)):
@@ -291,15 +310,21 @@ def _written(node: cst.CSTNode) -> list[cst.BaseExpression]:
         return []
     path = dotted(node.func)
     name = path.rpartition(".")[2]
-    plain = [one.value for one in node.args if one.keyword is None]
-    found = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "out"]
-    found += plain[:1] if name in _WRITES else []
-    found += plain[2:3] if name in _INTO_THIRD and path.startswith(tuple(f"{one}." for one in NUMPY)) else []
+    plain = [argument.value for argument in node.args if argument.keyword is None]
+    expressions = [
+        argument.value
+        for argument in node.args
+        if argument.keyword is not None and argument.keyword.value == "out"
+    ]
+    expressions += plain[:1] if name in _WRITES else []
+    expressions += (
+        plain[2:3] if name in _INTO_THIRD and path.startswith(tuple(f"{text}." for text in NUMPY)) else []
+    )
     if isinstance(node.func, cst.Attribute):
         name = node.func.attr.value
         is_written = name in _WRITING_METHODS or (name.endswith("_") and not name.startswith("_"))
-        found += [node.func.value] if is_written else []
-    return found
+        expressions += [node.func.value] if is_written else []
+    return expressions
 
 
 # The operator
@@ -321,12 +346,14 @@ def _operator(
         return
     # The tag: else two equal calls may become one. A tuple, as torch before 2.13 takes no single tag.
     tags = f"tags=({torch}.Tag.nondeterministic_seeded,)"
-    defaults = {one.name.value: one.default for one in function.params.params}
-    codes = {key: site.code(one) if one is not None else "" for key, one in defaults.items()}
+    defaults = {parameter.name.value: parameter.default for parameter in function.params.params}
+    codes = {
+        key: site.code(expression) if expression is not None else "" for key, expression in defaults.items()
+    }
     parts = [f"{key}: {kind}" + (f" = {codes[key]}" if codes[key] else "") for key, kind in kinds.items()]
     typed = ", ".join(parts)
     if len(typed) > _WIDTH:
-        typed = "".join(f"{newline}{step}{one}," for one in parts) + newline
+        typed = "".join(f"{newline}{step}{part}," for part in parts) + newline
     plain = ", ".join(f"{key}={codes[key]}" if codes[key] else key for key in kinds)
     arguments = ", ".join(kinds)
     shape = site.source[slice(*site.outer_range(array.shape))]
@@ -341,7 +368,7 @@ def _operator(
     ]
     rule = [
         *("", "", "", f"@{operator}.register_fake", f"def _({plain}):"),
-        *(f"{step}{site.code(one)}" for one in statements),
+        *(f"{step}{site.code(node)}" for node in statements),
         f"{step}return {torch}.empty({shape}, dtype={torch}.{array.dtype})",
     ]
     body = list(function.body.body)
@@ -361,8 +388,8 @@ def _operator(
     lines = f"{indent}{head[0]}{newline}{newline.join(head[1:])}{newline}"
     replaced: list[Replacement] = [(start, start, lines), (end, end, newline.join(rule))]
     if not array.is_tensor:
-        for one in _returns(site, function):
-            value = one.value
+        for statement in _returns(site, function):
+            value = statement.value
             if value is not None:
                 replaced.append((*site.outer_range(value), f"{torch}.from_numpy({site.code(value)})"))
     text = site.rewritten(*replaced)

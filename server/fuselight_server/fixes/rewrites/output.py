@@ -28,9 +28,9 @@ _LOGGERS = ("log", "logger", "logging", "_logger", "_log", "LOG", "LOGGER", "_LO
 
 def output_call(site: Site) -> cst.Call | None:
     """The call of print, a logger or warnings.warn in the place of the finding."""
-    found = next((call for call in site.nodes(cst.Call) if is_output(call)), None)
-    is_other = found is not None and isinstance(found.func, cst.Name) and site.is_bound(found.func.value)
-    return None if is_other else found
+    call = next((call for call in site.nodes(cst.Call) if is_output(call)), None)
+    is_other = call is not None and isinstance(call.func, cst.Name) and site.is_bound(call.func.value)
+    return None if is_other else call
 
 
 def is_output(call: cst.Call) -> bool:
@@ -49,12 +49,16 @@ def print_remedies(site: Site) -> Iterator[Remedy]:
     call = output_call(site)
     if call is None or dotted(call.func) != "print" or _line(site, call) is None or site.breaks_inside(call):
         return
-    parts = [_formatted(site, one.value) for one in call.args if one.keyword is None and not one.star]
-    found = [part for part in parts if part is not None]
-    if not found or len(found) < len(call.args) or site.comments(*site.range_of(call)) != []:
+    parts = [
+        _formatted(site, argument.value)
+        for argument in call.args
+        if argument.keyword is None and not argument.star
+    ]
+    remedies = [part for part in parts if part is not None]
+    if not remedies or len(remedies) < len(call.args) or site.comments(*site.range_of(call)) != []:
         return
-    template = " ".join(text for text, _ in found)
-    values = "".join(f", {value}" for _, inside in found for value in inside)
+    template = " ".join(text for text, _ in remedies)
+    values = "".join(f", {value}" for _, inside in remedies for value in inside)
     if any(_is_structured(node) for node in descendants(call)):
         return
     text = site.rewritten(
@@ -106,8 +110,12 @@ def _formatted(site: Site, value: cst.BaseExpression) -> tuple[str, list[str]] |
             if not is_plain or value.start.lower() not in {'f"', "f'"}:
                 return None
         elif isinstance(part, cst.FormattedStringExpression):
-            spec = [one for one in part.format_spec or () if isinstance(one, cst.FormattedStringText)]
-            texts = "".join(one.value for one in spec)
+            spec = [
+                base_formatted_string_content
+                for base_formatted_string_content in part.format_spec or ()
+                if isinstance(base_formatted_string_content, cst.FormattedStringText)
+            ]
+            texts = "".join(formatted_string_text.value for formatted_string_text in spec)
             if part.equal or len(spec) < len(part.format_spec or ()) or _NOT_IN_TEMPLATE.search(texts):
                 return None
             template += (
@@ -140,7 +148,10 @@ _CLOCKS = frozenset(
 def _effect(site: Site, output: cst.Call) -> cst.Call | None:
     """The first call among the arguments that may do more than give a value."""
     for call in (
-        one for argument in output.args for one in descendants(argument.value) if isinstance(one, cst.Call)
+        descendant
+        for argument in output.args
+        for descendant in descendants(argument.value)
+        if isinstance(descendant, cst.Call)
     ):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         shows = dotted(call.func) in _SHOWING and not site.is_bound(dotted(call.func))
@@ -188,5 +199,9 @@ def _errors(call: cst.Call) -> str:
 
 def _has_long_text(site: Site, call: cst.Call) -> bool:
     """Whether a string of the call extends over lines, so that its lines cannot be indented."""
-    texts = (one for one in descendants(call) if isinstance(one, (cst.SimpleString, cst.FormattedString)))
-    return any("\n" in site.code(one) for one in texts)
+    texts = (
+        descendant
+        for descendant in descendants(call)
+        if isinstance(descendant, (cst.SimpleString, cst.FormattedString))
+    )
+    return any("\n" in site.code(text) for text in texts)

@@ -15,7 +15,11 @@ from fuselight.shared.report import GuardCause
 from fuselight.shared.version import release
 from fuselight_server.base.finding import Span
 from fuselight_server.explain.findings.common.context import Context
-from fuselight_server.explain.findings.common.resume_functions import as_found, nearest, resumed_at
+from fuselight_server.explain.findings.common.resume_functions import (
+    nearest,
+    resumed_at,
+    worded_recompilations,
+)
 from fuselight_server.explain.findings.recompilations.guard_causes import fixed_by_torch
 from fuselight_server.explain.findings.recompilations.recompilations import birthplace, subject_of
 from fuselight_server.fixes.rewrites.buffers import buffer_remedies
@@ -81,25 +85,25 @@ def recompilation_remedies(
 ) -> Iterator[Remedy | RefusedRewrite]:
     """Candidates for a recompilation, and for a function that reached the recompile limit."""
     context = Context.of(report)
-    one = _recompile(finding, context)
-    failure = _failure(finding, context, one) if one is not None else None
-    if one is None or failure is None:
+    recompilation = _recompile(finding, context)
+    failure = _failure(finding, context, recompilation) if recompilation is not None else None
+    if recompilation is None or failure is None:
         yield from _by_words(finding, report, read)
         return
-    is_part = resumed_at(context, one) is not None
-    function = CompiledFunction(one.function, one.location.line)
-    path, text = one.location.path, read(one.location.path)
+    is_part = resumed_at(context, recompilation) is not None
+    function = CompiledFunction(recompilation.function, recompilation.location.line)
+    path, text = recompilation.location.path, read(recompilation.location.path)
     site = None
     if text is not None and context.is_user_file(path) and not is_part:
-        there = dataclasses.replace(finding, span=Span(path, one.location.line))
+        there = dataclasses.replace(finding, span=Span(path, recompilation.location.line))
         site = Site.of(there, report, text)
     yield from _for_sizes(failure, function, report, read, path)
     yield from _for_numbers(failure, function, report, read, path)
     if site is not None:
-        yield from _for_arguments(failure, one, site, report, read)
-        yield from buffer_remedies(failure, one, site, report, read)
-    if one.caller and not is_part and context.is_user_file(one.caller[-1].path):
-        yield from _at_the_call(failure, finding, one, report, read)
+        yield from _for_arguments(failure, recompilation, site, report, read)
+        yield from buffer_remedies(failure, recompilation, site, report, read)
+    if recompilation.caller and not is_part and context.is_user_file(recompilation.caller[-1].path):
+        yield from _at_the_call(failure, finding, recompilation, report, read)
     if failure.source.startswith("self.") and _is_integer_change(failure):
         yield from switch(report, read, "allow_unspec_int_on_nn_module")
 
@@ -107,31 +111,34 @@ def recompilation_remedies(
 def _recompile(finding: Finding, context: Context) -> Recompile | None:
     """The first recompilation of a finding."""
     span = finding.span
-    for one in as_found(context):
+    for recompilation in worded_recompilations(context):
         if finding.code == _LIMIT:
-            if one.compile_id is None and (one.location.path, one.location.line) == (span.path, span.line):
-                return one
+            if recompilation.compile_id is None and (
+                recompilation.location.path,
+                recompilation.location.line,
+            ) == (span.path, span.line):
+                return recompilation
             continue
-        if one.compile_id is None:
+        if recompilation.compile_id is None:
             continue
-        home, failure = birthplace(context, one)
+        home, failure = birthplace(context, recompilation)
         place = (home.path, home.line, subject_of(failure) if failure is not None else "")
         if place == (span.path, span.line, finding.subject):
-            return one
+            return recompilation
     return None
 
 
-def _failure(finding: Finding, context: Context, one: Recompile) -> GuardFailure | None:
+def _failure(finding: Finding, context: Context, recompilation: Recompile) -> GuardFailure | None:
     if finding.code == _LIMIT:
-        return next(iter(nearest(one)), None)
-    return birthplace(context, one)[1]
+        return next(iter(nearest(recompilation)), None)
+    return birthplace(context, recompilation)[1]
 
 
 def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None]) -> Iterator[Remedy]:
     """Remedies that need the words of the finding only, for a report without the recompilation."""
     cause, _, source = finding.subject.partition(" ")
     values = _VALUES.search(finding.title)
-    is_integer = values is not None and all(_INTEGER.fullmatch(one) for one in values.groups())
+    is_integer = values is not None and all(_INTEGER.fullmatch(group) for group in values.groups())
     if source.startswith("self.") and cause in {"dimension", "number", "value"}:
         if is_integer:
             yield from switch(report, read, "allow_unspec_int_on_nn_module")
@@ -141,7 +148,7 @@ def _by_words(finding: Finding, report: Report, read: Callable[[str], str | None
 
 
 def _is_integer_change(failure: GuardFailure) -> bool:
-    return all(_INTEGER.fullmatch(one or "") for one in (failure.was, failure.now))
+    return all(_INTEGER.fullmatch(text or "") for text in (failure.was, failure.now))
 
 
 # An argument of torch.compile
@@ -182,10 +189,10 @@ def _shapes(
     written = _SIZES.search(failure.code)
     if not keyword or not sizes or written is None or not sizes[0].name.isidentifier():
         return
-    if any(one.name != sizes[0].name for one in sizes):
+    if any(size.name != sizes[0].name for size in sizes):
         return
     rank = written[1].count(",") + 1
-    varying = {one.dimension: number for number, one in enumerate(sizes)}
+    varying = {size.dimension: number for number, size in enumerate(sizes)}
     entries = [
         f'ShapeVar("{sizes[0].name}_{index}")' if index in varying else "None" for index in range(rank)
     ]
@@ -203,7 +210,7 @@ def _shapes(
         statement = f"from torch.fx.experimental.dynamic_spec import {', '.join(names)}"
         new = insert_statements(there, new, (statement,)) if names else new
         if new is not None:
-            dimensions = " and ".join(str(one.dimension) for one in sizes)
+            dimensions = " and ".join(str(size.dimension) for size in sizes)
             title = f"Compile for any size of dimension {dimensions} of {sizes[0].name}"
             yield Remedy(keyword, title, FixClass.EXACT, {there: new})
         return
@@ -234,15 +241,15 @@ def _for_numbers(
 
 def _for_arguments(
     failure: GuardFailure,
-    one: Recompile,
+    recompilation: Recompile,
     site: Site,
     report: Report,
     read: Callable[[str], str | None],
 ) -> Iterator[Remedy | RefusedRewrite]:
-    function = compiled_definition(site, one.function, one.location.line)
+    function = compiled_definition(site, recompilation.function, recompilation.location.line)
     if function is None:
         return
-    path = one.location.path
+    path = recompilation.location.path
 
     def taken(name: str) -> bool:
         return any(other != path and name in (read(other) or "") for other in report.files)
@@ -289,7 +296,9 @@ def check_number(failure: GuardFailure, site: Site, function: cst.FunctionDef, n
     """Raise RewriteRefusedError unless a number may be a tensor, whatever number it is."""
     params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
     annotations = [
-        site.code(one.annotation.annotation) for one in params if one.name.value == name and one.annotation
+        site.code(parameter.annotation.annotation)
+        for parameter in params
+        if parameter.name.value == name and parameter.annotation
     ]
     is_integer = _is_integer_change(failure)
     if is_integer and annotations != ["int"]:
@@ -365,8 +374,8 @@ def _as_tensor(failure: GuardFailure, name: str, torch: str) -> str:
     if _is_integer_change(failure):
         return f"{torch}.as_tensor({name}){_ONLY}{name}) is int else {name}"
     try:
-        for one in (failure.was, failure.now):
-            float(one or "")
+        for text in (failure.was, failure.now):
+            float(text or "")
     except ValueError:
         return ""
     return f"{torch}.as_tensor({name}, dtype={torch}.float64){_ONLY}{name}) is float else {name}"
@@ -380,7 +389,7 @@ def _marked(
         return
     is_fixed = fixed_by_torch(failure)
     kind = "mark_unbacked" if is_fixed else "mark_dynamic"
-    sizes = [(one.name, one.dimension) for one in failure.sizes]
+    sizes = [(size.name, size.dimension) for size in failure.sizes]
     before = marks(site, f"decorators.{kind}" if is_fixed else kind, sizes)
     text = with_prologue(site, function, {}, before=before, taken=taken)
     if text is not None:
@@ -391,43 +400,49 @@ def _marked(
 # The call that brought the new value
 
 
-def _found(compiled: tuple[Site, cst.FunctionDef] | None, one: Recompile) -> tuple[Site, cst.FunctionDef]:
+def _compiled_function(
+    compiled: tuple[Site, cst.FunctionDef] | None, recompilation: Recompile
+) -> tuple[Site, cst.FunctionDef]:
     """The function that was compiled again. Raises RewriteRefusedError where it is not in the workspace."""
     if compiled is None:
-        raise RewriteRefusedError(f"`{one.function}` is not in a file of the workspace")
+        raise RewriteRefusedError(f"`{recompilation.function}` is not in a file of the workspace")
     return compiled
 
 
 def _compiled(
-    finding: Finding, one: Recompile, report: Report, read: Callable[[str], str | None]
+    finding: Finding, recompilation: Recompile, report: Report, read: Callable[[str], str | None]
 ) -> tuple[Site, cst.FunctionDef] | None:
     """The function that was compiled again, in its file."""
-    text = read(one.location.path)
-    there = dataclasses.replace(finding, span=Span(one.location.path, one.location.line))
+    text = read(recompilation.location.path)
+    there = dataclasses.replace(finding, span=Span(recompilation.location.path, recompilation.location.line))
     site = Site.of(there, report, text) if text is not None else None
-    found = next(definitions(site, one.function, one.location.line), None) if site is not None else None
-    return (site, found) if site is not None and found is not None else None
+    function = (
+        next(definitions(site, recompilation.function, recompilation.location.line), None)
+        if site is not None
+        else None
+    )
+    return (site, function) if site is not None and function is not None else None
 
 
 def _at_the_call(
     failure: GuardFailure,
     finding: Finding,
-    one: Recompile,
+    recompilation: Recompile,
     report: Report,
     read: Callable[[str], str | None],
 ) -> Iterator[Remedy | RefusedRewrite]:
     order = _ORDER.match(failure.difference)
     name = failure.sizes[0].name if failure.sizes else order[1] if order is not None else failure.source
-    place = call_argument(finding, report, one, name, read)
+    place = call_argument(finding, report, recompilation, name, read)
     if place is None:
         return
     path = place.site.finding.span.path
-    compiled = _compiled(finding, one, report, read)
+    compiled = _compiled(finding, recompilation, report, read)
     for conversion in _conversions(failure, place.text, place.site.torch):
-        title = f"{conversion.title} in the call on line {one.caller[-1].line}"
+        title = f"{conversion.title} in the call on line {recompilation.caller[-1].line}"
         title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
         try:
-            conversion.check(failure, *_found(compiled, one), name)
+            conversion.check(failure, *_compiled_function(compiled, recompilation), name)
         except RewriteRefusedError as error:
             yield RefusedRewrite(kind, title, str(error))
             continue
@@ -444,5 +459,5 @@ def _at_the_call(
     calls = [f"{torch}({place.text}, {size.dimension})" for size in failure.sizes]
     text = place.marked(calls) if calls else None
     if text is not None:
-        title = f"Mark the size before the call on line {one.caller[-1].line}"
+        title = f"Mark the size before the call on line {recompilation.caller[-1].line}"
         yield Remedy(kind, title, FixClass.EXACT, {path: text})

@@ -133,7 +133,7 @@ def _decides_early(site: Site, node: cst.BaseExpression) -> bool:
         return _decides_early(site, node.expression)
     if isinstance(node, cst.Comparison):
         operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
-        if all(isinstance(one.operator, operators) for one in node.comparisons):
+        if all(isinstance(comparison.operator, operators) for comparison in node.comparisons):
             return True
     return dotted(node) == "self.training" or _is_python(site, node)
 
@@ -171,10 +171,12 @@ def is_computed_once(site: Site, test: cst.BaseExpression) -> bool:
         return is_computed_once(site, test.left) and is_total(site, test.right)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return is_computed_once(site, test.expression)
-    for one in descendants(test):
-        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda, cst.BaseComp, cst.Comment)):
+    for descendant in descendants(test):
+        if isinstance(
+            descendant, (cst.NamedExpr, cst.Await, cst.Yield, cst.Lambda, cst.BaseComp, cst.Comment)
+        ):
             return False
-        if isinstance(one, cst.Call) and not _gives_tensor(one):
+        if isinstance(descendant, cst.Call) and not _gives_tensor(descendant):
             return False
     return True
 
@@ -195,24 +197,31 @@ class TensorTest:
     def of(cls, site: Site, node: cst.If) -> TensorTest | None:
         """Split `a and b`; None where no tensor is left, or a part cannot move before another one."""
         parts = _parts(node.test)
-        known = [one for one in parts if _decides_early(site, one)]
-        tests = [one for one in parts if one not in known]
-        late = [one for one in known if parts.index(one) > parts.index(tests[0])] if tests else []
-        if not tests or not all(is_pure(site, one) and _cannot_fail(one) for one in known):
+        known = [expression for expression in parts if _decides_early(site, expression)]
+        tests = [expression for expression in parts if expression not in known]
+        late = (
+            [expression for expression in known if parts.index(expression) > parts.index(tests[0])]
+            if tests
+            else []
+        )
+        if not tests or not all(
+            is_pure(site, expression) and _cannot_fail(expression) for expression in known
+        ):
             return None
-        if not all(_may_come_first(site, one) for one in late):
+        if not all(_may_come_first(site, expression) for expression in late):
             return None
         rest = tests[0]
-        for one in tests[1:]:
-            rest = cst.BooleanOperation(rest, cst.And(), one)
+        for test in tests[1:]:
+            rest = cst.BooleanOperation(rest, cst.And(), test)
         return cls(known, rest)
 
 
 def _cannot_fail(node: cst.BaseExpression) -> bool:
     """Whether a condition without a tensor cannot fail where an operand before it was false."""
     return not any(
-        isinstance(one, (cst.Subscript, cst.Call, cst.BinaryOperation)) and _called_name(one) != "isinstance"
-        for one in descendants(node)
+        isinstance(descendant, (cst.Subscript, cst.Call, cst.BinaryOperation))
+        and _called_name(descendant) != "isinstance"
+        for descendant in descendants(node)
     )
 
 
@@ -222,14 +231,18 @@ def _may_come_first(site: Site, node: cst.BaseExpression) -> bool:
     Python stops at the tensor before it, so that Dynamo may not have seen it. Of two objects, `==` and `in` may be
     those of the user's.
     """
-    for one in descendants(node):
-        if isinstance(one, cst.Comparison) and not all(
-            isinstance(at.operator, (cst.Is, cst.IsNot)) for at in one.comparisons
+    for descendant in descendants(node):
+        if isinstance(descendant, cst.Comparison) and not all(
+            isinstance(at.operator, (cst.Is, cst.IsNot)) for at in descendant.comparisons
         ):
-            operands = (one.left, *(at.comparator for at in one.comparisons))
+            operands = (descendant.left, *(at.comparator for at in descendant.comparisons))
             if not all(_is_known(site, operand) for operand in operands):
                 return False
-        if isinstance(one, cst.Attribute) and not _is_part(site, one) and not _is_known(site, one):
+        if (
+            isinstance(descendant, cst.Attribute)
+            and not _is_part(site, descendant)
+            and not _is_known(site, descendant)
+        ):
             return False
     return not runs_code(site, node)
 
@@ -256,7 +269,7 @@ def under_known(site: Site, node: cst.If, known: Sequence[cst.BaseExpression], l
     """Lines under the conditions that need no tensor."""
     if not known:
         return lines
-    head = " and ".join(_operand_of_and(site, one) for one in known)
+    head = " and ".join(_operand_of_and(site, expression) for expression in known)
     return [f"if {head}:", *(f"{site.step(node)}{line}" for line in lines)]
 
 

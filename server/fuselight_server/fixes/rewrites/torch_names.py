@@ -50,12 +50,10 @@ NAMES = (
 def supported(remedy: Remedy, report: Report, read: Callable[[str], str | None]) -> Remedy | RefusedRewrite:
     """The remedy, or a refusal that names what the torch of the run lacks."""
     version = report.versions.torch or ""
-    for one in NAMES:
-        if release(version) < one.since and _is_new(one, remedy, read):
-            needed = ".".join(map(str, one.since))
-            reason = (
-                f"`{one.name}` needs torch {needed} or newer, and the run had {version or 'no known version'}"
-            )
+    for name in NAMES:
+        if release(version) < name.since and _is_new(name, remedy, read):
+            needed = ".".join(map(str, name.since))
+            reason = f"`{name.name}` needs torch {needed} or newer, and the run had {version or 'no known version'}"
             return RefusedRewrite(remedy.kind, remedy.title, reason)
     return remedy
 

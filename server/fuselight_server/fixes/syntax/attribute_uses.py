@@ -69,22 +69,22 @@ class OwnedAttribute:
         knows = is_own or re.search(rf"\b{re.escape(self.owner)}\b", text) is not None
         named = re.compile(rf"(\bself)?\s*\.\s*{re.escape(self.name)}\b|[\"']{re.escape(self.name)}[\"']")
         strangers = self._strangers(text) if self.has_plain_bases else ()
-        for found in named.finditer(text):
-            line = text.count("\n", 0, found.end()) + 1
-            is_stranger = found[1] is not None and (
-                not knows or any(one <= line <= two for one, two in strangers)
+        for match in named.finditer(text):
+            line = text.count("\n", 0, match.end()) + 1
+            is_stranger = match[1] is not None and (
+                not knows or any(number <= line <= two for number, two in strangers)
             )
             if not is_stranger or not self.has_plain_bases:
                 yield line, True
         if not knows:
             return
         for pattern in (_COMPUTED, _KINDS):
-            for found in pattern.finditer(text):
-                yield text.count("\n", 0, found.end()) + 1, False
+            for match in pattern.finditer(text):
+                yield text.count("\n", 0, match.end()) + 1, False
 
     def _strangers(self, text: str) -> list[tuple[int, int]]:
         """The lines of classes that do not derive from the class."""
-        classes = [(found[1], found[2] or "", found.start()) for found in _CLASS.finditer(text)]
+        classes = [(match[1], match[2] or "", match.start()) for match in _CLASS.finditer(text)]
         kin = {self.owner}
         for name, bases, _ in classes:
             if kin & set(_WORD.findall(bases)):
@@ -140,11 +140,11 @@ def _has(file: Path, word: str) -> bool:
     kept = _has_word.get(key)
     if kept is not None and kept[0] == stamp:
         return kept[1]
-    found = re.search(rf"\b{re.escape(word)}\b", _text_of(file) or "") is not None
-    _has_word[key] = stamp, found
+    has_word = re.search(rf"\b{re.escape(word)}\b", _text_of(file) or "") is not None
+    _has_word[key] = stamp, has_word
     while len(_has_word) > _KEPT:
         _has_word.pop(next(iter(_has_word)), None)  # another thread may have removed it
-    return found
+    return has_word
 
 
 def _text_of(file: Path) -> str | None:

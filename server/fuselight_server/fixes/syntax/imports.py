@@ -45,11 +45,13 @@ def without_unused_imports(path: str, old: str, new: str, roots: Sequence[str] =
     unused = {name for name, uses in before.items() if after[name] == 1 < uses}
     if not unused or "__all__" in before or _NAME.split(path)[-1] == "__init__.py":
         return new
-    chunks = [one for one in chunks_of_text(path, new) if one.facts.error is None]
-    imported = {one.name for chunk in chunks for one in chunk.facts.imports if one.scope == ()} & unused
+    chunks = [chunk for chunk in chunks_of_text(path, new) if chunk.facts.error is None]
+    imported = {
+        imported.name for chunk in chunks for imported in chunk.facts.imports if imported.scope == ()
+    } & unused
     gone = imported - names_taken_from(path, imported, roots)
     for chunk in reversed(chunks):
-        names = {one.name for one in chunk.facts.imports if one.scope == ()}
+        names = {imported.name for imported in chunk.facts.imports if imported.scope == ()}
         if not names & gone:
             continue
         first = sum(map(len, lines_of(new)[: chunk.line - 1]))
@@ -69,7 +71,7 @@ def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) ->
     All of them where there are too many files to search.
     """
     stem = _NAME.split(path)[-1].rpartition(".")[0]
-    found: set[str] = set()
+    actual_names: set[str] = set()
     files = other_files(path, roots) if names and stem else iter(())
     for count, file in enumerate(files):
         if count >= MOST_FILES or file is None:
@@ -79,8 +81,8 @@ def names_taken_from(path: str, names: Collection[str], roots: Sequence[str]) ->
         except OSError:
             continue
         if stem in text:
-            found |= _taken(text, stem, set(names) - found)
-    return found
+            actual_names |= _taken(text, stem, set(names) - actual_names)
+    return actual_names
 
 
 def other_files(path: str, roots: Sequence[str]) -> Iterator[Path | None]:
@@ -100,11 +102,11 @@ def _taken(text: str, stem: str, names: set[str]) -> set[str]:
     """Which names a text imports from a module with this last name, or reads as its attributes."""
     module = re.escape(stem)
     lists = re.findall(rf"\bfrom\s+[\w.]*\b{module}\s+import\s*(\([^)]*\)|[^\n;]*)", text)
-    imported = {word for one in lists for word in _WORD.findall(one)}
-    if any("*" in one for one in lists):
+    imported = {word for sequence in lists for word in _WORD.findall(sequence)}
+    if any("*" in sequence for sequence in lists):
         return names
     owners = {stem, *re.findall(rf"\b{module}\s+as\s+(\w+)", text)}
-    read = {found[2] for found in _ATTRIBUTE.finditer(text) if found[1] in owners}
+    read = {match[2] for match in _ATTRIBUTE.finditer(text) if match[1] in owners}
     return names & (imported | read)
 
 
@@ -118,12 +120,14 @@ def _without(source: str, gone: set[str]) -> str | None:
     rows = source.splitlines(keepends=True)
     changed = False
     for line in reversed(wrapper.module.body):
-        one = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+        statement = (
+            line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+        )
         if not isinstance(line, cst.SimpleStatementLine) or line.trailing_whitespace.comment is not None:
             continue
-        names = [*_names(one)]
-        kept = [text for name, text in names if name not in gone or not _may_go(one, text)]
-        if not kept and isinstance(one, cst.ImportFrom) and not _comes_from_python(one):
+        names = [*_names(statement)]
+        kept = [text for name, text in names if name not in gone or not _may_go(statement, text)]
+        if not kept and isinstance(statement, cst.ImportFrom) and not _comes_from_python(statement):
             continue
         there = ranges[line]
         if len(kept) == len(names) or there.start.line != there.end.line:

@@ -76,15 +76,19 @@ def check_unwritten(site: Site, function: cst.FunctionDef, name: str) -> None:
         raise RewriteRefusedError(
             f"`{function.name.value}` changes `{name}` in place, which a copy would lose"
         )
-    for one in descendants(function.body):
-        if isinstance(one, cst.Return) and one.value is not None and _gives(one.value, name):
+    for descendant in descendants(function.body):
+        if (
+            isinstance(descendant, cst.Return)
+            and descendant.value is not None
+            and _gives(descendant.value, name)
+        ):
             raise RewriteRefusedError(f"`{function.name.value}` returns `{name}` itself, not a copy of it")
     del site
 
 
 def _gives(node: cst.BaseExpression, name: str) -> bool:
     if isinstance(node, (cst.Tuple, cst.List)):
-        return any(_gives(one.value, name) for one in node.elements)
+        return any(_gives(element.value, name) for element in node.elements)
     return isinstance(node, cst.Name) and node.value == name
 
 
@@ -118,7 +122,7 @@ def _reads_list(site: Site, use: cst.BaseExpression) -> bool:
     if isinstance(parent, cst.Subscript):
         return parent.value is use and not _is_target(site, parent) and not _is_slice(parent)
     if isinstance(parent, cst.Assign):
-        return all(isinstance(one.target, (cst.Tuple, cst.List)) for one in parent.targets)
+        return all(isinstance(target.target, (cst.Tuple, cst.List)) for target in parent.targets)
     if isinstance(parent, cst.Arg):
         call = site.parents[parent]
         return isinstance(call, cst.Call) and (parent.star == "*" or _is_reading(site, call))
@@ -140,7 +144,7 @@ def _is_target(site: Site, node: cst.Subscript) -> bool:
 
 
 def _is_slice(node: cst.Subscript) -> bool:
-    return any(isinstance(one.slice, cst.Slice) for one in node.slice)
+    return any(isinstance(subscript_element.slice, cst.Slice) for subscript_element in node.slice)
 
 
 def _reads_dict(  # noqa: PLR0911 - one return a kind of expression
@@ -151,7 +155,7 @@ def _reads_dict(  # noqa: PLR0911 - one return a kind of expression
         return (
             parent.value is use
             and not _is_target(site, parent)
-            and all(_is_constant(one) for one in parent.slice)
+            and all(_is_constant(subscript_element) for subscript_element in parent.slice)
         )
     if isinstance(parent, cst.ComparisonTarget):
         return isinstance(parent.operator, (cst.In, cst.NotIn))

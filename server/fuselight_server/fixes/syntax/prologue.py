@@ -43,8 +43,11 @@ def compiled_definition(site: Site, name: str, line: int) -> cst.FunctionDef | N
 
 def parameter_names(function: cst.FunctionDef) -> tuple[str, ...]:
     """The names of the parameters that take one argument each, `self` included."""
-    found = function.params
-    return tuple(one.name.value for one in (*found.posonly_params, *found.params, *found.kwonly_params))
+    parameters = function.params
+    return tuple(
+        parameter.name.value
+        for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
+    )
 
 
 def with_prologue(
@@ -144,7 +147,10 @@ def can_be_called_from_outside(site: Site, function: cst.FunctionDef) -> bool:
     """Whether another function with its name and parameters can call it under a further name."""
     if function.asynchronous is not None or function.type_parameters:
         return False
-    parent = next((one for one in site.ancestors(function) if not isinstance(one, cst.IndentedBlock)), None)
+    parent = next(
+        (ancestor for ancestor in site.ancestors(function) if not isinstance(ancestor, cst.IndentedBlock)),
+        None,
+    )
     if not isinstance(parent, (cst.Module, cst.ClassDef)):
         return False
     if isinstance(parent, cst.ClassDef) and not _first_parameter(function):
@@ -161,22 +167,24 @@ def _refers_to(node: cst.CSTNode, name: str) -> bool:
 
 
 def _is_method(site: Site, function: cst.FunctionDef) -> bool:
-    return any(isinstance(one, cst.ClassDef) for one in site.ancestors(function))
+    return any(isinstance(ancestor, cst.ClassDef) for ancestor in site.ancestors(function))
 
 
 def _first_parameter(function: cst.FunctionDef) -> str:
-    found = (*function.params.posonly_params, *function.params.params)
-    return found[0].name.value if found else ""
+    parameters = (*function.params.posonly_params, *function.params.params)
+    return parameters[0].name.value if parameters else ""
 
 
 def _takes(function: cst.FunctionDef, further: Sequence[tuple[str, str]]) -> bool:
     """Whether parameters can be added at the end."""
-    found = function.params
-    is_plain = not (found.kwonly_params or found.star_kwarg or isinstance(found.star_arg, cst.Param))
+    parameters = function.params
+    is_plain = not (
+        parameters.kwonly_params or parameters.star_kwarg or isinstance(parameters.star_arg, cst.Param)
+    )
     names = parameter_names(function)
     return not further or (
         is_plain
-        and not any(one.default for one in found.params)
+        and not any(parameter.default for parameter in parameters.params)
         and not any(name in names for name, _ in further)
     )
 
@@ -195,21 +203,24 @@ def _parameters_with(
 
 def _arguments(function: cst.FunctionDef, converted: Mapping[str, str], *, skips: bool) -> list[str]:
     """What the conversion passes on."""
-    found = function.params
-    names = [one.name.value for one in (*found.posonly_params, *found.params)][1 if skips else 0 :]
-    out = [converted.get(name, name) for name in names]
-    if isinstance(found.star_arg, cst.Param):
-        out.append(f"*{found.star_arg.name.value}")
-    out += [
-        f"{one.name.value}={converted.get(one.name.value, one.name.value)}" for one in found.kwonly_params
+    parameters = function.params
+    names = [parameter.name.value for parameter in (*parameters.posonly_params, *parameters.params)][
+        1 if skips else 0 :
     ]
-    return [*out, f"**{found.star_kwarg.name.value}"] if found.star_kwarg is not None else out
+    out = [converted.get(name, name) for name in names]
+    if isinstance(parameters.star_arg, cst.Param):
+        out.append(f"*{parameters.star_arg.name.value}")
+    out += [
+        f"{parameter.name.value}={converted.get(parameter.name.value, parameter.name.value)}"
+        for parameter in parameters.kwonly_params
+    ]
+    return [*out, f"**{parameters.star_kwarg.name.value}"] if parameters.star_kwarg is not None else out
 
 
 def _free_name(site: Site, function: cst.FunctionDef, taken: Callable[[str], bool]) -> str | None:
     wanted = f"_compiled_{function.name.value.strip('_')}"
     names = (wanted, *(f"{wanted}_{number}" for number in range(1, 10)))
-    return next((one for one in names if not _occurs(one, site.text) and not taken(one)), None)
+    return next((name for name in names if not _occurs(name, site.text) and not taken(name)), None)
 
 
 def _occurs(name: str, text: str) -> bool:

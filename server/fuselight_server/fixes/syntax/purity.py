@@ -86,12 +86,12 @@ def is_elementwise_call(site: Site, call: cst.Call) -> bool:
 
 def is_made_of(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
     """Whether an expression consists of parts without a side effect, and of calls that `accepts` takes."""
-    for one in descendants(node):
-        if isinstance(one, (cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
+    for descendant in descendants(node):
+        if isinstance(descendant, (cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
             return False
-        if isinstance(one, cst.BaseExpression) and not isinstance(one, _PLAIN):
+        if isinstance(descendant, cst.BaseExpression) and not isinstance(descendant, _PLAIN):
             return False
-        if isinstance(one, cst.Call) and not accepts(one):
+        if isinstance(descendant, cst.Call) and not accepts(descendant):
             return False
     return True
 
@@ -104,7 +104,7 @@ def is_pure_call(site: Site, call: cst.Call) -> bool:
     if not isinstance(function, cst.Attribute):
         return isinstance(function, cst.Name) and function.value == "len" and not site.is_bound("len")
     path = dotted(function)
-    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    owner = next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.ClassDef)), None)
     if owner is not None and path.startswith("self.") and path.count(".") == 1:
         assigned = assigned_class(owner, function.attr.value)
         return assigned is not None and assigned in _MODULES
@@ -117,10 +117,12 @@ def is_pure_call(site: Site, call: cst.Call) -> bool:
 def is_in_place(call: cst.Call) -> bool:
     """Whether an activation may write into its argument: `nn.ReLU(inplace=True)`, `F.relu(x, True)`."""
     may_be = _last_name(call.func).lower().replace("_", "") in _MAY_BE_IN_PLACE
-    for one in call.args:
-        is_false = isinstance(one.value, cst.Name) and one.value.value == "False"
-        is_true = isinstance(one.value, cst.Name) and one.value.value == "True"
-        if (_keyword(one) == "inplace" and not is_false) or (may_be and one.keyword is None and is_true):
+    for argument in call.args:
+        is_false = isinstance(argument.value, cst.Name) and argument.value.value == "False"
+        is_true = isinstance(argument.value, cst.Name) and argument.value.value == "True"
+        if (_keyword(argument) == "inplace" and not is_false) or (
+            may_be and argument.keyword is None and is_true
+        ):
             return True
     return False
 
@@ -136,15 +138,15 @@ def _keyword(argument: cst.Arg) -> str:
 
 def assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
     """The class of torch.nn whose call the class assigns to `self.<attribute>`; None unless it is exactly one."""
-    found: list[str | None] = []
+    classes: list[str | None] = []
     for node in descendants(owner.body):
         if isinstance(node, cst.Assign) and any(
             dotted(target.target) == f"self.{attribute}" for target in node.targets
         ):
             value = node.value
             named = dotted(value.func) if isinstance(value, cst.Call) and not is_in_place(value) else ""
-            found.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
-    return found[0] if len(found) == 1 else None
+            classes.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
+    return classes[0] if len(classes) == 1 else None
 
 
 def _last_name(function: cst.BaseExpression) -> str:

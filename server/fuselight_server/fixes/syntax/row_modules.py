@@ -32,7 +32,7 @@ _DEEPEST = 4
 
 def is_row_wise(site: Site, node: cst.BaseExpression) -> bool:
     """Whether each row of the result depends on the rows at its index only, subscripts excluded."""
-    owner = next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
+    owner = next((ancestor for ancestor in site.ancestors(node) if isinstance(ancestor, cst.ClassDef)), None)
     return is_made_of(
         node, lambda call: is_elementwise_call(site, call) or _is_row_wise_call(site, owner, call, 0)
     )
@@ -41,9 +41,9 @@ def is_row_wise(site: Site, node: cst.BaseExpression) -> bool:
 def is_row_wise_module(site: Site, call: cst.Call) -> bool:
     """Whether it calls a module of the class that computes each row by itself, and keeps no state."""
     seen = values_of(site, call.func)
-    if seen and all(one.kind is FactKind.MODULE and one.text in _ROW_WISE for one in seen):
+    if seen and all(value.kind is FactKind.MODULE and value.text in _ROW_WISE for value in seen):
         return True
-    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    owner = next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.ClassDef)), None)
     return _is_row_wise_call(site, owner, call, 0)
 
 
@@ -53,13 +53,15 @@ def _is_row_wise_call(site: Site, owner: cst.ClassDef | None, call: cst.Call, de
     argument = call.args[0] if len(call.args) == 1 else None
     if owner is None or owner_name != "self" or argument is None or argument.star or argument.keyword:
         return False
-    made = [
-        one.value
-        for one in descendants(owner.body)
-        if isinstance(one, cst.Assign)
-        and any(dotted(target.target) == f"self.{attribute}" for target in one.targets)
+    expressions = [
+        descendant.value
+        for descendant in descendants(owner.body)
+        if isinstance(descendant, cst.Assign)
+        and any(dotted(target.target) == f"self.{attribute}" for target in descendant.targets)
     ]
-    return len(made) == 1 and not _writes(made[0]) and _makes_row_wise(site, made[0], depth)
+    return (
+        len(expressions) == 1 and not _writes(expressions[0]) and _makes_row_wise(site, expressions[0], depth)
+    )
 
 
 def _writes(node: cst.BaseExpression) -> bool:
@@ -87,7 +89,9 @@ def _makes_row_wise(site: Site, node: cst.BaseExpression, depth: int) -> bool:
     if path in {f"nn.{name}", f"{site.torch}.nn.{name}"}:
         parts = node.args
         if name == "Sequential":
-            return all(not one.star and _makes_row_wise(site, one.value, depth + 1) for one in parts)
+            return all(
+                not argument.star and _makes_row_wise(site, argument.value, depth + 1) for argument in parts
+            )
         if name in {"LayerNorm", "RMSNorm"}:  # over more than one dimension it is no longer by row
             return bool(parts) and not isinstance(parts[0].value, (cst.List, cst.Tuple))
         return name in _ROW_WISE
@@ -97,29 +101,31 @@ def _makes_row_wise(site: Site, node: cst.BaseExpression, depth: int) -> bool:
 
 def _class(site: Site, name: str) -> tuple[Site, cst.ClassDef] | None:
     """The one class of the file with a name at top level, in its chunk."""
-    found = [
-        chunk.line + one.def_row
+    definitions = [
+        chunk.line + definition.def_row
         for chunk in site.chunks
-        for one in chunk.facts.definitions
-        if one.name == name and one.scope == () and one.is_class
+        for definition in chunk.facts.definitions
+        if definition.name == name and definition.scope == () and definition.is_class
     ]
-    if len(found) != 1:
+    if len(definitions) != 1:
         return None
-    span = Span(site.finding.span.path, found[0])
+    span = Span(site.finding.span.path, definitions[0])
     there = Site.of(dataclasses.replace(site.finding, span=span), site.report, site.text)
     nodes = there.module.body if there is not None else ()
-    node = next((one for one in nodes if isinstance(one, cst.ClassDef) and one.name.value == name), None)
+    node = next(
+        (child for child in nodes if isinstance(child, cst.ClassDef) and child.name.value == name), None
+    )
     return (there, node) if there is not None and node is not None else None
 
 
 def _is_row_wise_class(site: Site, node: cst.ClassDef, depth: int) -> bool:
     """Whether the class's `forward` only assigns and returns what goes row by row."""
     is_module = len(node.bases) == 1 and dotted(node.bases[0].value).rpartition(".")[2] == "Module"
-    methods = [one for one in node.body.body if isinstance(one, cst.FunctionDef)]
-    forward = next((one for one in methods if one.name.value == "forward"), None)
+    methods = [statement for statement in node.body.body if isinstance(statement, cst.FunctionDef)]
+    forward = next((method for method in methods if method.name.value == "forward"), None)
     if not is_module or forward is None or forward.decorators or len(forward.params.params) != _SELF_AND_ROWS:
         return False
-    if {one.name.value for one in methods} - {"forward", "__init__"}:
+    if {method.name.value for method in methods} - {"forward", "__init__"}:
         return False
     statements = forward.body.body
     return all(
@@ -137,15 +143,15 @@ def _keeps_rows(
     def accepts(call: cst.Call) -> bool:
         return is_elementwise_call(site, call) or _is_row_wise_call(site, owner, call, depth)
 
-    for one in statements:
-        if isinstance(one, cst.Expr) and isinstance(one.value, cst.SimpleString):
+    for statement in statements:
+        if isinstance(statement, cst.Expr) and isinstance(statement.value, cst.SimpleString):
             continue
-        if isinstance(one, cst.Assign):
-            if not all(isinstance(target.target, cst.Name) for target in one.targets):
+        if isinstance(statement, cst.Assign):
+            if not all(isinstance(target.target, cst.Name) for target in statement.targets):
                 return False
-        elif not isinstance(one, cst.Return):
+        elif not isinstance(statement, cst.Return):
             return False
-        value = one.value
+        value = statement.value
         if value is None or any(isinstance(part, cst.Subscript) for part in descendants(value)):
             return False
         if not is_made_of(value, accepts):

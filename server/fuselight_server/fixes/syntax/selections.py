@@ -42,47 +42,51 @@ def changes_of_where(site: Site, values: Sequence[cst.BaseExpression]) -> str:
     """
     known = [value_of(site, value) for value in values]
     names = " and ".join(dict.fromkeys(f"`{short_code(site, value)}`" for value in values))
-    if all(one.is_number for one in known):
+    if all(value.is_number for value in known):
         raise RewriteRefusedError(
             f"{names} are Python numbers: a tensor would change the dtype of what they meet"
         )
-    if any(one.is_number for one in known):
+    if any(value.is_number for value in known):
         raise RewriteRefusedError(f"{names} are a tensor on one side and a Python number on the other")
-    if len({one.shape for one in known}) > 1:
+    if len({value.shape for value in known}) > 1:
         raise RewriteRefusedError(f"{names} may have different shapes for other sizes")
-    if len({(one.dtype, one.marks) for one in known}) > 1 and not _are_floats(site, values):
+    if len({(value.dtype, value.marks) for value in known}) > 1 and not _are_floats(site, values):
         raise RewriteRefusedError(f"{names} may have different dtypes for other inputs")
     if any(isinstance(value, cst.Attribute) for value in values):
         raise RewriteRefusedError(f"{names} may be a parameter, and torch.where gives a plain tensor")
-    if not all(one.is_smooth for one in known):
+    if not all(value.is_smooth for value in known):
         raise RewriteRefusedError(f"{names}: the side that is not taken may turn gradients into NaN")
-    return UNUSED if len({one.flows for one in known}) > 1 else ""
+    return UNUSED if len({value.flows for value in known}) > 1 else ""
 
 
 def _are_floats(site: Site, values: Sequence[cst.BaseExpression]) -> bool:
     """Whether Dynamo saw floating-point tensors under all names of the values, and no value converts."""
-    if any(value_of(site, one).dtype for one in values):
+    if any(value_of(site, expression).dtype for expression in values):
         return False
-    nodes = [part for one in values for part in descendants(one) if isinstance(part, cst.Name)]
-    seen = [value for one in nodes for value in values_of(site, one) if value.kind is FactKind.TENSOR]
+    nodes = [part for expression in values for part in descendants(expression) if isinstance(part, cst.Name)]
+    seen = [value for node in nodes for value in values_of(site, node) if value.kind is FactKind.TENSOR]
     return bool(seen) and all(value.text.startswith(("f", "bf")) for value in seen)
 
 
 def check_condition(site: Site, tests: Iterable[cst.BaseExpression]) -> None:
     """Raise RewriteRefusedError if a condition may have several elements, for which Python's `if` fails."""
-    for one in tests:
-        if not is_scalar_tensor(site, one):
-            raise RewriteRefusedError(f"`{short_code(site, one)}` may have several elements for other sizes")
+    for test in tests:
+        if not is_scalar_tensor(site, test):
+            raise RewriteRefusedError(f"`{short_code(site, test)}` may have several elements for other sizes")
 
 
 def check_unchanged(site: Site, node: cst.CSTNode, name: str, values: Iterable[cst.BaseExpression]) -> None:
     """Raise RewriteRefusedError if the function may later change in place a name that may be another name's tensor."""
     function = site.function(node)
-    if function is None or not any(_may_be_alias(one) for one in values):
+    if function is None or not any(_may_be_alias(expression) for expression in values):
         return
-    for one in descendants(function.body):
-        if _changes(one, name) and one in site.ranges and _may_run_after(site, one, node):
-            line = site.line_number(one)
+    for descendant in descendants(function.body):
+        if (
+            _changes(descendant, name)
+            and descendant in site.ranges
+            and _may_run_after(site, descendant, node)
+        ):
+            line = site.line_number(descendant)
             raise RewriteRefusedError(
                 f"`{name}` is changed in place on line {line}, and may be another name's tensor"
             )
@@ -93,10 +97,10 @@ def _may_run_after(site: Site, change: cst.CSTNode, node: cst.CSTNode) -> bool:
     if site.range_of(change)[1] > site.range_of(node)[0]:
         return True
     around = list(site.ancestors(change))
-    if any(isinstance(one, (cst.Lambda, cst.GeneratorExp)) for one in around):
+    if any(isinstance(node, (cst.Lambda, cst.GeneratorExp)) for node in around):
         return True
-    loops = [one for one in site.ancestors(node) if isinstance(one, (cst.For, cst.While))]
-    return site.function(change) is not site.function(node) or any(one in loops for one in around)
+    loops = [ancestor for ancestor in site.ancestors(node) if isinstance(ancestor, (cst.For, cst.While))]
+    return site.function(change) is not site.function(node) or any(node in loops for node in around)
 
 
 def _may_be_alias(node: cst.BaseExpression) -> bool:
@@ -111,20 +115,25 @@ def _changes(node: cst.CSTNode, name: str) -> bool:
         return _root(node.target) == name
     if isinstance(node, cst.Assign):
         return any(
-            isinstance(one.target, cst.Subscript) and _root(one.target) == name for one in node.targets
+            isinstance(target.target, cst.Subscript) and _root(target.target) == name
+            for target in node.targets
         )
     if not isinstance(node, cst.Call):
         return False
-    written = [one.value for one in node.args if one.keyword is not None and one.keyword.value == "out"]
+    written = [
+        argument.value
+        for argument in node.args
+        if argument.keyword is not None and argument.keyword.value == "out"
+    ]
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if isinstance(node.func, cst.Attribute) and method.endswith("_") and not method.endswith("__"):
         written.append(node.func.value)
-    return any(_root(one) == name for one in written)
+    return any(_root(expression) == name for expression in written)
 
 
 def changes_in_place(function: cst.FunctionDef, name: str) -> bool:
     """Whether the function changes the tensor of a name in place."""
-    return any(_changes(one, name) for one in descendants(function.body))
+    return any(_changes(descendant, name) for descendant in descendants(function.body))
 
 
 def _root(node: cst.BaseExpression) -> str:
@@ -160,10 +169,12 @@ def _is_layer(site: Site, call: cst.Call) -> bool:
     path = dotted(call.func)
     if isinstance(call.func, cst.Name):
         return True  # `_is_simple` takes a name only if it is a module
-    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+    owner = next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.ClassDef)), None)
     if owner is None or not path.startswith("self."):
         return path.startswith("self.")
-    methods = {one.name.value for one in owner.body.body if isinstance(one, cst.FunctionDef)}
+    methods = {
+        statement.name.value for statement in owner.body.body if isinstance(statement, cst.FunctionDef)
+    }
     return path.removeprefix("self.").partition(".")[0] not in methods
 
 
@@ -171,8 +182,8 @@ def _is_stateless(site: Site, call: cst.Call) -> bool:
     """Whether it is a module of torch.nn whose call changes nothing, by what Dynamo saw or by the class."""
     seen = values_of(site, call.func)
     if seen:
-        return all(one.kind is FactKind.MODULE and is_stateless_module(one.text) for one in seen)
-    owner = next((one for one in site.ancestors(call) if isinstance(one, cst.ClassDef)), None)
+        return all(value.kind is FactKind.MODULE and is_stateless_module(value.text) for value in seen)
+    owner = next((ancestor for ancestor in site.ancestors(call) if isinstance(ancestor, cst.ClassDef)), None)
     path = dotted(call.func)
     assigned = assigned_class(owner, path.removeprefix("self.")) if owner is not None else None
     return assigned is not None and is_stateless_module(assigned)

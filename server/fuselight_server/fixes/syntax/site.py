@@ -75,7 +75,7 @@ class Site:
         """Parse the chunk of the finding; None where it is half-typed, too large, or has uncommon line ends."""
         lines = lines_of(text)
         chunks = chunks_of_text(finding.span.path, text)
-        chunk = next((one for one in reversed(chunks) if one.line <= finding.span.line), None)
+        chunk = next((chunk for chunk in reversed(chunks) if chunk.line <= finding.span.line), None)
         if chunk is None or chunk.facts.error is not None or len(chunk.data) > _LONGEST:
             return None
         data = b"".join(lines)
@@ -197,9 +197,9 @@ class Site:
                 around.append((end - start, node))
             elif first <= start and end <= last and self.finding.span.end_column is None:
                 on_line.append(node)
-        around.sort(key=lambda one: one[0])
-        found = exact or [node for _, node in around] or on_line
-        return [node for node in found if self.is_plain(node)]
+        around.sort(key=lambda pair: pair[0])
+        nodes = exact or [node for _, node in around] or on_line
+        return [node for node in nodes if self.is_plain(node)]
 
     def _is_close(self, node: cst.CSTNode) -> bool:
         """Whether the span is in the condition of the node, if it has one."""
@@ -227,55 +227,74 @@ class Site:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function around a node."""
-        return next((one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)), None)
+        return next(
+            (ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, cst.FunctionDef)), None
+        )
 
     def assigned(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
         """What a function assigns to a name, None where it binds it in another way than `name = value`."""
-        found: list[cst.BaseExpression | None] = []
-        for one in descendants(function.body):
-            if isinstance(one, cst.Name) and one.value == name and self._is_bound_at(one):
-                statement = self.parents[self.parents[one]]
-                found.append(statement.value if isinstance(statement, cst.Assign) else None)
-        return found
+        expressions: list[cst.BaseExpression | None] = []
+        for descendant in descendants(function.body):
+            if (
+                isinstance(descendant, cst.Name)
+                and descendant.value == name
+                and self._is_bound_at(descendant)
+            ):
+                statement = self.parents[self.parents[descendant]]
+                expressions.append(statement.value if isinstance(statement, cst.Assign) else None)
+        return expressions
 
     def loads(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
         """Where a function reads a name, nested functions included."""
         return [
-            one
-            for one in descendants(function.body)
-            if isinstance(one, cst.Name)
-            and one.value == name
-            and not self._is_bound_at(one)
-            and not (isinstance(parent := self.parents[one], cst.Attribute) and parent.attr is one)
-            and not (isinstance(parent, cst.Arg) and parent.keyword is one)
+            descendant
+            for descendant in descendants(function.body)
+            if isinstance(descendant, cst.Name)
+            and descendant.value == name
+            and not self._is_bound_at(descendant)
+            and not (
+                isinstance(parent := self.parents[descendant], cst.Attribute) and parent.attr is descendant
+            )
+            and not (isinstance(parent, cst.Arg) and parent.keyword is descendant)
         ]
 
     def names_bound(self, nodes: Iterable[cst.CSTNode]) -> set[str]:
         """The names that statements bind, nested functions included."""
-        found = (one for node in nodes for one in descendants(node))
-        return {one.value for one in found if isinstance(one, cst.Name) and self._is_bound_at(one)}
+        children = (descendant for node in nodes for descendant in descendants(node))
+        return {child.value for child in children if isinstance(child, cst.Name) and self._is_bound_at(child)}
 
     def names_read(self, node: cst.CSTNode) -> set[str]:
         """The names that an expression reads, without those of attributes and of keyword arguments."""
         return {
-            one.value
-            for one in descendants(node)
-            if isinstance(one, cst.Name)
-            and not (isinstance(parent := self.parents.get(one), cst.Attribute) and parent.attr is one)
-            and not (isinstance(parent, cst.Arg) and parent.keyword is one)
+            descendant.value
+            for descendant in descendants(node)
+            if isinstance(descendant, cst.Name)
+            and not (
+                isinstance(parent := self.parents.get(descendant), cst.Attribute)
+                and parent.attr is descendant
+            )
+            and not (isinstance(parent, cst.Arg) and parent.keyword is descendant)
         }
 
     def is_declared(self, function: cst.FunctionDef, name: str) -> bool:
         """Whether a function says that a name is of the module or of a function around it."""
-        declared = (one for one in descendants(function.body) if isinstance(one, (cst.Global, cst.Nonlocal)))
-        return any(item.name.value == name for one in declared for item in one.names)
+        declared = (
+            descendant
+            for descendant in descendants(function.body)
+            if isinstance(descendant, (cst.Global, cst.Nonlocal))
+        )
+        return any(item.name.value == name for node in declared for item in node.names)
 
     def is_bound(self, name: str) -> bool:
         """Whether a definition or an assignment at top level of the file binds a name."""
         return any(
-            one.name == name and one.scope == () for chunk in self.chunks for one in chunk.facts.definitions
+            definition.name == name and definition.scope == ()
+            for chunk in self.chunks
+            for definition in chunk.facts.definitions
         ) or any(
-            one.target == name and one.scope == () for chunk in self.chunks for one in chunk.facts.bindings
+            binding.target == name and binding.scope == ()
+            for chunk in self.chunks
+            for binding in chunk.facts.bindings
         )
 
     def contains(self, node: cst.CSTNode, offset: int) -> bool:
@@ -299,7 +318,10 @@ class Site:
 
     def line_of(self, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
         """The line of a simple statement that has the line to itself, None where it shares it."""
-        line = next((one for one in self.ancestors(node) if isinstance(one, cst.SimpleStatementLine)), None)
+        line = next(
+            (ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, cst.SimpleStatementLine)),
+            None,
+        )
         return line if line is not None and len(line.body) == 1 else None
 
     def values(self, node: cst.CSTNode) -> tuple[TracedValue, ...]:
@@ -330,12 +352,12 @@ class Site:
         there = self.ranges[node]
         first, last = self._bytes(there.start), self._bytes(there.end)
         own = {self.finding.code, *self.finding.gb_ids[:1]}
-        for one in self.report.breaks:
-            if not one.stack or one.stack[-1].path != self.finding.span.path:
+        for graph_break in self.report.breaks:
+            if not graph_break.stack or graph_break.stack[-1].path != self.finding.span.path:
                 continue
-            at = one.stack[-1]
+            at = graph_break.stack[-1]
             if at.column is None or at.end_column is None:
-                if first[0] <= at.line <= last[0] and not own & {*one.ids[:1]}:
+                if first[0] <= at.line <= last[0] and not own & {*graph_break.ids[:1]}:
                     return True
                 continue
             start, end = (at.line, at.column), (at.end_line or at.line, at.end_column)
@@ -362,17 +384,19 @@ class Site:
 
     def step(self, node: cst.CSTNode) -> str:
         """One level of indentation, as the innermost block around a node uses it."""
-        block = next((one for one in self.ancestors(node) if isinstance(one, cst.IndentedBlock)), None)
+        block = next(
+            (ancestor for ancestor in self.ancestors(node) if isinstance(ancestor, cst.IndentedBlock)), None
+        )
         return (block.indent if block is not None else None) or self.module.default_indent
 
     def comments(self, start: int, end: int) -> list[str] | None:
         """The comments between two offsets, in order; None if one of them acts on its line and so cannot move."""
-        found = sorted(
+        comments = sorted(
             (self.range_of(node)[0], node.value)
             for node in self.parents
             if isinstance(node, cst.Comment) and start <= self.range_of(node)[0] < end
         )
-        texts = [text for _, text in found]
+        texts = [text for _, text in comments]
         return None if any(_TOOLS.match(text) for text in texts) else texts
 
     def end_of_line(self, offset: int) -> int:
@@ -384,7 +408,7 @@ class Site:
     def free_name(self, node: cst.CSTNode, wanted: str) -> str:
         """A name that does not occur in the function around a node."""
         function = self.function(node) or self.module
-        taken = {one.value for one in descendants(function) if isinstance(one, cst.Name)}
+        taken = {descendant.value for descendant in descendants(function) if isinstance(descendant, cst.Name)}
         return next(
             name
             for name in (wanted, *(f"{wanted}_{number}" for number in range(1, len(taken) + 2)))
@@ -395,9 +419,9 @@ class Site:
     def torch(self) -> str:
         """The name that `torch` has in the file; `torch` where it is not imported yet."""
         for chunk in self.chunks:
-            for one in chunk.facts.imports:
-                if one.full == "torch" and one.scope == ():
-                    return one.name
+            for imported in chunk.facts.imports:
+                if imported.full == "torch" and imported.scope == ():
+                    return imported.name
         return "torch"
 
     def rewritten(self, *replacements: Replacement) -> str | None:
@@ -424,7 +448,9 @@ class Site:
     @cached_property
     def _imports_torch(self) -> bool:
         return any(
-            one.full == "torch" and one.scope == () for chunk in self.chunks for one in chunk.facts.imports
+            imported.full == "torch" and imported.scope == ()
+            for chunk in self.chunks
+            for imported in chunk.facts.imports
         )
 
 
@@ -464,8 +490,10 @@ def insert_statements(path: str, text: str, statements: Sequence[str], *, after:
 
 def imported_name(path: str, text: str, module: str) -> str | None:
     """The name that a module has at top level of a file; None where it is not imported there."""
-    imports = (one for chunk in chunks_of_text(path, text) for one in chunk.facts.imports)
-    return next((one.name for one in imports if one.full == module and one.scope == ()), None)
+    imports = (imported for chunk in chunks_of_text(path, text) for imported in chunk.facts.imports)
+    return next(
+        (imported.name for imported in imports if imported.full == module and imported.scope == ()), None
+    )
 
 
 def _is_import(chunk: Chunk) -> bool:
@@ -476,7 +504,7 @@ def _is_import(chunk: Chunk) -> bool:
 def _binds(chunk: Chunk, name: str) -> bool:
     """Whether the chunk is a plain assignment to the name at top level."""
     pattern = rb"^%s\s*=[^=]" % re.escape(name.encode())
-    return any(one.target == name and one.scope == () for one in chunk.facts.bindings) and bool(
+    return any(binding.target == name and binding.scope == () for binding in chunk.facts.bindings) and bool(
         re.search(pattern, chunk.data, re.MULTILINE)
     )
 
@@ -485,9 +513,9 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield a node and all nodes below it."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += one.children
+        descendant = waiting.pop()
+        yield descendant
+        waiting += descendant.children
 
 
 def dotted(node: cst.BaseExpression) -> str:

@@ -176,8 +176,10 @@ def _is_detached(site: Site, node: cst.BaseExpression) -> bool:
     function = site.function(node)
     values = site.assigned(function, dotted(node)) if function is not None else []
     return bool(values) and all(
-        isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and one.func.attr.value == "detach"
-        for one in values
+        isinstance(expression, cst.Call)
+        and isinstance(expression.func, cst.Attribute)
+        and expression.func.attr.value == "detach"
+        for expression in values
     )
 
 
@@ -221,17 +223,17 @@ def _comparison(site: Site, node: cst.Comparison, depth: int, mask: str) -> Tens
 
 def _joined(values: Sequence[TensorValue]) -> TensorValue:
     """The result of an elementwise operation."""
-    tensors = [one for one in values if not one.is_number]
-    dtypes = {one.dtype for one in tensors}
+    tensors = [value for value in values if not value.is_number]
+    dtypes = {tensor.dtype for tensor in tensors}
     if len(dtypes) > 1:
         raise RewriteRefusedError("the dtypes of the operands differ")
     return TensorValue(
-        frozenset().union(*(one.shape for one in values)),
-        frozenset().union(*(one.flows for one in values)),
+        frozenset().union(*(value.shape for value in values)),
+        frozenset().union(*(value.flows for value in values)),
         next(iter(dtypes), ""),
-        frozenset().union(*(one.marks for one in values)),
+        frozenset().union(*(value.marks for value in values)),
         is_number=not tensors,
-        is_smooth=all(one.is_smooth for one in values),
+        is_smooth=all(value.is_smooth for value in values),
     )
 
 
@@ -239,7 +241,8 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
     """`torch.relu(x)`, `x.relu()` and the like."""
     name, module = function.attr.value, module_path(site, function.value)
     if any(
-        one.star or (one.keyword is not None and one.keyword.value in {"out", "inplace"}) for one in call.args
+        argument.star or (argument.keyword is not None and argument.keyword.value in {"out", "inplace"})
+        for argument in call.args
     ):
         raise RewriteRefusedError(f"`{short_code(site, call)}` may have an effect")
     if module and module not in _FUNCTIONAL:
@@ -251,10 +254,16 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
     if name in _TOTALS and len(call.args) > bool(module):
         raise RewriteRefusedError(f"`{short_code(site, call)}` may have another shape than the other side")
     operands = [] if module else [function.value]
-    operands += [one.value for one in call.args if one.keyword is None or one.keyword.value != "dim"]
-    if any(site.code(one) not in {"-1", "0"} for one in _dimensions(call, name, is_method=not module)):
+    operands += [
+        argument.value
+        for argument in call.args
+        if argument.keyword is None or argument.keyword.value != "dim"
+    ]
+    if any(
+        site.code(dimension) not in {"-1", "0"} for dimension in _dimensions(call, name, is_method=not module)
+    ):
         raise RewriteRefusedError(f"`{short_code(site, call)}` may fail where its side is not taken")
-    values = [value_of(site, one, depth, mask) for one in operands]
+    values = [value_of(site, operand, depth, mask) for operand in operands]
     if not values or values[0].is_number:
         raise RewriteRefusedError(
             f"nothing in the run shows that `{short_code(site, function.value)}` is a tensor"
@@ -264,9 +273,13 @@ def _called(site: Site, call: cst.Call, function: cst.Attribute, depth: int, mas
 
 def _dimensions(call: cst.Call, name: str, *, is_method: bool) -> list[cst.BaseExpression]:
     """The dimensions that a call names, which another input may not have."""
-    named = [one.value for one in call.args if one.keyword is not None and one.keyword.value == "dim"]
+    named = [
+        argument.value
+        for argument in call.args
+        if argument.keyword is not None and argument.keyword.value == "dim"
+    ]
     further = call.args[0 if is_method else 1 :][:1] if name in _ALONG_DIMENSION else []
-    return [*named, *(one.value for one in further if one.keyword is None)]
+    return [*named, *(argument.value for argument in further if argument.keyword is None)]
 
 
 def _result(site: Site, call: cst.Call, name: str, joined: TensorValue, *, has_more: bool) -> TensorValue:
@@ -301,15 +314,16 @@ def is_scalar_tensor(  # noqa: PLR0911 - one return a kind of expression
             return is_number(site, node) or all(_has_one_element(value.text) for value in seen)
         assigned = site.assigned(function, node.value) if function is not None and depth < _DEEPEST else []
         return bool(assigned) and all(
-            one is not None and (_is_flag(one) or is_scalar_tensor(site, one, depth + 1)) for one in assigned
+            expression is not None and (_is_flag(expression) or is_scalar_tensor(site, expression, depth + 1))
+            for expression in assigned
         )
     if isinstance(node, cst.UnaryOperation):
         return is_scalar_tensor(site, node.expression, depth)
     if isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
         return _is_scalar(site, node.left, depth) and _is_scalar(site, node.right, depth)
     if isinstance(node, cst.Comparison):
-        sides = (node.left, *(one.comparator for one in node.comparisons))
-        return all(_is_scalar(site, one, depth) for one in sides)
+        sides = (node.left, *(comparison.comparator for comparison in node.comparisons))
+        return all(_is_scalar(site, expression, depth) for expression in sides)
     return isinstance(node, cst.Call) and depth < _DEEPEST and _reduces(site, node, depth + 1)
 
 
@@ -339,7 +353,10 @@ def _reduces(site: Site, call: cst.Call, depth: int) -> bool:
     if name in {"size", "dim", "numel"}:
         return name != "size" or len(call.args) == 1
     if owner == site.torch and name == "where":
-        return all(isinstance(one.value, cst.Name) or _is_scalar(site, one.value, depth) for one in call.args)
+        return all(
+            isinstance(argument.value, cst.Name) or _is_scalar(site, argument.value, depth)
+            for argument in call.args
+        )
     if owner == site.torch:
         first = call.args[0].value if len(call.args) == 1 else None
         is_empty = isinstance(first, (cst.Tuple, cst.List)) and not first.elements

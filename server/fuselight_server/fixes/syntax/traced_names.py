@@ -61,13 +61,13 @@ def values_of(site: Site, node: cst.BaseExpression) -> tuple[TracedValue, ...]:
         return site.values(node)
     function = _same_function(origin, site, node)
     body = descendants(function) if function is not None else iter(())
-    found = {
+    values = {
         value: None
-        for one in body
-        if isinstance(one, (cst.Name, cst.Attribute)) and dotted(one) == path and not _is_part(origin, one)
-        for value in origin.values(one)
+        for node in body
+        if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == path and not _is_part(origin, node)
+        for value in origin.values(node)
     }
-    return tuple(found)
+    return tuple(values)
 
 
 def runs_code(site: Site, node: cst.BaseExpression) -> bool:
@@ -78,10 +78,11 @@ def runs_code(site: Site, node: cst.BaseExpression) -> bool:
     origin = site.origin or site
     function = _same_function(origin, site, node)
     body = list(descendants(function)) if function is not None else []
-    computed = {dotted(one) for one in body if isinstance(one, cst.Attribute) and origin.is_computed(one)}
+    computed = {dotted(node) for node in body if isinstance(node, cst.Attribute) and origin.is_computed(node)}
     return any(
-        site.is_computed(one) or (isinstance(one, cst.Attribute) and dotted(one) in computed - {""})
-        for one in descendants(node)
+        site.is_computed(descendant)
+        or (isinstance(descendant, cst.Attribute) and dotted(descendant) in computed - {""})
+        for descendant in descendants(node)
     )
 
 
@@ -115,16 +116,18 @@ def _same_function(origin: Site, site: Site, node: cst.CSTNode) -> cst.FunctionD
     if function is None or origin is site:
         return function
     names = [
-        one.name.value for one in site.ancestors(node) if isinstance(one, (cst.FunctionDef, cst.ClassDef))
+        ancestor.name.value
+        for ancestor in site.ancestors(node)
+        if isinstance(ancestor, (cst.FunctionDef, cst.ClassDef))
     ]
-    for one in origin.parents:
-        if isinstance(one, cst.FunctionDef) and one.name.value == function.name.value:
-            around = (one, *origin.ancestors(one))
-            found = [
+    for parent in origin.parents:
+        if isinstance(parent, cst.FunctionDef) and parent.name.value == function.name.value:
+            around = (parent, *origin.ancestors(parent))
+            functions = [
                 above.name.value for above in around if isinstance(above, (cst.FunctionDef, cst.ClassDef))
             ]
-            if found == names:
-                return one
+            if functions == names:
+                return parent
     return None
 
 
@@ -155,9 +158,13 @@ def _kind_of_parameter(site: Site, name: cst.Name) -> NameKind:
     assigned = site.assigned(function, name.value)
     if assigned and not all(_keeps_tensor(site, name.value, value) for value in assigned):
         return _kind_of_elements(site, function, name.value, assigned)
-    for one in (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params):
-        if one.name.value == name.value:
-            written = site.code(one.annotation.annotation) if one.annotation is not None else ""
+    for parameter in (
+        *function.params.posonly_params,
+        *function.params.params,
+        *function.params.kwonly_params,
+    ):
+        if parameter.name.value == name.value:
+            written = site.code(parameter.annotation.annotation) if parameter.annotation is not None else ""
             if written:
                 return NameKind.TENSOR if written in _ANNOTATIONS else NameKind.UNKNOWN
             return _kind_of_input(site, function, name.value)
@@ -180,20 +187,26 @@ def _kind_of_elements(
 ) -> NameKind:
     """A name that only loops over a tensor bind is a tensor."""
     loops = [
-        one
-        for one in descendants(function.body)
-        if isinstance(one, cst.For) and isinstance(one.target, cst.Name) and one.target.value == name
+        descendant
+        for descendant in descendants(function.body)
+        if isinstance(descendant, cst.For)
+        and isinstance(descendant.target, cst.Name)
+        and descendant.target.value == name
     ]
     if set(assigned) != {None} or len(loops) != len(assigned):
         return NameKind.UNKNOWN
-    over = [kind_of(site, one.iter) if isinstance(one.iter, cst.Name) else NameKind.UNKNOWN for one in loops]
+    over = [
+        kind_of(site, loop.iter) if isinstance(loop.iter, cst.Name) else NameKind.UNKNOWN for loop in loops
+    ]
     return NameKind.TENSOR if all(kind is NameKind.TENSOR for kind in over) else NameKind.UNKNOWN
 
 
 def _kind_of_input(site: Site, function: cst.FunctionDef, name: str) -> NameKind:
     """What the calls of the run pass for a parameter of the target."""
     inputs, target = site.report.inputs, site.report.target.name
-    owner = next((one for one in site.ancestors(function) if isinstance(one, cst.ClassDef)), None)
+    owner = next(
+        (ancestor for ancestor in site.ancestors(function) if isinstance(ancestor, cst.ClassDef)), None
+    )
     own = (
         {function.name.value}
         if owner is None
@@ -203,13 +216,17 @@ def _kind_of_input(site: Site, function: cst.FunctionDef, name: str) -> NameKind
         own.discard(owner.name.value)
     if inputs is None or not inputs.calls or target not in own:
         return NameKind.UNKNOWN
-    parameters = [one.name.value for one in (*function.params.posonly_params, *function.params.params)]
+    parameters = [
+        parameter.name.value for parameter in (*function.params.posonly_params, *function.params.params)
+    ]
     parameters = parameters[1:] if owner is not None else parameters
     kinds = set()
     for call in inputs.calls:
         arguments = _arguments(call.text)
         index = parameters.index(name) if name in parameters else len(arguments)
-        written = next((one.partition("=")[2] for one in arguments if one.startswith(f"{name}=")), None)
+        written = next(
+            (argument.partition("=")[2] for argument in arguments if argument.startswith(f"{name}=")), None
+        )
         written = written or (arguments[index] if index < len(arguments) else "")
         kinds.add(NameKind.TENSOR if _TENSOR.match(written) else NameKind.UNKNOWN)
     return kinds.pop() if len(kinds) == 1 else NameKind.UNKNOWN
@@ -217,26 +234,26 @@ def _kind_of_input(site: Site, function: cst.FunctionDef, name: str) -> NameKind
 
 def _arguments(text: str) -> list[str]:
     """The arguments of the last call in `Net(4)(f32[2, 4], 3)`."""
-    found, depth, start = list[str](), 0, 0
+    arguments, depth, start = list[str](), 0, 0
     for at, character in enumerate(text):
         if character in "([{":
             depth += 1
             if depth == 1:
-                found, start = [], at + 1
+                arguments, start = [], at + 1
         elif character in ")]}":
             depth -= 1
             if depth == 0:
-                found.append(text[start:at].strip())
+                arguments.append(text[start:at].strip())
         elif character == "," and depth == 1:
-            found.append(text[start:at].strip())
+            arguments.append(text[start:at].strip())
             start = at + 1
-    return found
+    return arguments
 
 
 def _is_registered(site: Site, node: cst.BaseExpression) -> bool:
     """Whether the class only assigns parameters and new tensors to `self.name`, or registers it as one."""
     path = dotted(node)
-    owner = next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
+    owner = next((ancestor for ancestor in site.ancestors(node) if isinstance(ancestor, cst.ClassDef)), None)
     if owner is None or not path.startswith("self.") or path.count(".") != 1:
         return False
     stored = list(_stored(owner, path.removeprefix("self.")))
@@ -245,24 +262,27 @@ def _is_registered(site: Site, node: cst.BaseExpression) -> bool:
 
 def _stored(owner: cst.ClassDef, attribute: str) -> Iterator[bool]:
     """For each statement of a class that stores an attribute, whether it stores a tensor."""
-    for one in descendants(owner.body):
-        if isinstance(one, cst.Assign) and any(
-            dotted(at.target) == f"self.{attribute}" for at in one.targets
+    for descendant in descendants(owner.body):
+        if isinstance(descendant, cst.Assign) and any(
+            dotted(at.target) == f"self.{attribute}" for at in descendant.targets
         ):
-            name = dotted(one.value.func) if isinstance(one.value, cst.Call) else ""
+            name = dotted(descendant.value.func) if isinstance(descendant.value, cst.Call) else ""
             yield name in {"nn.Parameter", "torch.nn.Parameter"} or (
                 name.startswith("torch.") and name.rpartition(".")[2] in _CREATORS
             )
-        elif isinstance(one, (cst.AugAssign, cst.AnnAssign)) and dotted(one.target) == f"self.{attribute}":
+        elif (
+            isinstance(descendant, (cst.AugAssign, cst.AnnAssign))
+            and dotted(descendant.target) == f"self.{attribute}"
+        ):
             yield False
-        elif isinstance(one, cst.Call) and dotted(one.func) in {
+        elif isinstance(descendant, cst.Call) and dotted(descendant.func) in {
             "self.register_buffer",
             "self.register_parameter",
         }:
-            first = one.args[0].value if one.args else None
+            first = descendant.args[0].value if descendant.args else None
             if isinstance(first, cst.SimpleString) and first.evaluated_value == attribute:
                 yield True
-        elif isinstance(one, cst.FunctionDef) and one.name.value in {
+        elif isinstance(descendant, cst.FunctionDef) and descendant.name.value in {
             attribute,
             "__getattr__",
             "__getattribute__",
@@ -273,10 +293,10 @@ def _stored(owner: cst.ClassDef, attribute: str) -> Iterator[bool]:
 def module_of(site: Site, name: str) -> str:
     """The full name of what a name at top level is imported as; empty where a function or the file binds it again."""
     imports = {
-        one.full
+        imported.full
         for chunk in site.chunks
-        for one in chunk.facts.imports
-        if one.name == name and one.scope == ()
+        for imported in chunk.facts.imports
+        if imported.name == name and imported.scope == ()
     }
     return imports.pop() if len(imports) == 1 and not site.is_bound(name) else ""
 
@@ -289,7 +309,9 @@ def module_path(site: Site, node: cst.BaseExpression) -> str:
     if not path or function is None:
         return ""
     params = function.params
-    parameters = {one.name.value for one in (*params.posonly_params, *params.params, *params.kwonly_params)}
+    parameters = {
+        parameter.name.value for parameter in (*params.posonly_params, *params.params, *params.kwonly_params)
+    }
     if root in parameters or site.assigned(function, root):
         return ""
     full = module_of(site, root)
@@ -309,7 +331,7 @@ def is_tensor(  # noqa: PLR0911 - one return a kind of expression
     if isinstance(node, cst.BinaryOperation):
         return _is_operation(site, node.left, node.right)
     if isinstance(node, cst.Comparison):
-        return _is_operation(site, node.left, *(one.comparator for one in node.comparisons))
+        return _is_operation(site, node.left, *(comparison.comparator for comparison in node.comparisons))
     if isinstance(node, cst.UnaryOperation):
         return is_tensor(site, node.expression)
     if isinstance(node, cst.Subscript):
@@ -333,9 +355,9 @@ _NO_TENSORS = frozenset(
 
 def _is_operation(site: Site, *operands: cst.BaseExpression) -> bool:
     """Whether all operands are tensors or numbers, and one of them a tensor."""
-    tensors = [is_tensor(site, one) for one in operands]
+    tensors = [is_tensor(site, operand) for operand in operands]
     return any(tensors) and all(
-        known or is_number(site, one) for known, one in zip(tensors, operands, strict=True)
+        known or is_number(site, operand) for known, operand in zip(tensors, operands, strict=True)
     )
 
 

@@ -75,15 +75,15 @@ NO_LONGER, INSTEAD = "no longer raises ", ", instead of "
 def exception_words(exceptions: Iterable[CaseException]) -> str:
     """`except for float16 inputs and where int32 overflows`; empty without exceptions."""
     by_family: dict[str, list[str]] = {}
-    for one in dict.fromkeys(exceptions):
-        by_family.setdefault(one.family, []).append(one.name)
+    for exception in dict.fromkeys(exceptions):
+        by_family.setdefault(exception.family, []).append(exception.name)
     words = list(_words(by_family))
     return f"except {format_list(words)}" if words else ""
 
 
 def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     dtypes = by_family.get(CaseFamily.DTYPE.value, [])
-    names = list(dict.fromkeys(one.partition(" ")[0] for one in dtypes if one != _AUTOCAST))
+    names = list(dict.fromkeys(dtype.partition(" ")[0] for dtype in dtypes if dtype != _AUTOCAST))
     if names:
         yield f"for {_some(_dtype_words(names))} inputs"
     if _AUTOCAST in dtypes:
@@ -95,8 +95,8 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     if CaseFamily.SECOND.value in by_family:
         yield "for gradients of gradients"
     extremes = by_family.get(CaseFamily.EXTREME.value, [])
-    limits = [one.split()[1] for one in extremes]
-    yield from _extreme_words([one for one in dict.fromkeys(limits) if one not in names])
+    limits = [extreme.split()[1] for extreme in extremes]
+    yield from _extreme_words([limit for limit in dict.fromkeys(limits) if limit not in names])
     if RAISES in by_family:
         yield f"where {_some(by_family[RAISES])} is raised"
     if UNUSED in by_family:
@@ -104,18 +104,18 @@ def _words(by_family: dict[str, list[str]]) -> Iterator[str]:
     if NEW_TENSOR in by_family:
         yield "that it returns a new tensor in place of its input"
     if KIND in by_family:
-        yield f"that {_some([f'`{one}`' for one in by_family[KIND]])} becomes a tensor"
+        yield f"that {_some([f'`{text}`' for text in by_family[KIND]])} becomes a tensor"
 
 
 def _dtype_words(names: list[str]) -> list[str]:
     """The dtypes by name, but the integers as such if all of them are among the cases."""
     has_all = _INTEGERS.issubset(names)
-    return list(dict.fromkeys("integer" if has_all and one in _INTEGERS else one for one in names))
+    return list(dict.fromkeys("integer" if has_all and name in _INTEGERS else name for name in names))
 
 
 def _extreme_words(dtypes: list[str]) -> Iterator[str]:
-    integers = [one for one in dtypes if "int" in one]
-    floats = [one for one in dtypes if "int" not in one]
+    integers = [dtype for dtype in dtypes if "int" in dtype]
+    floats = [dtype for dtype in dtypes if "int" not in dtype]
     if integers:
         yield f"where {integers[0]} overflows" if len(integers) == 1 else "where integers overflow"
     if floats:

@@ -111,7 +111,7 @@ class Attempt:
     @property
     def excepted(self) -> tuple[str, ...]:
         """The families of its exceptions."""
-        return tuple(dict.fromkeys(one.family for one in self.exceptions))
+        return tuple(dict.fromkeys(exception.family for exception in self.exceptions))
 
     @property
     def has_passed(self) -> bool:
@@ -243,7 +243,7 @@ class Fixer:
             fixed = await self._next_fix(target, last, options, classes, tried)
             if fixed is not None:
                 last = fixed
-                older = [key for key, one in tried.items() if one.status is FixStatus.REFUSED]
+                older = [key for key, attempt in tried.items() if attempt.status is FixStatus.REFUSED]
                 continue
             for key in older:  # a fix may need one that passed after it was refused
                 self.attempts.remove(tried.pop(key))
@@ -325,12 +325,16 @@ class Fixer:
             report=new,
             lines=lines,
         )
-        others = [one for one, known in self._runs if one is not target and self._is_concerned(known, remedy)]
+        others = [
+            fix_target
+            for fix_target, known in self._runs
+            if fix_target is not target and self._is_concerned(known, remedy)
+        ]
         for other in others if verdict.passed else ():
-            found = judge_calls(remedy, await self.verified(other, remedy))
-            if not found.passed:
+            calls = judge_calls(remedy, await self.verified(other, remedy))
+            if not calls.passed:
                 name = other.request.target.name or MAIN
-                verdict = Verdict(passed=False, words=f"for the target {name}: {found.words}")
+                verdict = Verdict(passed=False, words=f"for the target {name}: {calls.words}")
                 break
         notes = new.verification.notes if new.verification is not None else ()
         if not verdict.passed:
@@ -357,11 +361,11 @@ class Fixer:
         remedy = first.remedy
         report = await self._further(target, remedy)
         verdict = judge_cases(remedy, report)
-        found = report.verification or Verification()
-        tried = tuple(dict.fromkeys(one.values for one in found.comparisons))
-        notes = tuple(dict.fromkeys((*first.notes, *found.notes)))
-        if found.not_reached:
-            notes = (*notes, f"not compared, as the time ended: {_shown_cases(found.not_reached)}")
+        verification = report.verification or Verification()
+        tried = tuple(dict.fromkeys(comparison.values for comparison in verification.comparisons))
+        notes = tuple(dict.fromkeys((*first.notes, *verification.notes)))
+        if verification.not_reached:
+            notes = (*notes, f"not compared, as the time ended: {_shown_cases(verification.not_reached)}")
         if not verdict.passed:
             return dataclasses.replace(
                 first,
@@ -382,8 +386,8 @@ class Fixer:
             fix_class=FixClass.EQUAL if lowered else first.fix_class,
             exceptions=exceptions,
             tried=tried,
-            not_accepted=found.not_accepted,
-            not_reached=found.not_reached,
+            not_accepted=verification.not_accepted,
+            not_reached=verification.not_reached,
             notes=notes,
             is_checking=False,
         )
@@ -520,5 +524,7 @@ def effect(before: Counts, after: Counts) -> str:
         (before.recompilations, after.recompilations, "recompilations"),
         (before.breaks, after.breaks, "breaks"),
     )
-    changed = sorted((one for one in counts if one[0] != one[1]), key=lambda one: one[1] > one[0])
+    changed = sorted(
+        (count for count in counts if count[0] != count[1]), key=lambda count: count[1] > count[0]
+    )
     return next((f"{old} → {new} {noun}" for old, new, noun in changed), "")

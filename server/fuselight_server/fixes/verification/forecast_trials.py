@@ -59,8 +59,8 @@ class ChangeTrial:
         """`verified: Compile with dynamic=True (1 → 0 compiles, same results)`: what came of it, one line each."""
         if not self.remedies:
             return (f"no remedy was tried: {self.why_not}",)
-        passed = sorted(self.remedies, key=lambda one: not one.verdict.passed)
-        return tuple(one.words for one in passed)
+        passed = sorted(self.remedies, key=lambda trial: not trial.verdict.passed)
+        return tuple(trial.words for trial in passed)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class ChangedTarget:
 
 def tried_changes(changes: Iterable[ExpectedChange]) -> tuple[ExpectedChange, ...]:
     """The changes for which remedies are tried: the likely ones that a call can make."""
-    return tuple(one for one in changes if one.recompiles and one.is_likely and one.made)[:MOST_CHANGES]
+    return tuple(
+        change for change in changes if change.recompiles and change.is_likely and change.call_changes
+    )[:MOST_CHANGES]
 
 
 async def try_remedies(
@@ -98,7 +100,7 @@ async def try_remedies(
     `report`: that of the target's calls without the change.
     """
     target.show(f"trying remedies: {change.what}")
-    changed = ChangedTarget(target, change.made)
+    changed = ChangedTarget(target, change.call_changes)
     old = await fixer.recorded_report(changed)
     why_not = _obstacle(old)
     first = len(report.inputs.calls) if report.inputs else 0
@@ -124,7 +126,7 @@ def _obstacle(old: Report) -> str:
 
 def _candidates(fixer: Fixer, report: Report, old: Report) -> Iterator[Remedy]:
     """Remedies of the recompilations that the changed calls added, each once; none that changes results."""
-    known = {_identity(one) for one in fixer.findings(report)}
+    known = {_identity(finding) for finding in fixer.findings(report)}
     seen: set[tuple[str, str]] = set()
     for finding in fixer.findings(old):
         if finding.code not in _CODES or _identity(finding) in known:
@@ -136,8 +138,8 @@ def _candidates(fixer: Fixer, report: Report, old: Report) -> Iterator[Remedy]:
                 yield remedy
 
 
-def _identity(one: Finding) -> tuple[object, ...]:
-    return one.code, one.span.path, one.span.line, one.subject
+def _identity(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.span.path, finding.span.line, finding.subject
 
 
 def _diff(fixer: Fixer, remedy: Remedy) -> Iterator[str]:

@@ -96,7 +96,9 @@ def judge_calls(remedy: Remedy, report: Report) -> Verdict:
 
 def judge_cases(remedy: Remedy, report: Report) -> Verdict:
     """Judge the further calls of a remedy that passed those of the inputs."""
-    failures = [one for one in report.failures if one.kind != "timeout" or one.phase in _IN_CALL]
+    failures = [
+        failure for failure in report.failures if failure.kind != "timeout" or failure.phase in _IN_CALL
+    ]
     why = f"with other inputs, the changed text fails: {failures[0].message}" if failures else ""
     if report.verification is not None and report.verification.refused:
         why = why or f"with other inputs, it cannot be verified: {report.verification.refused}"
@@ -116,13 +118,13 @@ def _verdict(remedy: Remedy, why: str, report: Report) -> Verdict:
     exceptions: dict[CaseException, None] = {}
     rounds = False
     for comparison in report.verification.comparisons if report.verification else ():
-        for one in comparison.differences:
-            if one.aspect is Aspect.MEMORY and one.text.endswith(NO_INPUT):
+        for difference in comparison.differences:
+            if difference.aspect is Aspect.MEMORY and difference.text.endswith(NO_INPUT):
                 exceptions[CaseException(NEW_TENSOR, "")] = None
-            elif one.rounding or one.aspect in _INEXACT:
+            elif difference.rounding or difference.aspect in _INEXACT:
                 rounds |= not comparison.compiled
-            elif not _is_allowed(remedy, one, comparison):
-                excepted = exception_of(remedy, one, comparison)
+            elif not _is_allowed(remedy, difference, comparison):
+                excepted = exception_of(remedy, difference, comparison)
                 exceptions.update({excepted: None} if excepted is not None else {})
     words = result_words(remedy, exceptions)
     return Verdict(passed=True, words=words, exceptions=tuple(exceptions), rounds=rounds)
@@ -131,16 +133,19 @@ def _verdict(remedy: Remedy, why: str, report: Report) -> Verdict:
 def memory_notes(report: Report) -> tuple[str, ...]:
     """Which outputs share their memory with something else than before, or have other strides."""
     comparisons = report.verification.comparisons if report.verification else ()
-    found = (
-        one.text for comparison in comparisons for one in comparison.differences if one.aspect in _INEXACT
+    texts = (
+        difference.text
+        for comparison in comparisons
+        for difference in comparison.differences
+        if difference.aspect in _INEXACT
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(texts))
 
 
 def changed_compiles(report: Report, first: int) -> int:
     """How often the calls from number `first` on compiled code again."""
-    again = (one for one in report.recompiles if one.compile_id is not None)
-    return sum(one.call is not None and one.call >= first for one in again)
+    again = (recompilation for recompilation in report.recompiles if recompilation.compile_id is not None)
+    return sum(recompilation.call is not None and recompilation.call >= first for recompilation in again)
 
 
 def judge_changes(remedy: Remedy, old: Report, new: Report, first: int) -> Verdict:
@@ -169,13 +174,13 @@ def _findings(
 ) -> str:
     left = list(after)
     # The finding chooses last: of several like it on its line, those that are left may be the others.
-    for one in sorted(before, key=lambda old: old == finding):
-        match = _match(finding, one, left, lines)
-        if match is not None and one == finding and not _is_reduced(one, match):
+    for other_finding in sorted(before, key=lambda old: old == finding):
+        match = _match(finding, other_finding, left, lines)
+        if match is not None and other_finding == finding and not _is_reduced(other_finding, match):
             return "the finding is still there"
         if match is not None:
             left.remove(match)
-    new = next((one for one in left if one.severity > Severity.HINT), None)
+    new = next((finding for finding in left if finding.severity > Severity.HINT), None)
     title = new.title.partition("\n")[0] if new else ""
     title = title if len(title) <= _SHOWN else f"{title[:_SHOWN]}..."
     return f"it causes another finding: {new.code} on line {new.span.line}: {title}" if new else ""
@@ -211,7 +216,7 @@ def _unverified(report: Report) -> str:
         return "nothing was compared"
     if verification.refused:
         return f"it cannot be verified: {verification.refused}"
-    modes = {one.compiled for one in verification.comparisons}
+    modes = {comparison.compiled for comparison in verification.comparisons}
     return "" if len(modes) > 1 else "it cannot be verified: no call was compared"
 
 
@@ -219,10 +224,15 @@ def _difference(remedy: Remedy, report: Report) -> str:
     """The first difference that the class of the remedy does not allow."""
     comparisons = report.verification.comparisons if report.verification else ()
     for comparison in comparisons:
-        for one in comparison.differences:
-            if not _is_allowed(remedy, one, comparison) and exception_of(remedy, one, comparison) is None:
+        for difference in comparison.differences:
+            if (
+                not _is_allowed(remedy, difference, comparison)
+                and exception_of(remedy, difference, comparison) is None
+            ):
                 mode = "compiled" if comparison.compiled else "eager"
-                return f"{one.text} ({mode}, {comparison.values}){_random_words(one, comparison)}"
+                return (
+                    f"{difference.text} ({mode}, {comparison.values}){_random_words(difference, comparison)}"
+                )
     return ""
 
 
@@ -230,7 +240,7 @@ def _random_words(difference: Difference, comparison: CallComparison) -> str:
     """Why values differ where the call leaves a random number generator in another state; else empty."""
     if difference.aspect not in _VALUES - {Aspect.RANDOM}:
         return ""
-    drawn = (one.text for one in comparison.differences if one.aspect is Aspect.RANDOM)
+    drawn = (difference.text for difference in comparison.differences if difference.aspect is Aspect.RANDOM)
     return "".join(f": it draws other random numbers, as {text}" for text in drawn)
 
 

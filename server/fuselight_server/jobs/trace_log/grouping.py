@@ -39,19 +39,21 @@ class _Group:
     def has_rank(self, process: ProcessLog) -> bool:
         """Whether another log than the process's own has its rank."""
         return process.rank is not None and any(
-            one.rank == process.rank and one.file != process.file for one in self.processes
+            log.rank == process.rank and log.file != process.file for log in self.processes
         )
 
     @property
     def version(self) -> str | None:
-        return next((one.torch_version for one in self.processes if one.torch_version is not None), None)
+        return next(
+            (process.torch_version for process in self.processes if process.torch_version is not None), None
+        )
 
 
 def jobs_of(name: str, processes: Iterable[ProcessLog], notes: Sequence[LogNote]) -> tuple[LoggedJob, ...]:
     """The jobs of these processes, in order of their start. `notes`: about the files."""
     groups: list[_Group] = []
     overlapping = False
-    ordered = sorted(processes, key=lambda one: (one.started is None, one.started or 0.0))
+    ordered = sorted(processes, key=lambda log: (log.started is None, log.started or 0.0))
     for process in ordered:
         fitting = [group for group in groups if not group.has_ended(process) and not group.has_rank(process)]
         if not fitting:
@@ -76,7 +78,7 @@ def _job(name: str, processes: Sequence[ProcessLog], shared: Sequence[LogNote]) 
     for process in processes:
         ranks.setdefault(process.rank, []).append(process)
     ordered = sorted(ranks, key=lambda rank: (rank is None, rank or 0))
-    started = min((one.started for one in processes if one.started is not None), default=None)
+    started = min((log.started for log in processes if log.started is not None), default=None)
     notes = [*shared, *_missing_ranks(ranks)]
     for process in processes:
         notes += _notes_of(process)

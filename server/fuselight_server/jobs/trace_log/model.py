@@ -313,13 +313,14 @@ class LoggedCompile:
     def metrics(self) -> CompileMetrics | None:
         """Torch's metrics of the forward; None if the log ends before them."""
         return next(
-            (row for one in reversed(self.attempts) for row in one.metrics if not row.is_backward), None
+            (row for attempt in reversed(self.attempts) for row in attempt.metrics if not row.is_backward),
+            None,
         )
 
     @property
     def stack(self) -> LogStack:
         """The Python stack at the start, the compiled function last."""
-        return next((one.stack for one in self.attempts if one.stack), ())
+        return next((attempt.stack for attempt in self.attempts if attempt.stack), ())
 
     @property
     def function(self) -> str | None:
@@ -340,29 +341,30 @@ class LoggedCompile:
     @property
     def breaks(self) -> tuple[GraphBreak, ...]:
         """Of all attempts, in order."""
-        return tuple(item for one in self.attempts for item in one.breaks)
+        return tuple(item for attempt in self.attempts for item in attempt.breaks)
 
     @property
     def recompile_reasons(self) -> tuple[str, ...] | None:
         """Why no cache entry matched; None: not a recompilation."""
         return next(
-            (one.recompile_reasons for one in self.attempts if one.recompile_reasons is not None), None
+            (attempt.recompile_reasons for attempt in self.attempts if attempt.recompile_reasons is not None),
+            None,
         )
 
     @property
     def graphs(self) -> tuple[LoggedGraph, ...]:
         """Of all attempts, in order."""
-        return tuple(item for one in self.attempts for item in one.graphs)
+        return tuple(item for attempt in self.attempts for item in attempt.graphs)
 
     @property
     def output_codes(self) -> tuple[OutputCode, ...]:
         """Of all attempts, in order."""
-        return tuple(item for one in self.attempts for item in one.output_codes)
+        return tuple(item for attempt in self.attempts for item in attempt.output_codes)
 
     @property
     def cache_events(self) -> tuple[CacheEvent, ...]:
         """Of all attempts, in order."""
-        return tuple(item for one in self.attempts for item in one.cache_events)
+        return tuple(item for attempt in self.attempts for item in attempt.cache_events)
 
     @property
     def symbols(self) -> tuple[LoggedSymbol, ...]:
@@ -372,7 +374,7 @@ class LoggedCompile:
     @property
     def specializations(self) -> tuple[Specialization, ...]:
         """Of all attempts: a specialization can cause a restart."""
-        return tuple(item for one in self.attempts for item in one.specializations)
+        return tuple(item for attempt in self.attempts for item in attempt.specializations)
 
 
 class NoteKind(Enum):

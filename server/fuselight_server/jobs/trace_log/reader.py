@@ -83,7 +83,7 @@ class _OpenLog:
             self.is_complete = True
 
     def has_grown(self) -> bool:
-        """Whether the file has bytes that were not read; a file that was written anew is not read again."""
+        """Whether the file has bytes that were not read; a file that was rewritten is not read further."""
         try:
             return not self.is_packed and Path(self.file.path).stat().st_size > self.offset
         except OSError:
@@ -112,11 +112,11 @@ class JobReader:
     ) -> None:
         """Find the logs. Raises LogError if there are none. `is_cancelled` is asked before each step."""
         self._paths = [os.fspath(path) for path in paths]
-        found = find_logs(paths)
+        logs = find_logs(paths)
         self._is_cancelled = is_cancelled
         self._budget = MemoryBudget()
-        self._notes = list(found.notes)
-        self._logs = {file.path: _OpenLog(file, self._budget) for file in found.files}
+        self._notes = list(logs.notes)
+        self._logs = {file.path: _OpenLog(file, self._budget) for file in logs.files}
         self._was_cancelled = False
 
     def steps(self) -> Iterator[ReadStep]:
@@ -173,18 +173,18 @@ class JobReader:
 
     def _step(self, log: _OpenLog, finished: tuple[FinishedCompile, ...] | None = None) -> ReadStep:
         return ReadStep(
-            sum(one.position for one in self._logs.values()),
-            sum(max(one.file.size, one.position) for one in self._logs.values()),
+            sum(open_log.position for open_log in self._logs.values()),
+            sum(max(open_log.file.size, open_log.position) for open_log in self._logs.values()),
             log.file.path,
             log.finished() if finished is None else finished,
         )
 
     def _find_new(self) -> None:
         try:
-            found = find_logs(self._paths)
+            logs = find_logs(self._paths)
         except LogError:
             return
-        for file in found.files:
+        for file in logs.files:
             if file.path not in self._logs:
                 self._logs[file.path] = _OpenLog(file, self._budget)
 

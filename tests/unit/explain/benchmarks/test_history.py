@@ -46,25 +46,33 @@ def text(line: int) -> str:
     return f"y{line} = f(x)"
 
 
-def made(report: Report, texts: dict[int, str] | None = None) -> BenchmarkRun:
+def benchmark_run(report: Report, texts: dict[int, str] | None = None) -> BenchmarkRun:
     run = run_of(report, ROOT, lambda _path, line: (texts or {}).get(line, text(line)))
     assert run is not None
     return run
 
 
 def test_a_change_is_reported_by_configuration_and_line() -> None:
-    found = compare(made(timed((42, 100.0), (50, 10.0))), made(timed((42, 112.0), (50, 10.0), us=112.0)))
-    assert changes_in_words(found, made(timed())) == (
+    comparison = compare(
+        benchmark_run(timed((42, 100.0), (50, 10.0))), benchmark_run(timed((42, 112.0), (50, 10.0), us=112.0))
+    )
+    assert changes_in_words(comparison, benchmark_run(timed())) == (
         "default: +12%, 100 µs -> 112 µs",
         "+12%, line 42: 100 µs -> 112 µs",
     )
 
 
 def test_a_change_within_both_spreads_is_not_reported() -> None:
-    found = compare(made(timed((42, 100.0), spread=0.1)), made(timed((42, 112.0), us=112.0, spread=0.1)))
-    assert changes_in_words(found, made(timed())) == ()
-    shown = encode(on_page(found, VIEW))
-    assert [one["change"] for one in (*shown["configurations"], *shown["lines"])] == [None, None, None]
+    comparison = compare(
+        benchmark_run(timed((42, 100.0), spread=0.1)), benchmark_run(timed((42, 112.0), us=112.0, spread=0.1))
+    )
+    assert changes_in_words(comparison, benchmark_run(timed())) == ()
+    shown = encode(on_page(comparison, VIEW))
+    assert [configuration["change"] for configuration in (*shown["configurations"], *shown["lines"])] == [
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,18 +84,18 @@ def test_a_change_within_both_spreads_is_not_reported() -> None:
     ],
 )
 def test_lines_are_paired_where_they_moved(now: tuple[tuple[int, float], ...], texts: dict[int, str]) -> None:
-    found = compare(made(timed((42, 100.0), (50, 10.0))), made(timed(*now), texts))
-    (line,) = [one for one in found.lines if one.change is not None]
+    comparison = compare(benchmark_run(timed((42, 100.0), (50, 10.0))), benchmark_run(timed(*now), texts))
+    (line,) = [pair for pair in comparison.lines if pair.change is not None]
     assert line.change == pytest.approx(0.12)
-    assert all(one.before is not None and one.after is not None for one in found.lines)
+    assert all(pair.before is not None and pair.after is not None for pair in comparison.lines)
     assert line.place.line == next(number for number, us in now if us == 112.0)
 
 
 def test_new_lines_and_lines_that_are_gone_are_reported_as_such() -> None:
-    after = made(timed((42, 100.0), (60, 5.0)))
-    found = compare(made(timed((42, 100.0), (50, 10.0))), after)
-    assert changes_in_words(found, after) == ("gone, line 50 of then: 10 µs", "new, line 60: 5 µs")
-    gone, new, _ = encode(on_page(found, VIEW))["lines"]
+    after = benchmark_run(timed((42, 100.0), (60, 5.0)))
+    comparison = compare(benchmark_run(timed((42, 100.0), (50, 10.0))), after)
+    assert changes_in_words(comparison, after) == ("gone, line 50 of then: 10 µs", "new, line 60: 5 µs")
+    gone, new, _ = encode(on_page(comparison, VIEW))["lines"]
     assert (gone["place"]["text"], gone["place"]["path"], gone["after_us"]) == (
         text(50),
         "model.py (then)",
@@ -102,8 +110,8 @@ def test_another_files_target_is_compared_line_by_line() -> None:
         other, target=TargetRef(f"{ROOT}/old.py", "Net", 10, "module"),
         measured=replace_paths(other, f"{ROOT}/old.py").measured,
     )  # fmt: skip
-    found = compare(made(there), made(timed((42, 112.0))))
-    assert [one.change for one in found.lines] == [pytest.approx(0.12)]
+    comparison = compare(benchmark_run(there), benchmark_run(timed((42, 112.0))))
+    assert [line.change for line in comparison.lines] == [pytest.approx(0.12)]
 
 
 def replace_paths(report: Report, path: str) -> Report:
@@ -118,7 +126,7 @@ def at(folder: Path) -> History:
 def test_stored_runs_are_private_and_readable(tmp_path: Path) -> None:
     here = at(tmp_path)
     assert here.runs() == ()
-    assert here.keep(made(timed((42, 100.0)))) is not None
+    assert here.keep(benchmark_run(timed((42, 100.0)))) is not None
     (past,) = here.runs()
     assert (past.id, past.when, past.device) == ("20260101T120000Z", WHEN.format(1), "NVIDIA H200")
     assert past.label == "torch 2.13.0, inference, default 3.0×"
@@ -137,8 +145,8 @@ def test_stored_runs_are_private_and_readable(tmp_path: Path) -> None:
 def test_the_newest_twenty_are_kept_and_two_of_one_second_both(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in range(1, 25):
-        here.keep(made(timed((42, 100.0), day=day)))
-    here.keep(made(timed((42, 90.0), day=24)))
+        here.keep(benchmark_run(timed((42, 100.0), day=day)))
+    here.keep(benchmark_run(timed((42, 90.0), day=24)))
     ids = [past.id for past in here.runs()]
     assert len(ids) == history.KEPT
     assert ids[:2] == ["20260124T120000Z-2", "20260124T120000Z"]
@@ -149,14 +157,14 @@ def test_the_number_of_targets_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(history, "KEPT_TARGETS", 3)
     store = Store.at(tmp_path)
     for number in range(5):
-        History(store, str(tmp_path / f"m{number}.py"), "f").keep(made(timed((1, 1.0))))
+        History(store, str(tmp_path / f"m{number}.py"), "f").keep(benchmark_run(timed((1, 1.0))))
     assert len(list((store.folder / "bench").iterdir())) == 3
 
 
 def test_damaged_entries_are_ignored(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in (1, 2):
-        here.keep(made(timed((42, 100.0), day=day)))
+        here.keep(benchmark_run(timed((42, 100.0), day=day)))
     newest = here.folder / "20260102T120000Z.json.gz"
     newest.write_bytes(newest.read_bytes()[:-40])
     assert here.read("20260102T120000Z") is None
@@ -170,19 +178,19 @@ def test_damaged_entries_are_ignored(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".fuselight").write_text("a file")
     with pytest.raises(NotKeptError, match="benchmarks cannot be kept in "):
-        at(tmp_path).keep(made(timed((42, 1.0))))
+        at(tmp_path).keep(benchmark_run(timed((42, 1.0))))
 
 
 def test_caches_are_cleared_with_the_rest(tmp_path: Path) -> None:
     here = at(tmp_path)
-    here.keep(made(timed((42, 1.0))))
+    here.keep(benchmark_run(timed((42, 1.0))))
     forget(here.store)
     here.store.clear()
     assert not here.store.folder.exists()
 
 
 def test_other_json_is_not_a_run() -> None:
-    run = made(timed((42, 1.0)))
+    run = benchmark_run(timed((42, 1.0)))
     assert load(dump(run)) == run
     for broken in ("", "{}\n{}", '{"kind": "fuselight benchmark", "schema": 99}\n{}'):
         with pytest.raises(ValueError):  # noqa: PT011 - whichever it is

@@ -27,7 +27,7 @@ from tests.support.reports import ROOT
 VIEW = View(uri_of=str, read_line=lambda _path, _line: "")
 
 
-def made(report: Report, **more: Any) -> BenchmarkRun:
+def benchmark_run(report: Report, **more: Any) -> BenchmarkRun:
     run = run_of(report, ROOT, lambda _path, line: f"line {line}", **more)
     assert run is not None
     return run
@@ -72,27 +72,27 @@ def versions(**facts: Any) -> Versions:
     ],
 )
 def test_a_comparison_lists_other_differences_between_the_runs(now: Report, differences: list[str]) -> None:
-    found = compare(made(BASE), made(now))
-    assert list(found.differs) == differences
-    assert encode(on_page(found, VIEW))["differs"] == differences
+    comparison = compare(benchmark_run(BASE), benchmark_run(now))
+    assert list(comparison.differs) == differences
+    assert encode(on_page(comparison, VIEW))["differs"] == differences
 
 
 def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_that_is_said() -> None:
     device = timing(50.0, clock=Clock.DEVICE)
     now = benchmark(row("eager", 300.0, device=device), row("default", 100.0, device=device))
-    found = compare(made(BASE), made(now))
-    assert [pair.after.us for _, pair in found.configurations if pair.after] == [300.0, 100.0]
-    assert found.differs == ("times by: the host clock then, the device clock now",)
+    comparison = compare(benchmark_run(BASE), benchmark_run(now))
+    assert [pair.after.us for _, pair in comparison.configurations if pair.after] == [300.0, 100.0]
+    assert comparison.differs == ("times by: the host clock then, the device clock now",)
 
 
 def test_the_label_of_a_run_shows_no_speedup_for_wrong_results() -> None:
     wrong_ = benchmark(row("eager", 300.0), row("default", 100.0, accuracy=wrong()))
-    assert made(BASE).past.label.endswith("inference, default 3.0×")
-    assert made(wrong_).past.label.endswith("inference, default 3.0× with WRONG results")
+    assert benchmark_run(BASE).past.label.endswith("inference, default 3.0×")
+    assert benchmark_run(wrong_).past.label.endswith("inference, default 3.0× with WRONG results")
 
 
 def test_other_runs_during_a_benchmark_are_stored_with_it() -> None:
-    measured = made(BASE, notes=("another run went on",)).report.measured
+    measured = benchmark_run(BASE, notes=("another run went on",)).report.measured
     assert measured is not None
     assert measured.machine.notes == ("another run went on",)
 
@@ -101,7 +101,7 @@ def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = at(tmp_path)
-    kept = here.keep(made(BASE))
+    kept = here.keep(benchmark_run(BASE))
     assert kept is not None
     assert here.read(kept.past.id) == kept
     path = here.folder / f"{kept.past.id}.json.gz"
@@ -112,16 +112,16 @@ def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
     assert here.read(kept.past.id) is None
     monkeypatch.setattr(history, "_MAX_BYTES", 100)
     with pytest.raises(NotKeptError, match="too large to be kept"):
-        here.keep(made(BASE))
+        here.keep(benchmark_run(BASE))
 
 
 def test_all_runs_of_a_workspace_share_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = at(tmp_path, "a").keep(made(BASE))
-    assert one is not None
-    size = (at(tmp_path, "a").folder / f"{one.past.id}.json.gz").stat().st_size
+    other_benchmark_run = at(tmp_path, "a").keep(benchmark_run(BASE))
+    assert other_benchmark_run is not None
+    size = (at(tmp_path, "a").folder / f"{other_benchmark_run.past.id}.json.gz").stat().st_size
     monkeypatch.setattr(history, "KEPT_BYTES", 3 * size + size // 2)
     for target in ("b", "c", "d", "e"):
-        at(tmp_path, target).keep(made(BASE))
+        at(tmp_path, target).keep(benchmark_run(BASE))
     assert len(list((tmp_path / ".fuselight/bench").glob("*/*.json.gz"))) == 3
     assert len(at(tmp_path, "e").runs()) == 1, "the newest stays"
 
@@ -130,16 +130,19 @@ def test_a_file_has_one_history_by_whichever_path_it_is_reached(tmp_path: Path) 
     folder = tmp_path / "project"
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
-    at(folder).keep(made(BASE))
+    at(folder).keep(benchmark_run(BASE))
     other = History(Store.at(folder), str(tmp_path / "link/model.py"), "Net")
     assert len(other.runs()) == 1
 
 
 def test_a_single_round_has_no_spread() -> None:
     once = replace(timing(100.0, 0.0), rounds_us=(100.0,))
-    made_ = encode(page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW))
-    assert [one["spread"] for one in made_["configurations"]] == [pytest.approx(0.01), None]
-    assert made_["verdict"][0]["text"] == "default is 3.0× as fast as eager: 100 µs vs. 300 µs ± 1%"
+    encoded = encode(page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW))
+    assert [configuration["spread"] for configuration in encoded["configurations"]] == [
+        pytest.approx(0.01),
+        None,
+    ]
+    assert encoded["verdict"][0]["text"] == "default is 3.0× as fast as eager: 100 µs vs. 300 µs ± 1%"
 
 
 def test_readings_of_earlier_processes_count_where_the_host_limits_a_call(tmp_path: Path) -> None:
@@ -152,10 +155,10 @@ def test_readings_of_earlier_processes_count_where_the_host_limits_a_call(tmp_pa
     first = ran(1, 4_300.0)
     assert with_earlier_readings(first, there) is not first
     assert with_earlier_readings(first, there) == first, "the first has nothing to compare with"
-    there.keep(made(first))
-    there.keep(made(ran(2, 7_700.0)))
-    there.keep(made(ran(3, 90_000.0, files={str(tmp_path / "model.py"): "other code"})))
-    there.keep(made(changed(ran(4, 80_000.0), cold_cache=True)))
+    there.keep(benchmark_run(first))
+    there.keep(benchmark_run(ran(2, 7_700.0)))
+    there.keep(benchmark_run(ran(3, 90_000.0, files={str(tmp_path / "model.py"): "other code"})))
+    there.keep(benchmark_run(changed(ran(4, 80_000.0), cold_cache=True)))
     now = with_earlier_readings(ran(5, 5_000.0), there)
     assert now.measured is not None
     eager, default = now.measured.configurations

@@ -77,7 +77,7 @@ def full(**around: Any) -> MeasuredPage:
     return page(FULL, VIEW, Around(**around))
 
 
-def made(**around: Any) -> dict[str, Any]:
+def page_data(**around: Any) -> dict[str, Any]:
     return data(FULL, VIEW, Around(**around))
 
 
@@ -88,8 +88,8 @@ def data(*of: Any) -> dict[str, Any]:
 
 
 def test_every_page_has_every_field_and_no_number_that_json_lacks() -> None:
-    assert made().keys() == encode(nothing(FILE, "Net", VIEW, Around())).keys()
-    json.dumps(made(), allow_nan=False)
+    assert page_data().keys() == encode(nothing(FILE, "Net", VIEW, Around())).keys()
+    json.dumps(page_data(), allow_nan=False)
 
 
 @pytest.mark.parametrize("kind", [MeasuredPage, ConfigurationRow, ProfileDetails])
@@ -100,7 +100,7 @@ def test_the_page_in_the_docs_names_every_field(kind: Any) -> None:
 
 
 def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
-    eager, default, failed = made()["configurations"]
+    eager, default, failed = page_data()["configurations"]
     assert (eager["speedup"], default["speedup"], failed["speedup"]) == (1.0, 3.0, None)
     assert (default["us"], default["clock"], default["spread"]) == (100.0, "wall", pytest.approx(0.01))
     assert failed["failure"] == "out of memory. Give it smaller inputs"
@@ -141,7 +141,7 @@ def test_a_benchmark_without_times_makes_no_claims() -> None:
 
 
 def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
-    details = made()["profiles"]["default"]
+    details = page_data()["profiles"]["default"]
     assert sum(part["us"] for part in details["where"]) == pytest.approx(details["wall_us"])
     assert sum(part["share"] for part in details["where"]) == pytest.approx(1)
     assert [part["kind"] for part in details["where"]] == ["kernel", "kernel_eager", "launch", "sync"]
@@ -150,16 +150,16 @@ def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
         (8, 60.0), (2, 15.0), (3, 15.0), (11, 10.0),
     ]  # fmt: skip
     assert sum(line["share"] for line in details["lines"]) == pytest.approx(1)
-    kernels = {one["name"]: one for one in details["kernels"]}
+    kernels = {kernel["name"]: kernel for kernel in details["kernels"]}
     assert (kernels["triton_1"]["isolated_us"], kernels["triton_1"]["phase"]) == (50.0, "inference")
     assert (kernels["eager_12"]["joined"], kernels["eager_12"]["kind"]) == (True, "eager")
     strange = benchmark(row("default", profile=profile([ran(7, 5.0)])))
-    (one,) = data(strange, VIEW)["profiles"]["default"]["kernels"]
-    assert (one["joined"], one["place"], one["of_limit"]) == (False, None, None)
+    (kernel,) = data(strange, VIEW)["profiles"]["default"]["kernels"]
+    assert (kernel["joined"], kernel["place"], kernel["of_limit"]) == (False, None, None)
 
 
 def test_the_roofline_needs_the_limits_of_the_device() -> None:
-    roofline = made()["profiles"]["default"]["roofline"]
+    roofline = page_data()["profiles"]["default"]["roofline"]
     assert roofline["peaks"] == [{"dtype": "f32", "tflops": 67}]
     assert [point["name"] for point in roofline["points"]] == ["triton_1"]
     cpu = Device("cpu", "cpu", "cpu", "", 0)
@@ -171,14 +171,24 @@ def test_kernels_of_other_backends_are_not_distinguished_from_eager_work() -> No
     shown = profile(
         [replace(ran(None, 90.0), name="aten::mul")], [gap(GapKind.EAGER, 8.0), gap(GapKind.HOST, 2.0)]
     )
-    one = row("backend:aot_eager", 100.0, profile=replace(shown, joined_us=0.0), compiles=1, graph_breaks=2)
-    details = data(benchmark(row("eager", 100.0), one), VIEW)["profiles"]["backend:aot_eager"]
+    configuration = row(
+        "backend:aot_eager", 100.0, profile=replace(shown, joined_us=0.0), compiles=1, graph_breaks=2
+    )
+    details = data(benchmark(row("eager", 100.0), configuration), VIEW)["profiles"]["backend:aot_eager"]
     assert (details["lines"], details["no_lines"]) == ([], NO_LINES)
     assert [part["kind"] for part in details["where"]] == ["kernel_backend", "backend", "host"]
     assert not any(part["label"].startswith(("kernels that were", "calls that")) for part in details["where"])
-    breaks = next(cause for cause in causes(benchmark(one), one, faster=True) if cause.cause is Cause.BREAKS)
+    breaks = next(
+        cause
+        for cause in causes(benchmark(configuration), configuration, faster=True)
+        if cause.cause is Cause.BREAKS
+    )
     assert "eager there takes" not in breaks.text
-    for other in (replace(one, cudagraphs=False), replace(one, name="eager"), replace(one, compiles=None)):
+    for other in (
+        replace(configuration, cudagraphs=False),
+        replace(configuration, name="eager"),
+        replace(configuration, compiles=None),
+    ):
         (details,) = data(benchmark(other), VIEW)["profiles"].values()
         assert details["no_lines"] == ""
         assert [part["kind"] for part in details["where"]] == ["kernel_eager", "eager", "host"]
@@ -196,7 +206,7 @@ def test_lines_are_shown_where_they_are_now() -> None:
 
 
 def test_notes_list_causes_of_unreliable_numbers() -> None:
-    assert made(notes=("another run went on",))["notes"] == [
+    assert page_data(notes=("another run went on",))["notes"] == [
         "another run went on",
         "the device's L2 cache was cleared before each timed call",
         "unknown: the guards: torch does not say",
@@ -213,14 +223,14 @@ def test_a_run_without_measurements_says_what_failed() -> None:
 def test_the_csv_has_every_table_and_every_row() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(full()))))
     counts = {
-        name: sum(one["table"] == name for one in rows)
+        name: sum(row["table"] == name for row in rows)
         for name in ("configuration", "tensor", "line", "kernel", "where", "step", "comparison")
     }
     assert counts == {
         "configuration": 3, "tensor": 1, "line": 4, "kernel": 3, "where": 4, "step": 1, "comparison": 0,
     }  # fmt: skip
     assert tuple(rows[0]) == COLUMNS
-    (line,) = [one for one in rows if one["table"] == "line" and one["line"] == "9"]
+    (line,) = [row for row in rows if row["table"] == "line" and row["line"] == "9"]
     assert (line["configuration"], line["path"], line["us"]) == ("default", "model.py", "60.0")
     eager, default, tensor, failed = rows[:4]
     assert failed["note"].startswith("out of memory")
@@ -232,14 +242,14 @@ def test_the_csv_has_every_table_and_every_row() -> None:
 
 def test_the_csv_has_the_machine_the_verdict_and_the_notes() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(full(stale=True, notes=("another run went on",))))))
-    about = {one["name"]: one["note"] for one in rows if one["table"] == "about"}
+    about = {row["name"]: row["note"] for row in rows if row["table"] == "about"}
     assert (about["device"], about["when"], about["one call"]) == (
         "NVIDIA H200", "2026-01-31T12:00:00Z", "inference",
     )  # fmt: skip
-    notes = [one["note"] for one in rows if one["table"] == "note"]
+    notes = [row["note"] for row in rows if row["table"] == "note"]
     assert notes[:2] == ["the code has changed since", "another run went on"]
-    assert [one["note"] for one in rows if one["table"] == "verdict"] == [
-        one["text"] for one in made()["verdict"]
+    assert [row["note"] for row in rows if row["table"] == "verdict"] == [
+        value["text"] for value in page_data()["verdict"]
     ]
 
 
@@ -253,10 +263,10 @@ def test_the_csv_has_changes_and_other_differences() -> None:
         (LineChange(place, None, 5.0, None),),
     )
     text = as_csv(full(comparison=comparison))
-    rows = [one for one in csv.DictReader(io.StringIO(text)) if one["table"] == "comparison"]
+    rows = [entry for entry in csv.DictReader(io.StringIO(text)) if entry["table"] == "comparison"]
     shown = [
-        tuple(one[key] for key in ("configuration", "line", "before_us", "us", "change", "note"))
-        for one in rows
+        tuple(row[key] for key in ("configuration", "line", "before_us", "us", "change", "note"))
+        for row in rows
     ]
     assert shown == [
         ("default", "", "100.0", "112.0", "0.12", ""),
@@ -273,7 +283,7 @@ def test_csv_cells_are_not_formulas(start: str) -> None:
     kernel_row = replace(details.kernels[0], name=name)
     shown = replace(full(), profiles={"default": replace(details, kernels=(kernel_row,))})
     rows = csv.DictReader(io.StringIO(as_csv(shown), newline=""))
-    assert f"'{name}" in {one["name"] for one in rows}
+    assert f"'{name}" in {row["name"] for row in rows}
 
 
 @pytest.fixture
@@ -345,7 +355,7 @@ def test_results_that_were_not_compared_say_why() -> None:
     tensor = TensorError("output", 1.0, 0.0, 0.0, passed=True)
     right = benchmark(row("default", accuracy=wrong(passed=True, tensors=(tensor,))))
     unknown = benchmark(row("default", accuracy=wrong(passed=None, why="it returns nothing")))
-    texts = [data(one, VIEW)["configurations"][0]["accuracy"]["text"] for one in (right, unknown)]
+    texts = [data(report, VIEW)["configurations"][0]["accuracy"]["text"] for report in (right, unknown)]
     assert texts == [
         "as eager within a tolerance of 0.0001 (1 tensor against float64)",
         "not compared: it returns nothing",

@@ -30,8 +30,8 @@ from tests.support.reports import FILE
 
 def measured(path: Path, target: str = "Net", *, day: int = 1, us: float = 30.0) -> Report:
     default = row("default", us, generated=(graph(kernel(3)),), profile=profile([ran(0, us)]))
-    made = benchmark(row("eager", 300.0), default, of={"started": f"2026-01-{day:02d}T12:00:00Z"})
-    text = json.dumps(encode(made)).replace(FILE, str(path))
+    new_report = benchmark(row("eager", 300.0), default, of={"started": f"2026-01-{day:02d}T12:00:00Z"})
+    text = json.dumps(encode(new_report)).replace(FILE, str(path))
     report: Report = decode(Report, json.loads(text))
     where = TargetRef(path=str(path), name=target, line=3, kind="module")
     return replace(report, target=where, roots=(str(path.parent),), files={str(path): "0" * 32})
@@ -68,20 +68,22 @@ def test_a_renamed_file_keeps_the_benchmarks_of_all_its_targets(project: Path) -
     before = [keep(old, name) for name in ("Net", "step", "")]
     os.utime(next(before[0].folder.glob(f"*{ENDING}")), (1000, 1000))
     moved = list(take_along(str(old), str(new)))
-    assert {(one.path, one.target) for one in moved} == {(str(new), name) for name in ("Net", "step", "")}
-    for one in before:
-        assert not one.folder.exists()
-        run = only(replace(one, path=str(new)))
+    assert {(history.path, history.target) for history in moved} == {
+        (str(new), name) for name in ("Net", "step", "")
+    }
+    for history in before:
+        assert not history.folder.exists()
+        run = only(replace(history, path=str(new)))
         assert run.report.target.path == str(new)
         assert run.report.files == {str(new): "0" * 32}
         assert run.line(str(new), 3) == f'open("{old}")  # 3', "the user's own text is left as it was"
         assert str(old) not in json.dumps(encode(run.report))
     assert next(replace(before[0], path=str(new)).folder.glob(f"*{ENDING}")).stat().st_mtime == 1000
-    assert [len(one.runs()) for one in others] == [1, 1]
+    assert [len(history.runs()) for history in others] == [1, 1]
     fresh = run_of(measured(new, day=2, us=60.0), str(project), lambda _path, line: f"now {line}")
     assert fresh is not None
-    found = compare(only(replace(before[0], path=str(new))), fresh)
-    (pair,) = found.lines
+    comparison = compare(only(replace(before[0], path=str(new))), fresh)
+    (pair,) = comparison.lines
     assert pair.place.path == str(new)
     assert pair.change == pytest.approx(1.0)
 
@@ -90,7 +92,7 @@ def test_a_renamed_folder_keeps_the_benchmarks_of_its_files(project: Path) -> No
     inner = keep(project / "models" / "deep" / "net.py")
     beside = keep(project / "models2" / "net.py")
     moved = list(take_along(str(project / "models"), str(project / "nets")))
-    assert [one.path for one in moved] == [str(project / "nets" / "deep" / "net.py")]
+    assert [history.path for history in moved] == [str(project / "nets" / "deep" / "net.py")]
     assert only(moved[0]).report.target.path == moved[0].path
     assert not inner.folder.exists()
     assert len(beside.runs()) == 1
@@ -149,24 +151,24 @@ def test_runs_of_a_removed_target_are_offered_as_removed(project: Path) -> None:
     keep(path, "Other", day=3)
     keep(project / "else.py", "OldNet", day=4)
     own = keep(path, "Net", day=5)
-    found = runs_of_gone(own, {"Net", "Other"})
-    assert [(one.when[:10], one.label.partition(":")[0]) for one in found] == [
+    runs = runs_of_gone(own, {"Net", "Other"})
+    assert [(past_run.when[:10], past_run.label.partition(":")[0]) for past_run in runs] == [
         ("2026-01-02", "__main__, which is not in this file any more"),
         ("2026-01-01", "OldNet, which is not in this file any more"),
     ]
-    for one in found:
-        run = read_run(own, one.id)
+    for past_run in runs:
+        run = read_run(own, past_run.id)
         assert run is not None
-        assert run.past == one
+        assert run.past == past_run
     assert runs_of_gone(own, {"Net", "Other", "OldNet", ""}) == ()
     run = read_run(own, "20260105T120000Z")
     assert run is not None
     assert run.report.target.name == "Net"
-    assert remove_run(own, found[1].id)
-    assert [one.id for one in runs_of_gone(own, {"Net", "Other"})] == [found[0].id]
-    assert not (own.folder.parent / found[1].id.partition("/")[0]).exists(), "nothing is left of the target"
+    assert remove_run(own, runs[1].id)
+    assert [past_run.id for past_run in runs_of_gone(own, {"Net", "Other"})] == [runs[0].id]
+    assert not (own.folder.parent / runs[1].id.partition("/")[0]).exists(), "nothing is left of the target"
     assert remove_run(own, "20260105T120000Z")
     assert own.runs() == ()
-    for wrong in ("../x", "x/20260101T120000Z", f"{found[0].id}x", "/", ""):
+    for wrong in ("../x", "x/20260101T120000Z", f"{runs[0].id}x", "/", ""):
         assert read_run(own, wrong) is None
         assert not remove_run(own, wrong)

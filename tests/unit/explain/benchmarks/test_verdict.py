@@ -34,38 +34,40 @@ from tests.support.reports import FILE, at, broken
 FAILURE = Failure(Culprit.ENVIRONMENT, "memory", "out of memory", "give it smaller inputs")
 
 
-def said(*rows: MeasuredConfiguration, **parts: Any) -> tuple[Statement, ...]:
+def actual_statements(*rows: MeasuredConfiguration, **parts: Any) -> tuple[Statement, ...]:
     return verdict(benchmark(*rows, **parts))
 
 
 def causes(*rows: MeasuredConfiguration, **parts: Any) -> list[Cause]:
-    return [one.cause for one in said(*rows, **parts)]
+    return [statement.cause for statement in actual_statements(*rows, **parts)]
 
 
 def test_faster_says_how_much_and_when_the_compile_has_paid_off() -> None:
-    headline, compiled = said(row("eager", 300.0), row("default", 100.0))
+    headline, compiled = actual_statements(row("eager", 300.0), row("default", 100.0))
     assert headline.text == "default is 3.0× as fast as eager: 100 µs ± 1% vs. 300 µs ± 1%"
     assert compiled.cause is Cause.COMPILE
     assert compiled.text == "its cold compile takes 2 s, which pays off after about 10,000 calls"
 
 
 def test_the_fastest_correct_configuration_is_the_headline() -> None:
-    headline, *rest = said(
+    headline, *rest = actual_statements(
         row("eager", 300.0), row("default", 100.0), row("max-autotune", 50.0, accuracy=wrong())
     )
     assert headline.text.startswith("default is 3.0×")
-    (failed,) = [one for one in rest if one.cause is Cause.ACCURACY]
+    (failed,) = [statement for statement in rest if statement.cause is Cause.ACCURACY]
     assert failed.text == "max-autotune gives different results from eager in output"
 
 
 def test_the_headline_says_that_all_results_are_wrong() -> None:
-    headline, *rest = said(row("eager", 300.0), row("default", 100.0, accuracy=wrong(first=(at(12),))))
+    headline, *rest = actual_statements(
+        row("eager", 300.0), row("default", 100.0, accuracy=wrong(first=(at(12),)))
+    )
     assert headline.text.endswith("its results differ from eager's")
     assert Statement(Cause.ACCURACY, rest[-1].text, SourceLine(FILE, 12), "default") == rest[-1]
 
 
 def test_slower_says_by_how_much() -> None:
-    headline, compiled = said(row("eager", 100.0), row("default", 150.0))
+    headline, compiled = actual_statements(row("eager", 100.0), row("default", 150.0))
     assert compiled.text == "its cold compile takes 2 s, which later calls do not recover"
     assert headline == Statement(
         Cause.SLOWER,
@@ -75,7 +77,7 @@ def test_slower_says_by_how_much() -> None:
 
 
 def test_a_difference_within_the_spread_does_not_count() -> None:
-    headline = said(row("eager", 100.0, spread=0.1), row("default", 105.0, spread=0.1))[0]
+    headline = actual_statements(row("eager", 100.0, spread=0.1), row("default", 105.0, spread=0.1))[0]
     assert headline.cause is Cause.EVEN
     assert "within the spread" in headline.text
 
@@ -84,7 +86,10 @@ def test_unsteady_times_are_distinguished_only_if_all_their_rounds_are() -> None
     def of(us: float) -> MeasuredConfiguration:
         return row("default", wall=timing(us, 0.2, unsteady=True))
 
-    near, far = said(row("eager", 100.0), of(80.0))[0], said(row("eager", 100.0), of(20.0))[0]
+    near, far = (
+        actual_statements(row("eager", 100.0), of(80.0))[0],
+        actual_statements(row("eager", 100.0), of(20.0))[0],
+    )
     assert near.cause is Cause.UNSTEADY
     assert near.text == "Too noisy to call: default 48–112 µs, eager 100 µs ± 1%"
     assert far.cause is Cause.FASTER
@@ -97,16 +102,18 @@ def host_bound(name: str, us: float, *earlier: float) -> MeasuredConfiguration:
 
 
 def test_readings_of_other_processes_are_a_range_and_the_host_is_named() -> None:
-    near = said(host_bound("eager", 5_000.0, 7_700.0, 4_300.0), host_bound("default", 4_200.0, 4_400.0))[0]
+    near = actual_statements(
+        host_bound("eager", 5_000.0, 7_700.0, 4_300.0), host_bound("default", 4_200.0, 4_400.0)
+    )[0]
     assert near.cause is Cause.UNSTEADY
     assert (
         near.text
         == "Too noisy to call: default 4.2 ms ± 1%, eager 4.3–7.7 ms; the host limits default and eager"
     )
-    far = said(host_bound("eager", 5_000.0, 7_700.0, 4_300.0), row("default", 1_000.0))[0]
+    far = actual_statements(host_bound("eager", 5_000.0, 7_700.0, 4_300.0), row("default", 1_000.0))[0]
     assert far.cause is Cause.FASTER
     assert far.text == "default is 5.0× as fast as eager: 1 ms ± 1% vs. 4.3–7.7 ms; the host limits eager"
-    alike = said(host_bound("eager", 300.0, 302.0), row("default", 100.0))[0]
+    alike = actual_statements(host_bound("eager", 300.0, 302.0), row("default", 100.0))[0]
     assert (
         alike.text == "default is 3.0× as fast as eager: 100 µs ± 1% vs. 300 µs ± 1%; the host limits eager"
     )
@@ -124,38 +131,46 @@ def test_readings_of_other_processes_are_a_range_and_the_host_is_named() -> None
 )
 def test_a_large_share_of_the_call_is_reported_with_its_line(kind: GapKind, cause: Cause, words: str) -> None:
     shown = profile([ran(0, 60.0)], [gap(kind, 40.0, 14, "aten::item")])
-    rest = said(row("eager", 100.0), row("default", 150.0, generated=(graph(kernel(3)),), profile=shown))
-    (found,) = [one for one in rest if one.cause is cause]
-    assert found == Statement(cause, f"40% of a call is {words} (aten::item): 40 µs", SourceLine(FILE, 14))
+    rest = actual_statements(
+        row("eager", 100.0), row("default", 150.0, generated=(graph(kernel(3)),), profile=shown)
+    )
+    (statement,) = [statement for statement in rest if statement.cause is cause]
+    assert statement == Statement(
+        cause, f"40% of a call is {words} (aten::item): 40 µs", SourceLine(FILE, 14)
+    )
 
 
 def test_small_costs_are_not_reported() -> None:
     shown = profile([ran(0, 95.0)], [gap(GapKind.GUARDS, 5.0)])
-    one = row("default", 150.0, generated=(graph(kernel(3)),), profile=shown)
-    assert Cause.GUARDS not in causes(row("eager", 100.0), one)
+    configuration = row("default", 150.0, generated=(graph(kernel(3)),), profile=shown)
+    assert Cause.GUARDS not in causes(row("eager", 100.0), configuration)
 
 
 def test_launches_suggest_cuda_graphs_only_on_a_gpu() -> None:
     shown = profile([ran(0, 20.0, count=212.0)], [gap(GapKind.LAUNCH, 50.0), gap(GapKind.WRAPPER, 30.0)])
-    one = row("default", 150.0, cudagraphs=False, profile=shown)
+    configuration = row("default", 150.0, cudagraphs=False, profile=shown)
 
-    def text(one: MeasuredConfiguration) -> str:
-        (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.LAUNCHES]
-        return found.text
+    def text(measured_configuration: MeasuredConfiguration) -> str:
+        (statement,) = [
+            each
+            for each in actual_statements(row("eager", 100.0), measured_configuration)
+            if each.cause is Cause.LAUNCHES
+        ]
+        return statement.text
 
-    assert text(one) == "80% of a call is launching 212 kernels, while the device is idle: 80 µs"
-    on_gpu = replace(one, device=timing(150.0, clock=Clock.DEVICE))
+    assert text(configuration) == "80% of a call is launching 212 kernels, while the device is idle: 80 µs"
+    on_gpu = replace(configuration, device=timing(150.0, clock=Clock.DEVICE))
     assert text(on_gpu).endswith("mode='reduce-overhead' replays them as one CUDA graph where possible")
     assert "reduce-overhead" not in text(replace(on_gpu, cudagraphs=True))
 
 
 def test_breaks_and_recompilations_are_reported_with_their_line() -> None:
-    found = said(
+    statements = actual_statements(
         row("eager", 100.0),
         row("default", 150.0, graph_breaks=2, recompiles=1),
         breaks=(broken(at(21)),),
     )
-    by_cause = {one.cause: one for one in found}
+    by_cause = {statement.cause: statement for statement in statements}
     assert by_cause[Cause.BREAKS].place == SourceLine(FILE, 21)
     assert by_cause[Cause.BREAKS].text.startswith("2 graph breaks: ")
     assert by_cause[Cause.RECOMPILATIONS].text.startswith("1 recompilation: ")
@@ -167,9 +182,11 @@ def eager(*lines: tuple[int, float]) -> MeasuredConfiguration:
 
 def test_kernels_that_are_slower_than_eager_are_named() -> None:
     shown = profile([ran(0, 90.0), ran(1, 10.0)])
-    one = row("default", 150.0, generated=(graph(kernel(3, 4), kernel(9, launch=1)),), profile=shown)
-    found = said(eager((3, 20.0), (4, 20.0), (9, 10.0)), one)
-    (slow,) = [each for each in found if each.cause is Cause.KERNEL]
+    configuration = row(
+        "default", 150.0, generated=(graph(kernel(3, 4), kernel(9, launch=1)),), profile=shown
+    )
+    statements = actual_statements(eager((3, 20.0), (4, 20.0), (9, 10.0)), configuration)
+    (slow,) = [each for each in statements if each.cause is Cause.KERNEL]
     assert slow.text == "the kernels of lines 3-4 take 90 µs, vs. 40 µs in eager: triton_0"
     assert slow.place == SourceLine(FILE, 3)
 
@@ -185,25 +202,27 @@ def test_kernels_that_are_slower_than_eager_are_named() -> None:
 def test_kernels_that_cannot_be_compared_are_not_called_slow(
     before: tuple[tuple[int, float], ...], work: Work
 ) -> None:
-    one = row("default", 150.0, generated=(graph(kernel(3, 4)),), profile=profile([ran(0, 90.0)]))
-    assert Cause.KERNEL not in causes(eager(*before), one, of={"work": work})
+    configuration = row("default", 150.0, generated=(graph(kernel(3, 4)),), profile=profile([ran(0, 90.0)]))
+    assert Cause.KERNEL not in causes(eager(*before), configuration, of={"work": work})
 
 
 def test_memory_traffic_is_reported_where_kernels_are_near_the_bandwidth() -> None:
-    one = row("default", 150.0, generated=(graph(kernel(3)),), profile=profile([ran(0, 1.2)]))
-    (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.MEMORY]
-    assert "100% of the kernel time runs at 70% or more of the device's memory bandwidth" in found.text
-    far = replace(one, profile=profile([ran(0, 12.0)]))
+    configuration = row("default", 150.0, generated=(graph(kernel(3)),), profile=profile([ran(0, 1.2)]))
+    (statement,) = [
+        each for each in actual_statements(row("eager", 100.0), configuration) if each.cause is Cause.MEMORY
+    ]
+    assert "100% of the kernel time runs at 70% or more of the device's memory bandwidth" in statement.text
+    far = replace(configuration, profile=profile([ran(0, 12.0)]))
     assert Cause.MEMORY not in causes(row("eager", 100.0), far)
 
 
 def test_eager_is_listed_first_and_failures_last() -> None:
-    headline, failed = said(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
+    headline, failed = actual_statements(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
     assert headline.text == "eager takes 100 µs ± 1%; no other configuration was measured"
     assert failed.text == "max-autotune could not be measured: out of memory"
-    (so_far,) = said(row("eager", 100.0), row("default", None), of={"finished": False})
+    (so_far,) = actual_statements(row("eager", 100.0), row("default", None), of={"finished": False})
     assert so_far.text.endswith("; no other configuration has a time yet")
-    without, time = said(row("eager", None, failure=FAILURE), row("default", 100.0))
+    without, time = actual_statements(row("eager", None, failure=FAILURE), row("default", 100.0))
     assert without.text == ("eager could not be measured, so there is nothing to compare with: out of memory")
     assert time.text == "default takes 100 µs ± 1%"
 
@@ -211,7 +230,7 @@ def test_eager_is_listed_first_and_failures_last() -> None:
 @pytest.mark.parametrize(("us", "unsteady"), [(100.0, False), (100.0, True), (300.0, False), (20.0, False)])
 def test_the_headline_reports_wrong_results(us: float, unsteady: bool) -> None:  # noqa: FBT001
     fast = row("default", wall=timing(us, 0.01, unsteady=unsteady), accuracy=wrong())
-    assert said(row("eager", 100.0), fast)[0].text.endswith("; its results differ from eager's")
+    assert actual_statements(row("eager", 100.0), fast)[0].text.endswith("; its results differ from eager's")
 
 
 def test_slower_is_a_claim_that_the_spread_carries() -> None:
@@ -243,8 +262,8 @@ def test_the_lines_show_what_the_source_compiles_then_default() -> None:
     rows = {name: row(name, profile=shown) for name in ("eager", "max-autotune", "default", "written")}
 
     def name(*names: str) -> str | None:
-        found = shown_of(measured(*(rows[one] for one in names)))
-        return found.name if found is not None else None
+        configuration = shown_of(measured(*(rows[name] for name in names)))
+        return configuration.name if configuration is not None else None
 
     assert name("eager", "max-autotune", "default", "written") == "written"
     assert name("eager", "max-autotune", "default") == "default"
@@ -260,5 +279,5 @@ def test_a_wrong_configuration_is_on_lines_only_without_a_correct_one() -> None:
     assert shown_of(measured(row("eager"), bad)) == bad
 
 
-def slower(made: Report) -> Finding | None:
-    return next((one for one in findings_of_measured(made) if one.code == "FL802"), None)
+def slower(report: Report) -> Finding | None:
+    return next((finding for finding in findings_of_measured(report) if finding.code == "FL802"), None)

@@ -31,9 +31,9 @@ def finding_of(source: str, condition: str, **changes: Any) -> Finding:
     (line,) = (number for number, text in lines.items() if condition in text)
     column = lines[line].index(condition)
     place = at(line, (column, column + len(condition)), function="forward")
-    one: Break = broken(place, hints=TORCHS, **changes)
-    (found,) = findings(report(breaks=(one,)), read_line=lambda _path, number: lines.get(number))
-    return found
+    graph_break: Break = broken(place, hints=TORCHS, **changes)
+    (finding,) = findings(report(breaks=(graph_break,)), read_line=lambda _path, number: lines.get(number))
+    return finding
 
 
 BRANCHES = {
@@ -126,10 +126,10 @@ NO_SELECT = ("torch.where", "torch.cond", "clamping", "Note: Python")
 @pytest.mark.parametrize("name", BRANCHES)
 def test_a_branch_that_selects_no_value_is_not_advised_to_select(name: str) -> None:
     source, condition, advised = BRANCHES[name]
-    found = finding_of(source, condition)
-    assert advised in found.hints[0]
-    assert not any(text in hint for hint in found.hints for text in NO_SELECT), found.hints
-    assert found.title == "graph break: a branch depends on the data of a tensor"
+    finding = finding_of(source, condition)
+    assert advised in finding.hints[0]
+    assert not any(text in hint for hint in finding.hints for text in NO_SELECT), finding.hints
+    assert finding.title == "graph break: a branch depends on the data of a tensor"
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_a_branch_that_selects_no_value_is_not_advised_to_select(name: str) -> N
 def test_a_branch_that_selects_has_the_hints_of_torch_that_fit(
     source: str, condition: str, torchs: tuple[str, ...]
 ) -> None:
-    found = finding_of(source, condition)
-    assert found.hints[0].startswith("Compute both sides and select with torch.where")
-    assert (found.hints[1:], found.torch_hints) == (torchs, len(torchs))
+    finding = finding_of(source, condition)
+    assert finding.hints[0].startswith("Compute both sides and select with torch.where")
+    assert (finding.hints[1:], finding.torch_hints) == (torchs, len(torchs))
 
 
 DRAWN = "  random_value_0: graph input (random_value_0)\n"
@@ -167,16 +167,16 @@ DRAWN = "  random_value_0: graph input (random_value_0)\n"
 def test_a_branch_on_a_random_number_is_not_said_to_depend_on_a_tensor(
     source: str, condition: str, gb: str, explanation: str
 ) -> None:
-    found = finding_of(source, condition, gb=gb, explanation=explanation)
-    assert found.title == "graph break: a branch depends on a random number"
-    assert "tensor" not in found.message.partition("What to do")[0]
-    assert "outside the compiled code" in found.hints[0]
-    assert COND not in found.hints
+    finding = finding_of(source, condition, gb=gb, explanation=explanation)
+    assert finding.title == "graph break: a branch depends on a random number"
+    assert "tensor" not in finding.message.partition("What to do")[0]
+    assert "outside the compiled code" in finding.hints[0]
+    assert COND not in finding.hints
 
 
 def test_a_number_that_torch_draws_is_the_data_of_a_tensor() -> None:
-    found = finding_of("if torch.rand(1) < keep:\n    x = x * 2\nreturn x", "torch.rand(1) < keep")
-    assert found.title.endswith("the data of a tensor")
+    finding = finding_of("if torch.rand(1) < keep:\n    x = x * 2\nreturn x", "torch.rand(1) < keep")
+    assert finding.title.endswith("the data of a tensor")
 
 
 def test_the_function_that_is_skipped_for_it_and_the_error_say_it_too() -> None:
@@ -187,9 +187,9 @@ def test_the_function_that_is_skipped_for_it_and_the_error_say_it_too() -> None:
     )
     failure = Failure(Culprit.USER, "fullgraph", "branching", "Drop it.", stack=(place,), gb_id="GB0170")
     for facts in (report(not_compiled=(left,)), report(failures=(failure,))):
-        (one,) = findings(facts, read_line=lambda _path, number: lines.get(number))
-        assert "depends on a random number" in f"{one.title} {one.message}"
-        assert "torch.where" not in one.message
+        (finding,) = findings(facts, read_line=lambda _path, number: lines.get(number))
+        assert "depends on a random number" in f"{finding.title} {finding.message}"
+        assert "torch.where" not in finding.message
 
 
 TORCH = "/env/lib/python3.11/site-packages/torch"
@@ -213,9 +213,9 @@ def test_a_branch_in_a_library_says_what_to_call_instead(path: str, function: st
         Culprit.USER, "fullgraph", "branching", "Drop it.", stack=(call, inside), gb_id="GB0170"
     )
     for facts in (report(breaks=(broken(call, inside, hints=TORCHS),)), report(failures=(failure,))):
-        (one,) = findings(facts)
-        assert advised in one.hints[0]
-        assert not any(text in one.message for text in NO_SELECT)
+        (finding,) = findings(facts)
+        assert advised in finding.hints[0]
+        assert not any(text in finding.message for text in NO_SELECT)
 
 
 GENERIC = (
@@ -237,29 +237,29 @@ GENERIC = (
         ("other.py:wrapper", "Cannot trace it.", "this method cannot be traced", "outside the compiled code"),
     ],
 )  # fmt: skip
-def test_a_break_in_a_library_has_no_advice_for_the_librarys_code(
+def test_a_break_in_a_library_has_no_advice_for_the_library_code(
     place: str, explanation: str, title: str, advised: str
 ) -> None:
     path, _, function = place.partition(":")
     inside = Location(f"{TORCH}/{path}", 90, function=function)
-    one = broken(at(30, (8, 20)), inside, gb="GB0156", hints=GENERIC, explanation=explanation)
-    (found,) = findings(report(breaks=(one,)))
-    assert found.title.partition(": ")[2].startswith(title)
-    assert found.severity is (Severity.WARNING if advised else Severity.INFORMATION)
-    assert not set(found.hints) & set(GENERIC)
-    assert any(advised in hint for hint in found.hints) == bool(advised)
+    graph_break = broken(at(30, (8, 20)), inside, gb="GB0156", hints=GENERIC, explanation=explanation)
+    (finding,) = findings(report(breaks=(graph_break,)))
+    assert finding.title.partition(": ")[2].startswith(title)
+    assert finding.severity is (Severity.WARNING if advised else Severity.INFORMATION)
+    assert not set(finding.hints) & set(GENERIC)
+    assert any(advised in hint for hint in finding.hints) == bool(advised)
 
 
 def test_the_step_that_a_scheduler_wraps_is_information() -> None:
     path = f"{TORCH}/optim/lr_scheduler.py"
-    said = (
+    text = (
         f"Dynamo developers have marked that the function `Adam.step` in file `{path}` should not be traced."
     )
-    one = broken(at(30, (4, 20), function="update"), gb="GB0007", hints=GENERIC, explanation=said)
-    (found,) = findings(report(breaks=(one,)))
-    assert (found.severity, found.hints, found.span.path) == (Severity.INFORMATION, (), FILE)
-    assert "scheduler wraps `optimizer.step`" in found.title
-    assert "compiled separately" in found.message
+    graph_break = broken(at(30, (4, 20), function="update"), gb="GB0007", hints=GENERIC, explanation=text)
+    (finding,) = findings(report(breaks=(graph_break,)))
+    assert (finding.severity, finding.hints, finding.span.path) == (Severity.INFORMATION, (), FILE)
+    assert "scheduler wraps `optimizer.step`" in finding.title
+    assert "compiled separately" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ def test_the_step_that_a_scheduler_wraps_is_information() -> None:
 def test_an_operator_with_a_shape_that_depends_on_data_has_a_cure_of_its_own(
     operator: str, advised: str
 ) -> None:
-    said = f"Operator `{operator}`'s output shape depends on input Tensor data."
-    (found,) = findings(report(breaks=(broken(at(30), gb="GB0036", explanation=said, hints=()),)))
-    assert advised in found.hints[0]
+    text = f"Operator `{operator}`'s output shape depends on input Tensor data."
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0036", explanation=text, hints=()),)))
+    assert advised in finding.hints[0]
 
 
 @pytest.mark.parametrize("gb", ["GB0075", "GB8977"])
@@ -286,22 +286,22 @@ def test_a_class_in_compiled_code_belongs_at_module_level(gb: str) -> None:
     rules = (
         "It may be possible to write Dynamo tracing rules for this code. Please report an issue to PyTorch."
     )
-    (found,) = findings(report(breaks=(broken(at(30), gb=gb, hints=(rules,)),)))
-    assert found.hints == (
+    (finding,) = findings(report(breaks=(broken(at(30), gb=gb, hints=(rules,)),)))
+    assert finding.hints == (
         "Define the class at module level: it is then created once, and torch traces only its use",
     )
 
 
 def test_torchs_texts_are_whole_sentences_with_readable_names() -> None:
     name = "pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1"
-    said = (
+    message = (
         f"Dynamo does not know how to trace the builtin `torch._C.{name}.gather_all.` This function is either a Python "
         "builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps created with pybind). "
         + "And more. "
         * 20
     )
-    (found,) = findings(report(breaks=(broken(at(30), gb="GB0007", explanation=said),)))
-    assert found.title == "graph break: `torch._C.gather_all` is not traced by torch.compile"
-    assert "pybind11_detail" not in found.message
-    assert "(e.g.\n" not in found.message
-    assert "(e.g. _warnings.warn) or a third-party" in found.message
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0007", explanation=message),)))
+    assert finding.title == "graph break: `torch._C.gather_all` is not traced by torch.compile"
+    assert "pybind11_detail" not in finding.message
+    assert "(e.g.\n" not in finding.message
+    assert "(e.g. _warnings.warn) or a third-party" in finding.message

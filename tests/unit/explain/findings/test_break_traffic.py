@@ -53,32 +53,32 @@ def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
 
 
 def test_a_tensor_between_fusible_kernels_is_reported_on_the_break_with_its_maximum_cost() -> None:
-    (one,) = of(split(TENSOR))
-    assert (one.code, one.severity, one.span.line, one.span.column) == (
+    (finding,) = of(split(TENSOR))
+    assert (finding.code, finding.severity, finding.span.line, finding.span.column) == (
         "FL705",
         Severity.INFORMATION,
         25,
         4,
     )
     # 20 MB at 0.85 of 3,350 GB/s.
-    assert one.cost == (
+    assert finding.cost == (
         "up to 10 MB written and 10 MB read more than in one graph, ~7 µs on H100 (18% of the target's kernel time)",
     )
-    assert "bound" in one.message
+    assert "bound" in finding.message
 
 
 @pytest.mark.parametrize(
     "changes", [{"kept": True}, {"read_by": (0, 1)}], ids=["kept for backward", "read by a library's, too"]
 )
 def test_output_that_is_written_anyway_costs_only_its_reading(changes: dict[str, Any]) -> None:
-    (one,) = of(split(dataclasses.replace(TENSOR, **changes)))
-    assert one.cost[0].startswith("up to 10 MB read more than in one graph, ~3.5 µs")
+    (finding,) = of(split(dataclasses.replace(TENSOR, **changes)))
+    assert finding.cost[0].startswith("up to 10 MB read more than in one graph, ~3.5 µs")
 
 
 def test_tensors_over_one_break_are_one_finding() -> None:
-    (one,) = of(split(TENSOR, TENSOR))
-    assert one.count == 2
-    assert one.title.endswith("2 tensors go through memory")
+    (finding,) = of(split(TENSOR, TENSOR))
+    assert finding.count == 2
+    assert finding.title.endswith("2 tensors go through memory")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_a_tensor_that_comes_from_another_call_of_the_target_is_not_reported() -
 
 def test_a_function_called_after_the_break_is_reported_on_its_inner_line() -> None:
     inside = broken(at(25, function="forward"), at(42, function="helper"))
-    (one,) = of(split(TENSOR, frames=(FORWARD, HELPER), breaks=(inside,)))
-    assert (one.span.path, one.span.line) == (FILE, 42)
-    assert [other.span.line for other in one.related] == [25]
+    (finding,) = of(split(TENSOR, frames=(FORWARD, HELPER), breaks=(inside,)))
+    assert (finding.span.path, finding.span.line) == (FILE, 42)
+    assert [other.span.line for other in finding.related] == [25]

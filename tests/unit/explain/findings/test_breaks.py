@@ -37,34 +37,41 @@ def test_one_cause_on_one_line_is_one_finding_however_often_it_was_met() -> None
         broken(HELPER, compile_id="1/0", above=(FORWARD,)),
         broken(FORWARD, HELPER, compile_id="0/1"),
     )
-    (one,) = findings(report(breaks=breaks))
-    assert (one.span.path, one.span.line, one.span.column, one.span.end_column) == (FILE, 5, 4, 15)
-    assert one.count == 3
-    assert [(item.span.line, item.message) for item in one.related] == [(30, "called from `forward`")]
+    (finding,) = findings(report(breaks=breaks))
+    assert (finding.span.path, finding.span.line, finding.span.column, finding.span.end_column) == (
+        FILE,
+        5,
+        4,
+        15,
+    )
+    assert finding.count == 3
+    assert [(item.span.line, item.message) for item in finding.related] == [(30, "called from `forward`")]
 
 
 def test_retries_of_one_compile_are_no_repeats() -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD), broken(FORWARD))))
-    assert one.count == 1
+    (finding,) = findings(report(breaks=(broken(FORWARD), broken(FORWARD))))
+    assert finding.count == 1
 
 
 def test_two_causes_on_one_line_are_two() -> None:
     both = findings(report(breaks=(broken(FORWARD), broken(FORWARD, gb="GB0124"))))
-    assert [one.code for one in both] == ["GB0124", "GB0170"]
+    assert [finding.code for finding in both] == ["GB0124", "GB0170"]
 
 
 def test_two_places_on_one_line_are_two() -> None:
     both = findings(report(breaks=(broken(at(30, (8, 12))), broken(at(30, (16, 20))))))
-    assert [one.span.column for one in both] == [8, 16]
+    assert [finding.span.column for finding in both] == [8, 16]
 
 
 def test_a_break_in_a_library_shows_on_the_line_that_led_there() -> None:
     inside = at(400, (0, 9), path=LIBRARY, function="attend")
     breaks = (broken(FORWARD, inside), broken(inside, compile_id="1/0", above=(FORWARD,)))
-    (one,) = findings(report(breaks=breaks))
-    assert (one.span.path, one.span.line) == (FILE, 30)
-    assert [(item.span.path, item.message) for item in one.related] == [(LIBRARY, "breaks here, in `attend`")]
-    assert "inside a library, at layers.py:400" in one.message
+    (finding,) = findings(report(breaks=breaks))
+    assert (finding.span.path, finding.span.line) == (FILE, 30)
+    assert [(item.span.path, item.message) for item in finding.related] == [
+        (LIBRARY, "breaks here, in `attend`")
+    ]
+    assert "inside a library, at layers.py:400" in finding.message
 
 
 SOURCES = {
@@ -81,8 +88,8 @@ def test_a_break_in_a_library_marks_the_name_that_is_called(source: str) -> None
     columns, marked = SOURCES[source]
     call = at(30, columns, function="forward")
     inside = at(400, (0, 9), path=LIBRARY, function="attend")
-    (one,) = findings(report(breaks=(broken(call, inside),)), read_line=lambda _path, _line: source)
-    assert source.encode()[one.span.column : one.span.end_column].decode() == marked
+    (finding,) = findings(report(breaks=(broken(call, inside),)), read_line=lambda _path, _line: source)
+    assert source.encode()[finding.span.column : finding.span.end_column].decode() == marked
 
 
 def test_a_call_over_several_lines_is_marked_by_its_name_alone() -> None:
@@ -93,78 +100,88 @@ def test_a_call_over_several_lines_is_marked_by_its_name_alone() -> None:
     def read(_path: str, line: int) -> str | None:
         return lines.get(line)
 
-    (one,) = findings(report(breaks=(broken(call, inside),)), read_line=read)
-    assert (one.span.line, one.span.column, one.span.end_line, one.span.end_column) == (31, 9, 31, 17)
+    (finding,) = findings(report(breaks=(broken(call, inside),)), read_line=read)
+    assert (finding.span.line, finding.span.column, finding.span.end_line, finding.span.end_column) == (
+        31,
+        9,
+        31,
+        17,
+    )
     closing = Location(FILE, 33, function="forward")
-    (one,) = findings(report(breaks=(broken(closing, inside),)), read_line=read)
-    assert (one.span.line, one.span.column, one.span.end_line, one.span.end_column) == (31, 9, 31, 17)
+    (finding,) = findings(report(breaks=(broken(closing, inside),)), read_line=read)
+    assert (finding.span.line, finding.span.column, finding.span.end_line, finding.span.end_column) == (
+        31,
+        9,
+        31,
+        17,
+    )
 
 
 def test_dynamos_placeholders_are_not_shown_as_locations() -> None:
     stand_in = at(
         505, path="/env/lib/python3.11/site-packages/torch/_dynamo/polyfills/__init__.py", function="new"
     )
-    (one,) = findings(report(breaks=(broken(FORWARD, stand_in),)))
-    assert one.span.line == FORWARD.line
-    assert one.related == ()
-    assert "library" not in one.message
+    (finding,) = findings(report(breaks=(broken(FORWARD, stand_in),)))
+    assert finding.span.line == FORWARD.line
+    assert finding.related == ()
+    assert "library" not in finding.message
 
 
 def test_the_called_function_is_named_if_torch_names_it() -> None:
-    said = (
+    text = (
         "Skip calling function `tokenize` since it was wrapped with `torch.compiler.disable` (reason: None)"
     )
-    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0098", explanation=said),)))
-    assert one.title == "graph break: calls `tokenize`, which is marked torch.compiler.disable"
-    said = "Dynamo does not know how to trace the function `None`"
-    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0147", explanation=said),)))
-    assert one.title == "graph break: this call cannot be traced"
-    said = "Dynamo does not know how to trace the builtin `time.time.` This function is either"
-    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0007", explanation=said),)))
-    assert one.title == "graph break: `time.time` is not traced by torch.compile"
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0098", explanation=text),)))
+    assert finding.title == "graph break: calls `tokenize`, which is marked torch.compiler.disable"
+    text = "Dynamo does not know how to trace the function `None`"
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0147", explanation=text),)))
+    assert finding.title == "graph break: this call cannot be traced"
+    text = "Dynamo does not know how to trace the builtin `time.time.` This function is either"
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0007", explanation=text),)))
+    assert finding.title == "graph break: `time.time` is not traced by torch.compile"
 
 
 def test_two_lines_that_lead_to_one_library_line_are_two_findings() -> None:
     inside = at(400, (0, 9), path=LIBRARY)
     both = findings(report(breaks=(broken(FORWARD, inside), broken(at(31, (8, 20)), inside))))
-    assert [one.span.line for one in both] == [30, 31]
+    assert [finding.span.line for finding in both] == [30, 31]
 
 
 def test_a_library_break_without_a_user_frame_joins_the_one_with_a_line() -> None:
     inside = at(400, (0, 9), path=LIBRARY)
-    (one,) = findings(report(breaks=(broken(inside, compile_id="1/0"), broken(FORWARD, inside))))
-    assert (one.span.line, one.count) == (30, 2)
+    (finding,) = findings(report(breaks=(broken(inside, compile_id="1/0"), broken(FORWARD, inside))))
+    assert (finding.span.line, finding.count) == (30, 2)
 
 
 def test_without_any_line_of_the_user_it_is_on_the_target() -> None:
-    (one,) = findings(report(breaks=(broken(at(400, path=LIBRARY)),)))
-    assert (one.span.path, one.span.line) == (FILE, 10)
-    assert one.related[0].span.path == LIBRARY
+    (finding,) = findings(report(breaks=(broken(at(400, path=LIBRARY)),)))
+    assert (finding.span.path, finding.span.line) == (FILE, 10)
+    assert finding.related[0].span.path == LIBRARY
 
 
 def test_an_environment_inside_the_workspace_is_not_user_code() -> None:
     inside = at(1, path="/project/.venv/lib/python3.11/site-packages/lib.py")
-    (one,) = findings(report(breaks=(broken(FORWARD, inside),)))
-    assert one.span.line == 30
+    (finding,) = findings(report(breaks=(broken(FORWARD, inside),)))
+    assert finding.span.line == 30
 
 
 def test_the_code_is_the_cause_and_the_rest_of_the_chain_is_related() -> None:
     chain = broken(
         FORWARD, ids=("GB0059", "GB7000"), types=("Failed to trace builtin operator", "graph break in loop")
     )
-    (one,) = findings(report(breaks=(chain,)))
-    assert (one.code, one.gb_ids) == ("GB0059", ("GB7000",))
-    assert "torch.compile also hit: graph break in loop" in one.message
+    (finding,) = findings(report(breaks=(chain,)))
+    assert (finding.code, finding.gb_ids) == ("GB0059", ("GB7000",))
+    assert "torch.compile also hit: graph break in loop" in finding.message
 
 
 def test_a_break_without_an_id_has_a_fuselight_code() -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD, ids=(None,), types=("old words",)),)))
-    assert (one.code, one.title) == ("FL107", "graph break: old words")
+    (finding,) = findings(report(breaks=(broken(FORWARD, ids=(None,), types=("old words",)),)))
+    assert (finding.code, finding.title) == ("FL107", "graph break: old words")
 
 
 def test_a_deliberate_break_is_not_a_warning() -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0025"),)))
-    assert one.severity is Severity.INFORMATION
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0025"),)))
+    assert finding.severity is Severity.INFORMATION
 
 
 def compiled(identity: str, frame: int, operators: int | None) -> Compile:
@@ -182,8 +199,8 @@ FRAMES = (
 
 def test_its_cost_is_counted_in_graphs_of_the_function() -> None:
     compiles = (compiled("0/0", 0, 5), compiled("2/0", 2, 9), compiled("1/0", 1, 3))
-    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
-    assert one.cost[0] == (
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert finding.cost[0] == (
         "`Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it"
     )
 
@@ -191,8 +208,8 @@ def test_its_cost_is_counted_in_graphs_of_the_function() -> None:
 def test_recompilations_make_no_further_graphs() -> None:
     # As in a program of several calls: the first part and the second one are compiled twice each.
     compiles = (compiled("0/0", 0, 5), compiled("0/1", 0, 6), compiled("1/0", 1, 3), compiled("1/1", 1, 3))
-    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
-    assert one.cost[0] == (
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert finding.cost[0] == (
         "`Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it"
     )
 
@@ -200,15 +217,15 @@ def test_recompilations_make_no_further_graphs() -> None:
 def test_a_break_that_no_graph_touches_has_no_number_of_graphs() -> None:
     # As the logging call of one call, where another call has the whole function in one graph.
     compiles = (compiled("0/0", 0, None), compiled("1/0", 1, 3), compiled("0/1", 0, 5))
-    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
-    assert one.cost[0] == "a graph of `Net.forward` starts after this line, with 3 operators"
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert finding.cost[0] == "a graph of `Net.forward` starts after this line, with 3 operators"
 
 
 def test_each_of_two_breaks_on_a_line_has_the_graph_that_it_touches() -> None:
     first, second = at(30, (8, 14)), at(30, (8, 20))
     compiles = (compiled("0/0", 0, 5), compiled("1/0", 1, None), compiled("2/0", 1, 7))
     breaks = (broken(first, compile_id="0/0"), broken(second, gb="GB0033", compile_id="1/0"))
-    costs = [one.cost[0] for one in findings(report(frames=FRAMES, compiles=compiles, breaks=breaks))]
+    costs = [finding.cost[0] for finding in findings(report(frames=FRAMES, compiles=compiles, breaks=breaks))]
     assert sorted(costs) == [
         "a graph of `Net.forward` ends here, after 5 operators",
         "a graph of `Net.forward` starts after this line, with 7 operators",
@@ -227,13 +244,13 @@ def test_a_break_in_a_function_that_was_inlined_is_beside_the_graphs_of_that_fun
         broken(inner, compile_id="1/0", frame_function="Net.project"),
     )
     compiles = (compiled("0/0", 0, None), compiled("1/0", 1, 2), compiled("2/0", 2, 4))
-    (one,) = findings(report(frames=frames, compiles=compiles, breaks=breaks))
-    assert one.cost[0] == (
+    (finding,) = findings(report(frames=frames, compiles=compiles, breaks=breaks))
+    assert finding.cost[0] == (
         "`Net.project` is split into 2 graphs: 2 operators right before this line, 4 operators right after it"
     )
     again = (compiled("0/0", 0, None), compiled("1/0", 1, None), compiled("1/1", 1, 4))
-    (one,) = findings(report(frames=frames, compiles=again, breaks=breaks))
-    assert one.cost[0] == "`Net.project`, on the way to this line, is compiled separately"
+    (finding,) = findings(report(frames=frames, compiles=again, breaks=breaks))
+    assert finding.cost[0] == "`Net.project`, on the way to this line, is compiled separately"
 
 
 @pytest.mark.parametrize(
@@ -257,29 +274,29 @@ def test_what_the_line_calls_is_not_said_to_run_in_eager_mode(
         called,
         dataclasses.replace(compiled("1/0", 1, 3), caller=(FORWARD,)),
     )
-    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
-    assert one.cost[-1] == cost
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert finding.cost[-1] == cost
     is_called = caller == (FORWARD,)
-    assert ("`other`, which this line calls, is compiled separately" in one.cost) == is_called
+    assert ("`other`, which this line calls, is compiled separately" in finding.cost) == is_called
 
 
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD),)))
-    assert one.cost == ("this line runs in eager mode, and no kernel is fused across it",)
+    (finding,) = findings(report(breaks=(broken(FORWARD),)))
+    assert finding.cost == ("this line runs in eager mode, and no kernel is fused across it",)
 
 
 def test_a_skipped_frame_costs_all_of_the_function() -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
-    assert one.cost == (
+    (finding,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
+    assert finding.cost == (
         "all of `Net.forward` runs in eager mode, not only this line",
         "the 4 operators traced before this line run in eager too",
     )
 
 
 def test_resume_functions_and_addresses_never_appear() -> None:
-    said = "Cannot call <function dis at 0x7f69080f99e0> in torch_dynamo_resume_in_forward_at_23"
-    (one,) = findings(report(breaks=(broken(FORWARD, explanation=said),)))
-    assert "Cannot call dis in forward." in one.message
+    text = "Cannot call <function dis at 0x7f69080f99e0> in torch_dynamo_resume_in_forward_at_23"
+    (finding,) = findings(report(breaks=(broken(FORWARD, explanation=text),)))
+    assert "Cannot call dis in forward." in finding.message
 
 
 def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() -> None:
@@ -325,10 +342,12 @@ def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() ->
             ),
         ),
     )
-    found = findings(facts)
-    assert len(found) == 5
+    actual_findings = findings(facts)
+    assert len(actual_findings) == 5
     texts = [
-        text for one in found for text in (one.title, one.message, *(item.message for item in one.related))
+        text
+        for finding in actual_findings
+        for text in (finding.title, finding.message, *(item.message for item in finding.related))
     ]
     assert [text for text in texts if "torch_dynamo" in text] == []
 
@@ -367,10 +386,10 @@ def test_no_finding_has_the_name_that_torch_gives_to_the_rest_of_a_function() ->
 def test_a_function_that_is_not_traced_has_its_readable_name(
     gb: str, explanation: str, context: str, title: str
 ) -> None:
-    (one,) = findings(report(breaks=(broken(FORWARD, gb=gb, explanation=explanation, context=context),)))
-    assert one.title == f"graph break: {title}"
-    assert "pybind11" not in one.message
-    assert not one.message.partition("\n")[0].endswith("(e.g.")
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb=gb, explanation=explanation, context=context),)))
+    assert finding.title == f"graph break: {title}"
+    assert "pybind11" not in finding.message
+    assert not finding.message.partition("\n")[0].endswith("(e.g.")
 
 
 def test_a_long_text_ends_after_a_sentence_and_not_after_an_abbreviation() -> None:
@@ -380,9 +399,9 @@ def test_a_long_text_ends_after_a_sentence_and_not_after_an_abbreviation() -> No
 
 def test_wording() -> None:
     compiles = (compiled("0/0", 0, 5), compiled("1/0", 1, 3))
-    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    (finding,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
     expect(
-        f"{one.title}\n{one.message}\n{one.target} | {one.inputs} | {one.torch}",
+        f"{finding.title}\n{finding.message}\n{finding.target} | {finding.inputs} | {finding.torch}",
         """\
         graph break: a branch depends on the data of a tensor
         Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
@@ -402,9 +421,9 @@ def test_fuselights_step_comes_before_torchs_hints() -> None:
         "Use `torch.empty`.",
         "Please report an issue to PyTorch.",
     )
-    (one,) = findings(report(breaks=(broken(at(30), gb="GB0126", hints=hints),)))
-    assert one.hints == (*first_step("GB0126"), "Use `torch.empty`.")
-    assert one.torch_hints == 1
+    (finding,) = findings(report(breaks=(broken(at(30), gb="GB0126", hints=hints),)))
+    assert finding.hints == (*first_step("GB0126"), "Use `torch.empty`.")
+    assert finding.torch_hints == 1
 
 
 def test_reporting_to_pytorch_is_the_last_step() -> None:
@@ -427,10 +446,10 @@ def test_each_step_is_for_a_break_with_a_title_and_is_a_sentence_without_its_sto
 def test_a_break_of_torchs_optimizers_gives_no_advice() -> None:
     step = at(30, (4, 14), function="train_step")
     inside = at(79, path="/env/lib/python3.11/site-packages/torch/optim/optimizer.py", function="_use_grad")
-    (one,) = findings(report(breaks=(broken(step, inside, gb="GB0025"),)))
-    assert (one.severity, one.span.line, one.hints) == (Severity.INFORMATION, 30, ())
-    assert one.title == "graph break: torch's optimizers break the graph here by design"
-    assert "graph_break()" not in one.message
+    (finding,) = findings(report(breaks=(broken(step, inside, gb="GB0025"),)))
+    assert (finding.severity, finding.span.line, finding.hints) == (Severity.INFORMATION, 30, ())
+    assert finding.title == "graph break: torch's optimizers break the graph here by design"
+    assert "graph_break()" not in finding.message
     (other,) = findings(report(breaks=(broken(step, at(9, path=LIBRARY, function="scan"), gb="GB0025"),)))
     assert other.title == "graph break: requested by `scan` in a library"
     (own,) = findings(report(breaks=(broken(step, gb="GB0025"),)))
@@ -454,19 +473,19 @@ def test_torchs_own_text_is_three_lines_without_the_code_that_it_traced() -> Non
     facts = report(
         compiles=(compiled,), breaks=(broken(FORWARD, gb="GB9999", explanation=TRACED, hints=("A. " * 200,)),)
     )
-    (one,) = findings(facts)
-    assert "Dynamo does not support tracing dynamic control flow." in one.message
-    assert not any(text in one.message for text in ("sum_1", "# File", "computed as follows"))
-    assert max(map(len, one.hints)) <= 300
+    (finding,) = findings(facts)
+    assert "Dynamo does not support tracing dynamic control flow." in finding.message
+    assert not any(text in finding.message for text in ("sum_1", "# File", "computed as follows"))
+    assert max(map(len, finding.hints)) <= 300
     facts = report(compiles=(compiled,), breaks=(broken(FORWARD, explanation="Cannot guard on zf2 > 30.0."),))
-    (one,) = findings(facts)
-    assert "Cannot guard on scale > 30.0." in one.message
+    (finding,) = findings(facts)
+    assert "Cannot guard on scale > 30.0." in finding.message
 
 
 def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None:
     hint = "Set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`."
-    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0036", hints=(hint,)),)))
-    assert one.hints[-1].endswith(
+    (finding,) = findings(report(breaks=(broken(FORWARD, gb="GB0036", hints=(hint,)),)))
+    assert finding.hints[-1].endswith(
         "Not tried: where the code needs the captured value, torch may break the graph again, or raise "
         "GuardOnDataDependentSymNode"
     )
@@ -475,9 +494,12 @@ def test_a_setting_that_can_end_the_program_says_that_it_was_not_tried() -> None
 def test_two_lines_of_a_library_that_one_call_leads_to_are_two_entries_with_their_lines() -> None:
     call = at(12, (8, 20))
     first, second = (at(line, (0, 9), path=LIBRARY, function="attend") for line in (400, 420))
-    found = findings(report(breaks=(broken(call, first), broken(call, second, compile_id="1/0"))))
-    assert [one.title.rpartition(" (at ")[2] for one in found] == ["layers.py:400)", "layers.py:420)"]
-    assert len({one.span for one in found}) == 1
+    actual_findings = findings(report(breaks=(broken(call, first), broken(call, second, compile_id="1/0"))))
+    assert [finding.title.rpartition(" (at ")[2] for finding in actual_findings] == [
+        "layers.py:400)",
+        "layers.py:420)",
+    ]
+    assert len({finding.span for finding in actual_findings}) == 1
     (alone,) = findings(report(breaks=(broken(call, first),)))
     assert "layers.py" not in alone.title
 
@@ -485,5 +507,8 @@ def test_two_lines_of_a_library_that_one_call_leads_to_are_two_entries_with_thei
 def test_lines_of_a_library_that_break_in_the_same_line_of_dynamo_are_two_entries() -> None:
     call, dynamo = at(12, (8, 20)), at(7, path="/env/torch/_dynamo/polyfills/__init__.py")
     lines = [at(line, path=LIBRARY, function="attend") for line in (400, 420)]
-    found = findings(report(breaks=tuple(broken(call, line, dynamo) for line in lines)))
-    assert [one.title.rpartition(" (at ")[2] for one in found] == ["layers.py:400)", "layers.py:420)"]
+    actual_findings = findings(report(breaks=tuple(broken(call, line, dynamo) for line in lines)))
+    assert [finding.title.rpartition(" (at ")[2] for finding in actual_findings] == [
+        "layers.py:400)",
+        "layers.py:420)",
+    ]

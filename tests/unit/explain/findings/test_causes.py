@@ -23,17 +23,19 @@ def folded(*breaks: object) -> list[Finding]:
 def test_a_library_line_that_three_lines_lead_to_is_one_finding_and_two_references() -> None:
     (full,) = folded(*BREAKS)
     assert (full.span.line, full.severity) == (30, Severity.WARNING)
-    assert [one.span.line for one in full.also_at] == [32, 33]
+    assert [finding.span.line for finding in full.also_at] == [32, 33]
     assert "2 more places have the same cause: lines 32-33." in full.message
     assert full.message.endswith(f"{full.hints[-1]}.")  # a hover puts cost and hints first
     _, *references = expand(full)
-    assert [(one.span.line, one.severity, one.title) for one in references] == [
+    assert [(reference.span.line, reference.severity, reference.title) for reference in references] == [
         (32, Severity.HINT, f"same cause as line 30: {full.title}"),
         (33, Severity.HINT, f"same cause as line 30: {full.title}"),
     ]
-    assert all(one.same_as == full.span and one.related[0].span == full.span for one in references)
-    assert not any(one.hints or one.fixes for one in references)
-    assert all(one.cost == full.cost for one in references)
+    assert all(
+        reference.same_as == full.span and reference.related[0].span == full.span for reference in references
+    )
+    assert not any(reference.hints or reference.fixes for reference in references)
+    assert all(reference.cost == full.cost for reference in references)
 
 
 def test_the_first_line_is_the_full_finding_in_whatever_order_torch_reports_the_breaks() -> None:
@@ -41,16 +43,16 @@ def test_the_first_line_is_the_full_finding_in_whatever_order_torch_reports_the_
 
 
 def test_folding_twice_changes_nothing_and_loses_no_place() -> None:
-    found = findings(report(breaks=(*BREAKS, broken(at(40)))))
-    once = fold(found)
+    actual_findings = findings(report(breaks=(*BREAKS, broken(at(40)))))
+    once = fold(actual_findings)
     assert fold(once) == once
-    places = sorted((one.span.path, one.span.line) for full in once for one in expand(full))
-    assert places == sorted((one.span.path, one.span.line) for one in found)
+    places = sorted((finding.span.path, finding.span.line) for full in once for finding in expand(full))
+    assert places == sorted((finding.span.path, finding.span.line) for finding in actual_findings)
 
 
 def test_counts_follow_the_cause() -> None:
-    made = report(breaks=BREAKS)
-    assert counts(made).breaks == len(fold(findings(made))) == 1
+    new_report = report(breaks=BREAKS)
+    assert counts(new_report).breaks == len(fold(findings(new_report))) == 1
 
 
 def test_a_reference_in_another_file_names_the_file() -> None:
@@ -79,9 +81,9 @@ def test_what_needs_another_cure_is_another_cause() -> None:
 
 
 def test_numbers_and_quoted_code_do_not_make_another_cause() -> None:
-    said = 'Cannot branch on a tensor of 4 rows:\n# File "layers.py", line 400, in attend gt = gt({}, 0).'
-    first = replace(BREAKS[0], explanation=said.format("sum_1"))
-    second = replace(BREAKS[1], explanation=said.format("sum_2").replace("4 rows", "8 rows"))
+    text = 'Cannot branch on a tensor of 4 rows:\n# File "layers.py", line 400, in attend gt = gt({}, 0).'
+    first = replace(BREAKS[0], explanation=text.format("sum_1"))
+    second = replace(BREAKS[1], explanation=text.format("sum_2").replace("4 rows", "8 rows"))
     assert len(folded(first, second)) == 1
 
 
@@ -95,7 +97,7 @@ def test_recompilations_of_one_read_in_a_library_are_one_cause() -> None:
 
     same = report(recompiles=(recompiled(30, "0/1"), recompiled(32, "0/2")))
     (full,) = fold(findings(same))
-    assert (full.code, full.span.line, [one.span.line for one in full.also_at]) == ("FL201", 30, [32])
+    assert (full.code, full.span.line, [finding.span.line for finding in full.also_at]) == ("FL201", 30, [32])
     other = report(recompiles=(recompiled(30, "0/1"), recompiled(32, "0/2", "scale")))
     assert len(fold(findings(other))) == 2
 
@@ -108,7 +110,7 @@ def source(*ignored: int) -> str:
 def after_ignores(*ignored: int) -> list[tuple[int, str, int]]:
     readings = {FILE: read_source(FILE, source(*ignored))}
     kept = fold(apply_ignores(findings(report(breaks=BREAKS)), readings, known=lambda _code: True))
-    return [(one.span.line, one.code, len(one.also_at)) for one in kept]
+    return [(finding.span.line, finding.code, len(finding.also_at)) for finding in kept]
 
 
 def test_an_ignore_on_the_full_finding_silences_the_cause() -> None:
@@ -125,7 +127,7 @@ def test_ignores_on_all_lines_are_all_used() -> None:
 
 
 def test_a_place_that_is_gone_leaves_the_next_one_as_the_full_finding() -> None:
-    (full,) = fold(one for one in findings(report(breaks=BREAKS)) if one.span.line != 30)
+    (full,) = fold(finding for finding in findings(report(breaks=BREAKS)) if finding.span.line != 30)
     assert (full.span.line, full.severity, len(full.also_at)) == (32, Severity.WARNING, 1)
 
 

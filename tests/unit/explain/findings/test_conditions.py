@@ -14,11 +14,15 @@ def condition(text: str, span: str | None, true: int, false: int) -> tuple[str, 
     start = len(lines[0]) - len(lines[0].lstrip()) if span is None else lines[0].index(span)
     end = (len(lines), len(lines[-1])) if span is None else (1, start + len(span))
     branch = Branch(1, start, end[0], end[1], true, false)
-    found = one_sided(branch, "m.py", lambda _, line: lines[line - 1] if line <= len(lines) else None)
-    if found is None:
+    one_sided_condition = one_sided(
+        branch, "m.py", lambda _, line: lines[line - 1] if line <= len(lines) else None
+    )
+    if one_sided_condition is None:
         return None
-    assert found.span.end_line == found.span.line
-    return lines[found.span.line - 1][found.span.column : found.span.end_column], found.always
+    assert one_sided_condition.span.end_line == one_sided_condition.span.line
+    return lines[one_sided_condition.span.line - 1][
+        one_sided_condition.span.column : one_sided_condition.span.end_column
+    ], one_sided_condition.always
 
 
 @pytest.mark.parametrize(

@@ -49,14 +49,14 @@ def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
 
 
 def test_a_requested_copy_is_information_on_its_line() -> None:
-    (one,) = of(generated(kernel(PERMUTE, CLONE)))
-    assert (one.code, one.severity, one.span.line) == ("FL706", Severity.INFORMATION, 15)
-    assert one.title == "a kernel only copies here"
-    assert one.cost == (
+    (finding,) = of(generated(kernel(PERMUTE, CLONE)))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL706", Severity.INFORMATION, 15)
+    assert finding.title == "a kernel only copies here"
+    assert finding.cost == (
         "1 launch: 10 MB read and written",
         "likely ~3 µs on H100, 15% of the target's kernel time",
     )
-    assert "`contiguous()`" in one.message
+    assert "`contiguous()`" in finding.message
 
 
 def test_launches_of_a_line_are_one_finding() -> None:
@@ -66,16 +66,16 @@ def test_launches_of_a_line_are_one_finding() -> None:
 
 
 def test_a_copy_for_a_convolution_names_it_and_channels_last_on_its_own_line() -> None:
-    (one,) = of(generated(kernel(CONVOLUTION, "aten.relu.default", CONVOLUTION)))
-    assert one.title == "a kernel only copies here, for the layout that `aten.convolution` requires"
-    assert one.span.line == 16  # the others made what is copied
-    assert "channels_last" in one.message
+    (finding,) = of(generated(kernel(CONVOLUTION, "aten.relu.default", CONVOLUTION)))
+    assert finding.title == "a kernel only copies here, for the layout that `aten.convolution` requires"
+    assert finding.span.line == 16  # the others made what is copied
+    assert "channels_last" in finding.message
 
 
 def test_a_copy_for_another_library_operator_is_reported_without_channels_last() -> None:
-    (one,) = of(generated(kernel(CLONE, "aten.bmm.default")))
-    assert one.title.endswith("that `aten.bmm` requires")
-    assert "channels_last" not in one.message
+    (finding,) = of(generated(kernel(CLONE, "aten.bmm.default")))
+    assert finding.title.endswith("that `aten.bmm` requires")
+    assert "channels_last" not in finding.message
 
 
 @pytest.mark.parametrize(
@@ -102,5 +102,5 @@ def test_the_share_is_a_threshold_and_none_disables_it() -> None:
 
 def test_a_copy_inside_of_a_library_is_reported_on_the_users_call() -> None:
     operator = FusedOperator(CLONE, stack=(at(14), at(88, path=LIBRARY)))
-    (one,) = of(generated(kernel(CLONE, operators=(operator,))))
-    assert (one.span.line, [other.span.path for other in one.related]) == (14, [LIBRARY])
+    (finding,) = of(generated(kernel(CLONE, operators=(operator,))))
+    assert (finding.span.line, [other.span.path for other in finding.related]) == (14, [LIBRARY])

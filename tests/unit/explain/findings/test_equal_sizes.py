@@ -45,8 +45,8 @@ def advice_on(statement: str) -> str:
         compiles=(Compile("0/0", 0, Outcome.FAILED, symbols=(symbol,)),),
         facts=TracedFacts(values=values, files={FILE: FileFacts(facts=facts)}),
     )
-    (one,) = findings(given, read_line=lambda _path, number: lines.get(number))
-    return one.hints[0]
+    (finding,) = findings(given, read_line=lambda _path, number: lines.get(number))
+    return finding.hints[0]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def test_the_report_has_the_tier_that_failed(
     request = kind(id=1, generation=3, target=TARGET, inputs=InputsPlan(), roots=("/w",))
     report = failure_report(request, Failure(Culprit.FUSELIGHT, "internal", "KeyError: 'x'"), None)
     assert (report.tier, report.generation, report.roots) == (tier, 3, ("/w",))
-    (one,) = findings(report)
-    assert (one.code, one.tier, one.span.line, one.title) == (
+    (finding,) = findings(report)
+    assert (finding.code, finding.tier, finding.span.line, finding.title) == (
         "FL403",
         tier,
         7,

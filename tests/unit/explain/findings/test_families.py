@@ -48,11 +48,11 @@ def test_an_eager_frame_is_reported_on_its_def_line(
     kind: NotCompiledKind, code: str, severity: Severity
 ) -> None:
     left = NotCompiled(kind=kind, function="Net.forward", location=at(20), reason="because", gb_id="GB0003")
-    (one,) = findings(report(not_compiled=(left, left)))
-    assert (one.code, one.severity, one.span.line, one.count) == (code, severity, 20, 2)
-    assert "Net.forward" in one.title
-    assert one.gb_ids == ("GB0003",)
-    assert one.hints
+    (finding,) = findings(report(not_compiled=(left, left)))
+    assert (finding.code, finding.severity, finding.span.line, finding.count) == (code, severity, 20, 2)
+    assert "Net.forward" in finding.title
+    assert finding.gb_ids == ("GB0003",)
+    assert finding.hints
 
 
 def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> None:
@@ -64,9 +64,9 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
         stack=(at(24, function="f"),),
     )
     compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2))
-    (one,) = findings(report(frames=(Frame("f", at(20)),), compiles=(compiled,), not_compiled=(left,)))
-    assert one.title == "the rest of `f` is not compiled: torch skipped it"
-    assert one.cost == ("the part with line 24 runs in eager mode",)
+    (finding,) = findings(report(frames=(Frame("f", at(20)),), compiles=(compiled,), not_compiled=(left,)))
+    assert finding.title == "the rest of `f` is not compiled: torch skipped it"
+    assert finding.cost == ("the part with line 24 runs in eager mode",)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,10 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
 def test_a_disabled_function_may_call_compiled_ones(caller: tuple[Location, ...], cost: str) -> None:
     left = NotCompiled(kind=NotCompiledKind.DISABLED, function="f", location=at(20), reason="disabled")
     compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2), caller=caller)
-    (one,) = findings(report(frames=(Frame("inner", at(30)),), compiles=(compiled,), not_compiled=(left,)))
-    assert one.cost == (cost,)
+    (finding,) = findings(
+        report(frames=(Frame("inner", at(30)),), compiles=(compiled,), not_compiled=(left,))
+    )
+    assert finding.cost == (cost,)
 
 
 def test_a_frame_without_tensors_called_by_eager_code_is_not_reported() -> None:
@@ -117,14 +119,14 @@ def test_breaks_inside_a_library_after_a_break_are_not_reported(
         reason="because",
         caller=(at(24, function="forward"), at(9, path=LIBRARY, function="save")),
     )
-    found = findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,)))
-    assert bool(found) is is_reported
+    actual_findings = findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,)))
+    assert bool(actual_findings) is is_reported
 
 
 def test_a_frame_that_the_code_asks_to_skip_is_no_warning() -> None:
     left = NotCompiled(kind=NotCompiledKind.SKIPPED, function="f", location=at(20), reason="", gb_id="GB4297")
-    (one,) = findings(report(not_compiled=(left,)))
-    assert one.severity is Severity.INFORMATION
+    (finding,) = findings(report(not_compiled=(left,)))
+    assert finding.severity is Severity.INFORMATION
 
 
 def test_a_break_in_a_higher_order_operator_is_not_blamed_on_fullgraph() -> None:
@@ -138,10 +140,10 @@ def test_a_break_in_a_higher_order_operator_is_not_blamed_on_fullgraph() -> None
         traceback="Explanation: Dynamo does not know how to trace builtin operator `print`\n  Hint: Avoid",
         gb_id="GB0059",
     )
-    (one,) = findings(report(failures=(failure,)))
-    assert (one.code, one.span.line) == ("FL404", 24)
-    assert "`print` cannot be traced" in one.title
-    assert "fullgraph" not in one.title + one.message
+    (finding,) = findings(report(failures=(failure,)))
+    assert (finding.code, finding.span.line) == ("FL404", 24)
+    assert "`print` cannot be traced" in finding.title
+    assert "fullgraph" not in finding.title + finding.message
 
 
 def test_an_eager_library_frame_shows_the_users_call() -> None:
@@ -152,9 +154,9 @@ def test_an_eager_library_frame_shows_the_users_call() -> None:
         reason="",
         caller=(at(24),),
     )
-    (one,) = findings(report(not_compiled=(left,)))
-    assert (one.span.path, one.span.line) == (FILE, 24)
-    assert one.related[0].span.path == LIBRARY
+    (finding,) = findings(report(not_compiled=(left,)))
+    assert (finding.span.path, finding.span.line) == (FILE, 24)
+    assert finding.related[0].span.path == LIBRARY
 
 
 def symbol(source: str, **changes: object) -> Compile:
@@ -186,11 +188,11 @@ def test_guards_above_a_threshold_name_their_lines() -> None:
     places = (GuardPlace((at(33), at(9, path=LIBRARY)), 700), GuardPlace((at(34),), 500))
     compiled = Compile("0/0", 0, Outcome.COMPILED, guard_count=1200, guard_us=80.0, guard_places=places)
     given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
-    (one,) = findings(given, thresholds=Thresholds(guard_count=1200))
-    assert (one.code, one.span.line) == ("FL203", 20)
-    assert one.title == "`Net.forward` has 1,200 guards"
-    assert one.cost == ("all guards are checked at every call",)
-    assert [(item.span.line, item.message) for item in one.related] == [
+    (finding,) = findings(given, thresholds=Thresholds(guard_count=1200))
+    assert (finding.code, finding.span.line) == ("FL203", 20)
+    assert finding.title == "`Net.forward` has 1,200 guards"
+    assert finding.cost == ("all guards are checked at every call",)
+    assert [(item.span.line, item.message) for item in finding.related] == [
         (33, "this line created 700 guards"),
         (34, "this line created 500 guards"),
     ]
@@ -203,7 +205,7 @@ def test_a_usual_large_model_has_no_guard_warning() -> None:
     given = report(frames=(Frame("GPT2.forward", at(20)),), compiles=(gpt2,))
     assert findings(given) == ()
     assert findings(given, thresholds=Thresholds(guard_us=121.5)) == ()
-    assert [one.code for one in findings(given, thresholds=Thresholds(guard_us=121.0))] == ["FL203"]
+    assert [finding.code for finding in findings(given, thresholds=Thresholds(guard_us=121.0))] == ["FL203"]
 
 
 def test_measured_times_do_not_choose_the_compile_that_is_shown() -> None:
@@ -221,8 +223,11 @@ def test_measured_times_do_not_choose_the_compile_that_is_shown() -> None:
             )
             for index, (count, us) in enumerate(zip((6000, 7000, 7000, 5000), times, strict=True))
         )
-        found = findings(report(frames=(Frame("Net.forward", at(20)),), compiles=compiles))
-        return tuple((one.code, one.title, one.message, one.related, one.span) for one in found)
+        actual_findings = findings(report(frames=(Frame("Net.forward", at(20)),), compiles=compiles))
+        return tuple(
+            (finding.code, finding.title, finding.message, finding.related, finding.span)
+            for finding in actual_findings
+        )
 
     assert shown(9.0, 1.0, 2.0, 3.0) == shown(1.0, 2.0, 9.0, 700.0)
     ((_, title, _, (related,), _),) = shown(1.0, 1.0, 1.0, 1.0)
@@ -250,17 +255,17 @@ def test_measured_times_do_not_choose_the_compile_that_is_shown() -> None:
 )
 def test_a_failure_is_reported_with_its_culprit_and_kind(culprit: Culprit, kind: str, code: str) -> None:
     inside = Location(LIBRARY, 9)
-    (one,) = findings(report(failures=(Failure(culprit, kind, "it failed", stack=(at(24), inside)),)))
-    assert (one.code, one.span.line) == (code, 24)
-    assert one.hints
-    assert [item.span.path for item in one.related] == [LIBRARY]
+    (finding,) = findings(report(failures=(Failure(culprit, kind, "it failed", stack=(at(24), inside)),)))
+    assert (finding.code, finding.span.line) == (code, 24)
+    assert finding.hints
+    assert [item.span.path for item in finding.related] == [LIBRARY]
 
 
 def test_a_failure_without_a_frame_of_the_user_is_on_its_directive_else_on_the_target() -> None:
-    (one,) = findings(report(failures=(Failure(Culprit.USER, "inputs", "bad", directive_line=9),)))
-    assert (one.code, one.span.line) == ("FL501", 9)
-    (one,) = findings(report(failures=(Failure(Culprit.USER, "signal", "died"),)))
-    assert one.span.line == 10
+    (finding,) = findings(report(failures=(Failure(Culprit.USER, "inputs", "bad", directive_line=9),)))
+    assert (finding.code, finding.span.line) == ("FL501", 9)
+    (finding,) = findings(report(failures=(Failure(Culprit.USER, "signal", "died"),)))
+    assert finding.span.line == 10
 
 
 def test_a_missing_module_is_not_a_broken_interpreter() -> None:
@@ -271,11 +276,11 @@ def test_a_missing_module_is_not_a_broken_interpreter() -> None:
         exception="ModuleNotFoundError",
         stack=(at(3),),
     )
-    (one,) = findings(report(failures=(missing,)))
-    assert (one.code, one.span.line) == ("FL401", 3)
-    assert one.hints == ("Install einops in /env/bin/python, or choose another interpreter",)
+    (finding,) = findings(report(failures=(missing,)))
+    assert (finding.code, finding.span.line) == ("FL401", 3)
+    assert finding.hints == ("Install einops in /env/bin/python, or choose another interpreter",)
     torch = dataclasses.replace(missing, kind="no_torch", message="No module named 'torch'")
-    assert [one.code for one in findings(report(failures=(torch,)))] == ["FL504"]
+    assert [finding.code for finding in findings(report(failures=(torch,)))] == ["FL504"]
 
 
 @pytest.mark.parametrize(
@@ -290,11 +295,11 @@ def test_a_missing_module_is_not_a_broken_interpreter() -> None:
 def test_a_training_step_called_as_inference_says_how_to_enable_gradients(
     rung: Rung, text: str, *, asked_for: bool
 ) -> None:
-    said = "element 0 of tensors does not require grad and does not have a grad_fn"
-    failure = Failure(Culprit.USER, "exception", said, exception="RuntimeError", stack=(at(24),), call=0)
+    message = "element 0 of tensors does not require grad and does not have a grad_fn"
+    failure = Failure(Culprit.USER, "exception", message, exception="RuntimeError", stack=(at(24),), call=0)
     inputs = Inputs(rung=rung, path=FILE, line=9, calls=(Call(0, text, at(9)),))
-    (one,) = findings(report(failures=(failure,), inputs=inputs))
-    assert ("no_grad=False" in one.hints[0]) is asked_for
+    (finding,) = findings(report(failures=(failure,), inputs=inputs))
+    assert ("no_grad=False" in finding.hints[0]) is asked_for
 
 
 def test_the_recompile_limit_as_an_error_has_the_cause_and_the_cure() -> None:
@@ -303,20 +308,20 @@ def test_the_recompile_limit_as_an_error_has_the_cause_and_the_cure() -> None:
         stack=(at(40, function="train"),), gb_id="GB0039", call=0, next_step="Raise the limit.",
     )  # fmt: skip
     stopped = again(SIZE, compile_id=None)
-    (one,) = findings(report(failures=(failure,), recompiles=(stopped,)))
-    assert (one.code, one.severity, one.span.line) == ("FL102", Severity.ERROR, 40)
-    assert one.title == "`Net.forward` reached the recompile limit, which is an error with fullgraph=True"
-    assert "The call that exceeded it: x.size(0) was 4, now 7." in one.message
-    assert "mark_dynamic(x, 0)" in one.hints[0]
+    (finding,) = findings(report(failures=(failure,), recompiles=(stopped,)))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL102", Severity.ERROR, 40)
+    assert finding.title == "`Net.forward` reached the recompile limit, which is an error with fullgraph=True"
+    assert "The call that exceeded it: x.size(0) was 4, now 7." in finding.message
+    assert "mark_dynamic(x, 0)" in finding.hints[0]
     (unknown,) = findings(report(failures=(failure,)))
     assert (unknown.code, unknown.hints) == ("FL102", ("Raise the limit.",))
 
 
 def test_an_operators_refusal_is_quoted() -> None:
-    said = "x\n  Explanation: Dynamo failed: got RuntimeError('must match, but got [4, 7] X [8, 2].')\n"
-    failure = Failure(Culprit.USER, "exception", "short", exception="TorchRuntimeError", traceback=said)
-    (one,) = findings(report(failures=(failure,)))
-    assert one.title == "RuntimeError: must match, but got [4, 7] X [8, 2]"
+    text = "x\n  Explanation: Dynamo failed: got RuntimeError('must match, but got [4, 7] X [8, 2].')\n"
+    failure = Failure(Culprit.USER, "exception", "short", exception="TorchRuntimeError", traceback=text)
+    (finding,) = findings(report(failures=(failure,)))
+    assert finding.title == "RuntimeError: must match, but got [4, 7] X [8, 2]"
 
 
 def test_only_notes_that_change_the_reading_are_findings() -> None:
@@ -327,7 +332,7 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         Note("ended_early", "this run on save ended at line 33", at(33)),
         Note("output_truncated", "long"),
     )
-    assert [(one.code, one.span.line) for one in findings(report(notes=notes))] == [
+    assert [(finding.code, finding.span.line) for finding in findings(report(notes=notes))] == [
         ("FL602", 10),
         ("FL601", 31),
         ("FL603", 32),
@@ -339,24 +344,24 @@ def test_a_phase_is_explained_and_a_title_stays_readable() -> None:
     long = Failure(
         Culprit.USER, "exception", "x" * 1_000_000, exception="ValueError", stack=(at(20),), phase="main"
     )
-    (one,) = findings(report(failures=(long,)))
-    assert len(one.title) < 400
-    assert one.message.startswith("The exception was raised while running the `__main__` block.")
+    (finding,) = findings(report(failures=(long,)))
+    assert len(finding.title) < 400
+    assert finding.message.startswith("The exception was raised while running the `__main__` block.")
 
 
 def test_the_time_limit_is_named_as_in_each_interface() -> None:
     late = Failure(Culprit.USER, "timeout", "killed after 9 s", "use smaller inputs", phase="trace")
-    (one,) = findings(report(failures=(late,)))
-    assert "fuselight.limits.seconds" in one.message
-    assert "--time-limit" in one.message
+    (finding,) = findings(report(failures=(late,)))
+    assert "fuselight.limits.seconds" in finding.message
+    assert "--time-limit" in finding.message
 
 
 def test_a_break_in_another_file_that_left_a_function_to_eager_is_named_with_its_file() -> None:
     left = NotCompiled(
         NotCompiledKind.SKIPPED, "f", at(20), "loop", stack=(at(10, path="/project/layers.py"),)
     )
-    (one,) = findings(report(not_compiled=(left,)))
-    assert one.hints[0].startswith("Remove the graph break at layers.py:10")
+    (finding,) = findings(report(not_compiled=(left,)))
+    assert finding.hints[0].startswith("Remove the graph break at layers.py:10")
 
 
 def test_the_lens_and_the_terminal_count_a_graph_once_and_no_recompilation_that_the_limit_stopped() -> None:
@@ -381,9 +386,11 @@ def test_a_mark_that_code_contradicts_is_one_finding_with_the_line_of_the_mark()
         stack=(at(22),),
     )
     facts = report(frames=(Frame("f", at(20)),), compiles=(compiled,), failures=(raised,))
-    (one,) = findings(facts, read_line=lambda _path, line: lines.get(line, "pass\n") if line < 40 else None)
-    assert (one.code, one.severity, one.span.line) == ("FL301", Severity.ERROR, 22)
-    assert [item.span.line for item in one.related if item.message == "marked dynamic here"] == [9]
+    (finding,) = findings(
+        facts, read_line=lambda _path, line: lines.get(line, "pass\n") if line < 40 else None
+    )
+    assert (finding.code, finding.severity, finding.span.line) == ("FL301", Severity.ERROR, 22)
+    assert [item.span.line for item in finding.related if item.message == "marked dynamic here"] == [9]
     # an error of another call has its own finding
     other = dataclasses.replace(raised, call=1)
     both = findings(dataclasses.replace(facts, failures=(other,)))

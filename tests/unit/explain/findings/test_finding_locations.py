@@ -80,18 +80,20 @@ def reports(draw: st.DrawFn) -> Report:
 @pytest.mark.slow
 @given(reports())
 def test_no_finding_is_in_a_library(facts: Report) -> None:
-    found = findings(facts)
-    assert {"FL201", "FL102"} & {one.code for one in found} or facts.recompiles[0].compile_id is None
-    for one in found:
-        assert one.span.path.startswith(f"{ROOT}/")
-        assert "site-packages" not in one.span.path
+    actual_findings = findings(facts)
+    assert {"FL201", "FL102"} & {
+        actual_finding.code for actual_finding in actual_findings
+    } or facts.recompiles[0].compile_id is None
+    for finding in actual_findings:
+        assert finding.span.path.startswith(f"{ROOT}/")
+        assert "site-packages" not in finding.span.path
 
 
 @pytest.mark.slow
 @given(reports())
 def test_no_range_ends_before_it_starts(facts: Report) -> None:
-    for one in findings(facts):
-        for span in (one.span, *(related.span for related in one.related)):
+    for finding in findings(facts):
+        for span in (finding.span, *(related.span for related in finding.related)):
             if span.end_line is None and span.end_column is None:
                 continue
             assert (span.end_line or span.line, span.end_column or 0) > (span.line, span.column or 0)

@@ -56,12 +56,12 @@ def mode(kind: ChangeKind, was: str, now: str, **parts: Any) -> Forecast:
     return Forecast(kind, (), was, now, recompiles=True, **parts)
 
 
-def made(*frames: FrameForecast, torch: str = "2.13.0") -> Report:
+def forecast_report(*frames: FrameForecast, torch: str = "2.13.0") -> Report:
     return report(forecasts=frames, versions=dataclasses.replace(VERSIONS, torch=torch))
 
 
 def changes(*frames: FrameForecast, torch: str = "2.13.0") -> tuple[ExpectedChange, ...]:
-    return expected_changes(Context.of(made(*frames, torch=torch)))
+    return expected_changes(Context.of(forecast_report(*frames, torch=torch)))
 
 
 TOKENS = (size("tokens.size(0)", 4, 3), size("tokens.size(1)", 7, 6))
@@ -75,16 +75,16 @@ def test_sizes_are_called_what_programs_use_them_for() -> None:
     (alone,) = changes(frame(size("x.size(0)")))
     assert alone.title == "x.size(0) changes (6 → 5)", "a vector has no batch"
     image = tuple(size(f"x.size({dimension})", is_likely=dimension != 1) for dimension in range(4))
-    nouns = [one.noun for one in changes(frame(*image))]
+    nouns = [change.noun for change in changes(frame(*image))]
     assert nouns == ["the batch", "the height", "the width", "x.size(1)"], "the likely ones first"
 
 
 def test_a_size_of_several_tensors_is_one_change() -> None:
     both = dataclasses.replace(TOKENS[0], subject=("tokens.size(0)", "mask.size(0)"))
     others = (TOKENS[1], dataclasses.replace(TOKENS[1], subject=("mask.size(1)",), recompiles=False))
-    found = changes(frame(both, *others))
-    assert found[0].title == "the batch changes (tokens.size(0) and mask.size(0): 4 → 3)"
-    assert "mark_dynamic(tokens, 0), torch._dynamo.mark_dynamic(mask, 0)" in found[0].remedies[0]
+    expected_changes = changes(frame(both, *others))
+    assert expected_changes[0].title == "the batch changes (tokens.size(0) and mask.size(0): 4 → 3)"
+    assert "mark_dynamic(tokens, 0), torch._dynamo.mark_dynamic(mask, 0)" in expected_changes[0].remedies[0]
 
 
 @pytest.mark.parametrize(
@@ -107,20 +107,25 @@ def test_a_size_of_several_tensors_is_one_change() -> None:
     ],
 )
 def test_the_cost_says_how_many_compiles(change: Forecast, cost: str, further: int) -> None:
-    (one,) = changes(frame(change))
-    assert (one.cost, one.further_compiles) == (cost, further)
+    (expected_change,) = changes(frame(change))
+    assert (expected_change.cost, expected_change.further_compiles) == (cost, further)
 
 
 def test_past_the_limit_a_change_runs_in_eager_mode() -> None:
-    (one,) = changes(frame(size("x.size(0)"), compiles=8))
-    assert (one.cost, one.further_compiles) == ("eager mode: the limit of 8 compiles is reached", 0)
+    (change,) = changes(frame(size("x.size(0)"), compiles=8))
+    assert (change.cost, change.further_compiles) == ("eager mode: the limit of 8 compiles is reached", 0)
 
 
 def test_what_does_not_recompile_comes_last_and_has_neither_cost_nor_remedy() -> None:
     same = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
-    found = changes(frame(same, mode(ChangeKind.AUTOCAST, "off", "on", is_likely=False)))
-    assert [one.kind for one in found] == [ChangeKind.AUTOCAST, ChangeKind.SIZE]
-    assert (found[-1].recompiles, found[-1].cost, found[-1].reason, found[-1].remedies) == (False, "", "", ())
+    expected_changes = changes(frame(same, mode(ChangeKind.AUTOCAST, "off", "on", is_likely=False)))
+    assert [change.kind for change in expected_changes] == [ChangeKind.AUTOCAST, ChangeKind.SIZE]
+    assert (
+        expected_changes[-1].recompiles,
+        expected_changes[-1].cost,
+        expected_changes[-1].reason,
+        expected_changes[-1].remedies,
+    ) == (False, "", "", ())
 
 
 def compiled(given: Report, *frames: Frame) -> Report:
@@ -133,21 +138,21 @@ PARTS = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=2
 
 def test_code_without_a_forecast_is_not_said_to_need_no_compile() -> None:
     same = dataclasses.replace(TOKENS[0], recompiles=False)
-    given = compiled(made(frame(same, TOKENS[1])), *PARTS)
-    assert [one.noun for one in expected_changes(Context.of(given))] == ["the sequence length"]
+    given = compiled(forecast_report(frame(same, TOKENS[1])), *PARTS)
+    assert [change.noun for change in expected_changes(Context.of(given))] == ["the sequence length"]
     assert has_unasked_parts(given)
-    asked = compiled(made(frame(same, TOKENS[1]), frame(resumes_at=24)), *PARTS)
+    asked = compiled(forecast_report(frame(same, TOKENS[1]), frame(resumes_at=24)), *PARTS)
     assert not has_unasked_parts(asked)
     assert len(expected_changes(Context.of(asked))) == 2
 
 
 def test_the_parts_after_a_break_that_compile_too_are_in_the_entry_of_the_function() -> None:
     whole, part = frame(*TOKENS), frame(size("h.size(0)", 4, 3), resumes_at=24)
-    one, _ = changes(whole, part)
-    assert one.title == "the batch changes (tokens.size(0): 4 → 3)"
-    assert one.functions == ("Net.forward", "Net.forward from line 24 on")
+    change, _ = changes(whole, part)
+    assert change.title == "the batch changes (tokens.size(0): 4 → 3)"
+    assert change.functions == ("Net.forward", "Net.forward from line 24 on")
     assert (
-        one.cost
+        change.cost
         == "one more compile, then usually any size of 2 or more; its part from line 24 on compiles too"
     )
     other, _ = changes(whole, part, dataclasses.replace(part, resumes_at=26))
@@ -173,15 +178,15 @@ def test_a_change_that_only_a_part_compiles_for_needs_a_compile() -> None:
 
 def test_what_a_part_made_itself_is_an_entry_only_if_it_compiles_again() -> None:
     count = value(ChangeKind.NUMBER, "k", "3", "4")
-    (one,) = changes(
+    (change,) = changes(
         frame(), frame(count, dataclasses.replace(count, subject=("m",), recompiles=False), resumes_at=24)
     )
-    assert (one.title, one.functions) == (
+    assert (change.title, change.functions) == (
         "k changes (3 → 4, after the graph break on line 24)",
         ("Net.forward from line 24 on",),
     )
     rows = frame(size("rows.size(0)", 5, 4), size("rows.size(1)", 8, 7), resumes_at=24)
-    assert [one.title for one in changes(frame(TOKENS[0]), rows)][1:] == [
+    assert [expected_change.title for expected_change in changes(frame(TOKENS[0]), rows)][1:] == [
         "rows.size(0) changes (5 → 4, after the graph break on line 24)",
         "rows.size(1) changes (8 → 7, after the graph break on line 24)",
     ], "its meaning is not known"
@@ -190,9 +195,9 @@ def test_what_a_part_made_itself_is_an_entry_only_if_it_compiles_again() -> None
 def test_removing_a_break_is_no_advice_for_an_argument_that_the_code_after_it_reads() -> None:
     count = value(ChangeKind.NUMBER, "k", "3", "4")
     unread = dataclasses.replace(count, recompiles=False, guard="", source="", born=())
-    (one,) = changes(frame(unread), frame(count, resumes_at=24))
-    assert one.functions == ("Net.forward from line 24 on",)
-    assert one.remedies[0].startswith("Pass `k` as a tensor")
+    (change,) = changes(frame(unread), frame(count, resumes_at=24))
+    assert change.functions == ("Net.forward from line 24 on",)
+    assert change.remedies[0].startswith("Pass `k` as a tensor")
     (alone,) = changes(frame(), frame(count, resumes_at=24))
     assert alone.remedies[0].startswith("Remove the graph break on line 24")
     unread = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
@@ -203,46 +208,46 @@ def test_removing_a_break_is_no_advice_for_an_argument_that_the_code_after_it_re
 
 def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:
     item = value(ChangeKind.NUMBER, "___stack1", "2.5", "4.0", guard="L['___stack1'] == 2.5")
-    given = compiled(made(frame(item, resumes_at=24)), *PARTS)
-    (one,) = expected_changes(Context.of(given))
-    assert one.what == "a value carried over the graph break on line 24 changes"
-    assert (one.made, lens_text([one])) == ((), ""), "no caller can change it"
-    assert one.reason == "a value carried over the graph break on line 24 == 2.5"
+    given = compiled(forecast_report(frame(item, resumes_at=24)), *PARTS)
+    (change,) = expected_changes(Context.of(given))
+    assert change.what == "a value carried over the graph break on line 24 changes"
+    assert (change.call_changes, lens_text([change])) == ((), ""), "no caller can change it"
+    assert change.reason == "a value carried over the graph break on line 24 == 2.5"
 
 
 def test_changes_with_the_same_reason_are_one_entry() -> None:
     flags = [value(ChangeKind.VALUE, name, "True", "False", is_likely=False) for name in ("a", "b")]
-    (one,) = changes(frame(*flags))
-    assert (one.title, one.reason) == ("a and b change", "a == True; b == True")
+    (change,) = changes(frame(*flags))
+    assert (change.title, change.reason) == ("a and b change", "a == True; b == True")
     elsewhere = dataclasses.replace(flags[1], born=(at(30),))
     assert len(changes(frame(flags[0], elsewhere))) == 2
 
 
 def test_a_mode_is_one_entry_for_all_functions() -> None:
     training = mode(ChangeKind.TRAINING, "training", "evaluation")
-    (one,) = changes(frame(training), frame(training, function="g", location=at(40), compiles=8))
-    assert (one.title, one.functions) == ("training to evaluation", ("Net.forward", "g"))
+    (change,) = changes(frame(training), frame(training, function="g", location=at(40), compiles=8))
+    assert (change.title, change.functions) == ("training to evaluation", ("Net.forward", "g"))
     sizes = changes(frame(TOKENS[0]), frame(TOKENS[0], function="g", location=at(40)))
-    assert [one.functions for one in sizes] == [("Net.forward",), ("g",)]
+    assert [expected_change.functions for expected_change in sizes] == [("Net.forward",), ("g",)]
 
 
 def test_the_place_is_the_innermost_line_of_the_users() -> None:
     born = (at(21), at(25), Location(LIBRARY, 7))
-    (one,) = changes(frame(dataclasses.replace(size("x.size(0)"), born=born)))
-    assert one.place == at(25)
+    (change,) = changes(frame(dataclasses.replace(size("x.size(0)"), born=born)))
+    assert change.place == at(25)
     (other,) = changes(frame(dataclasses.replace(size("x.size(0)"), born=born[2:])))
     assert other.place == born[2]
 
 
 def test_expressions_are_written_as_the_user_would() -> None:
     guard = "L['self']._modules['layers']._modules['0'].p == 2 and G['SCALE'] == 3"
-    (one,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.layers[0].p", "2", "3", guard=guard)))
-    assert one.reason == "self.layers[0].p == 2 and SCALE == 3"
+    (change,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.layers[0].p", "2", "3", guard=guard)))
+    assert change.reason == "self.layers[0].p == 2 and SCALE == 3"
     guard, condition = "2 <= L['args'][0].size()[0]", "2 <= x.size(0)"
-    (one,) = changes(
+    (change,) = changes(
         frame(value(ChangeKind.SIZE_ONE, "x.size(0)", "6", "1", guard=guard, condition=condition))
     )
-    assert (one.reason, one.guards) == (condition, (guard,))
+    assert (change.reason, change.guards) == (condition, (guard,))
     (given,) = changes(frame(dataclasses.replace(size("x.size(0)"), subject=("kwargs['ids'].size(0)",))))
     assert given.subject == ("ids.size(0)",)
 
@@ -262,14 +267,14 @@ def test_remedies_use_the_users_names() -> None:
     ("torch", "argument"), [("2.12.1", None), ("2.13.0+cpu", "shapes_spec"), ("2.14.1", "dynamic_shapes")]
 )
 def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument: str | None) -> None:
-    said = " ".join(changes(frame(*TOKENS), torch=torch)[0].remedies)
-    assert [name for name in ("shapes_spec", "dynamic_shapes") if name in said] == (
+    text = " ".join(changes(frame(*TOKENS), torch=torch)[0].remedies)
+    assert [name for name in ("shapes_spec", "dynamic_shapes") if name in text] == (
         [argument] if argument else []
     )
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (dataclasses.replace(size("x.size(0)", 6, 1), kind=ChangeKind.SIZE_ONE), "mark_unbacked(x, 0)"),
         (value(ChangeKind.NUMBER, "n", "2", "3"), "`torch.tensor(n)`"),
@@ -286,28 +291,30 @@ def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument
         (mode(ChangeKind.TRAINING, "training", "evaluation"), "train() and eval()"),
     ],
 )
-def test_each_change_has_a_remedy(change: Forecast, said: str) -> None:
-    (one,) = changes(frame(change))
-    assert said in one.remedies[0]
+def test_each_change_has_a_remedy(change: Forecast, message: str) -> None:
+    (expected_change,) = changes(frame(change))
+    assert message in expected_change.remedies[0]
 
 
 def test_what_a_call_can_change_is_given_as_a_call_with_the_change() -> None:
     batch, length = changes(frame(*TOKENS))
-    assert batch.made == (CallChange(ChangeKind.SIZE, ("tokens.size(0)",), "3"),)
-    assert [one.text for one in length.made] == ["tokens.size(1) = 6"]
+    assert batch.call_changes == (CallChange(ChangeKind.SIZE, ("tokens.size(0)",), "3"),)
+    assert [change.text for change in length.call_changes] == ["tokens.size(1) = 6"]
     (rate,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True)))
-    assert [one.now for one in rate.made] == ["3", "4"], "each value compiles: one more call shows it"
+    assert [change.now for change in rate.call_changes] == ["3", "4"], (
+        "each value compiles: one more call shows it"
+    )
     (grad,) = changes(frame(mode(ChangeKind.GRAD_MODE, "off", "on")))
-    assert grad.made == ()
-    elsewhere = compiled(made(frame(*TOKENS)), Frame("main", at(3)), *PARTS)
-    assert [one.made for one in expected_changes(Context.of(elsewhere))] == [(), ()], (
+    assert grad.call_changes == ()
+    elsewhere = compiled(forecast_report(frame(*TOKENS)), Frame("main", at(3)), *PARTS)
+    assert [change.call_changes for change in expected_changes(Context.of(elsewhere))] == [(), ()], (
         "not the target's inputs"
     )
 
 
 def test_a_float_is_not_advised_to_be_dynamic() -> None:
-    (one,) = changes(frame(value(ChangeKind.NUMBER, "p", "0.5", "1.0")))
-    assert not any("dynamic=True" in remedy for remedy in one.remedies)
+    (change,) = changes(frame(value(ChangeKind.NUMBER, "p", "0.5", "1.0")))
+    assert not any("dynamic=True" in remedy for remedy in change.remedies)
 
 
 def test_the_lens_names_two_likely_changes_and_no_mode() -> None:
@@ -326,14 +333,14 @@ def test_a_number_that_decides_a_loop_has_advice_of_its_own() -> None:
     count = dataclasses.replace(
         value(ChangeKind.NUMBER, "k", "3", "4"), repeats=True, is_loop_count=True, guard="L['k'] == 3"
     )
-    (one,) = changes(frame(count))
-    assert one.cost == "each new value compiles: 7 more until the limit of 8, then eager mode"
-    assert one.further_compiles == 7
-    assert one.remedies == (
+    (change,) = changes(frame(count))
+    assert change.cost == "each new value compiles: 7 more until the limit of 8, then eager mode"
+    assert change.further_compiles == 7
+    assert change.remedies == (
         "Compile the body of the loop instead: torch unrolls the loop, so that each `k` is compiled",
         "Or call it with few values of `k`",
     ), "neither a tensor nor dynamic=True would help"
-    assert len(one.made) == 2, "two further values are tried"
+    assert len(change.call_changes) == 2, "two further values are tried"
 
 
 @pytest.mark.parametrize(
@@ -344,17 +351,17 @@ def test_a_size_that_decides_a_loop_has_the_advice_of_loops(guard: str) -> None:
         ChangeKind.SIZE, ("x.size(1)",), "6", "5", recompiles=True, repeats=True, is_loop_count=True, source="x",
         guard=guard,
     )  # fmt: skip
-    (one,) = changes(frame(size))
-    assert one.cost == "each new size compiles: 7 more until the limit of 8, then eager mode"
-    assert one.remedies[0].startswith("Compile the body of the loop instead")
-    assert not any("dynamic" in remedy for remedy in one.remedies)
+    (change,) = changes(frame(size))
+    assert change.cost == "each new size compiles: 7 more until the limit of 8, then eager mode"
+    assert change.remedies[0].startswith("Compile the body of the loop instead")
+    assert not any("dynamic" in remedy for remedy in change.remedies)
 
 
 def _separated(*breaks: Any, caller: tuple[Location, ...]) -> Report:
     """`Net.forward`, and `Block.forward`, which is compiled separately; both are compiled for their tensor's size."""
     block = at(40, function="forward")
     frames = (Frame("Net.forward", at(20)), Frame("Block.forward", block))
-    given = made(
+    given = forecast_report(
         frame(*TOKENS, mode(ChangeKind.GRAD_MODE, "off", "on")),
         frame(size("hidden.size(0)"), function="Block.forward", location=block),
     )
@@ -369,10 +376,10 @@ def test_values_of_code_that_a_break_separates_come_last_and_are_one_line() -> N
     given = _separated(
         broken(at(30, function="other")), broken(at(24, function="forward"), at(42)), caller=(call,)
     )
-    found = expected_changes(Context.of(given))
-    assert [one.noun for one in found] == ["the batch", "the sequence length", "", "hidden.size(0)"]
-    listed, breaks = folded(found)
-    assert [one.noun for one in listed] == ["the batch", "the sequence length", ""]
+    changes = expected_changes(Context.of(given))
+    assert [change.noun for change in changes] == ["the batch", "the sequence length", "", "hidden.size(0)"]
+    listed, breaks = folded(changes)
+    assert [change.noun for change in listed] == ["the batch", "the sequence length", ""]
     assert breaks == [(Location(at(42).path, 42), 1)]
     assert (
         folded_text("model.py:42", 2)
@@ -388,7 +395,7 @@ def test_a_function_that_no_break_separates_is_listed() -> None:
 def test_a_value_of_a_part_is_folded_under_the_break_before_it() -> None:
     count = value(ChangeKind.NUMBER, "k", "3", "4")
     listed, breaks = folded(changes(frame(*TOKENS), frame(count, resumes_at=24)))
-    assert [one.noun for one in listed] == ["the batch", "the sequence length"]
+    assert [change.noun for change in listed] == ["the batch", "the sequence length"]
     assert breaks == [(Location(at(24).path, 24), 1)]
 
 
@@ -404,8 +411,8 @@ def test_each_kind_has_one_entry_and_modes_come_from_no_input() -> None:
 def test_each_kind_is_in_words_with_a_remedy(kind: ChangeKind) -> None:
     subject = () if KINDS[kind].scope is ChangeScope.MODE else ("x.size(1)",)
     change = Forecast(kind, subject, "6", "5", recompiles=True, source="x", guard="L['x'] == 6")
-    (one,) = changes(frame(change))
-    assert one.what
-    assert one.remedies
-    assert one.remedies[0][0].isupper()
-    assert "{" not in one.what + one.remedies[0]
+    (expected_change,) = changes(frame(change))
+    assert expected_change.what
+    assert expected_change.remedies
+    assert expected_change.remedies[0][0].isupper()
+    assert "{" not in expected_change.what + expected_change.remedies[0]

@@ -28,15 +28,15 @@ def test_a_dtype_that_the_device_lacks_is_one_finding_on_its_first_line() -> Non
     graph = GeneratedGraph(
         "0/0", Phase.FORWARD, kernels=(kernel("f32", 11), kernel("f8", 12), kernel("f8", 13))
     )
-    (one,) = findings(report(generated=(graph,), target_device=find("a100")))
-    assert (one.code, one.span.path, one.span.line) == ("FL703", FILE, 12)
-    assert "A100" in one.title
+    (finding,) = findings(report(generated=(graph,), target_device=find("a100")))
+    assert (finding.code, finding.span.path, finding.span.line) == ("FL703", FILE, 12)
+    assert "A100" in finding.title
     assert findings(report(generated=(graph,), target_device=find("h100"))) == ()
 
 
 def test_a_graph_without_kernels_is_reported_on_its_frame_with_the_compilers_message() -> None:
     failed = GeneratedGraph("1/0", Phase.BACKWARD, failure="RuntimeError: BF16 is not supported\nmore")
-    (one,) = findings(
+    (finding,) = findings(
         report(
             frames=(Frame("Net.forward", at(20)), Frame("Net.helper", at(30))),
             compiles=(Compile("0/0", 0, Outcome.COMPILED), Compile("1/0", 1, Outcome.COMPILED)),
@@ -44,6 +44,6 @@ def test_a_graph_without_kernels_is_reported_on_its_frame_with_the_compilers_mes
             target_device=find("t4"),
         )
     )
-    assert (one.code, one.span.line) == ("FL704", 30)
-    assert one.title == "no kernels for the backward graph: RuntimeError: BF16 is not supported"
-    assert "T4" in one.message
+    assert (finding.code, finding.span.line) == ("FL704", 30)
+    assert finding.title == "no kernels for the backward graph: RuntimeError: BF16 is not supported"
+    assert "T4" in finding.message

@@ -26,9 +26,9 @@ from tests.support.reports import LIBRARY, at, report
 
 
 def test_a_size_of_one_is_not_marked() -> None:
-    (one,) = findings(report(recompiles=(again(failed("x.size(0) was 4, now 1")),)))
-    assert one.fixes == ()
-    assert "mark_dynamic" not in one.message
+    (finding,) = findings(report(recompiles=(again(failed("x.size(0) was 4, now 1")),)))
+    assert finding.fixes == ()
+    assert "mark_dynamic" not in finding.message
 
 
 @pytest.mark.parametrize("cause", GuardCause)
@@ -53,19 +53,19 @@ def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str
 
 def test_the_advice_is_about_the_wrapped_call_and_not_a_list() -> None:
     number = failed("the number of positional arguments was 2, now 1", cause=GuardCause.ARGUMENTS)
-    (said,) = advice(number)
-    assert said.startswith("Always pass the same arguments")
-    assert advice(dataclasses.replace(number, cause=GuardCause.LENGTH)) != (said,)
+    (message,) = advice(number)
+    assert message.startswith("Always pass the same arguments")
+    assert advice(dataclasses.replace(number, cause=GuardCause.LENGTH)) != (message,)
 
 
-def test_an_argument_of_a_library_is_not_marked_by_the_librarys_name_for_it() -> None:
+def test_an_argument_of_a_library_is_not_marked_by_the_library_name_for_it() -> None:
     size = failed("input_ids.size(1) was 64, now 80", source="input_ids", born=())
     inside = Location(LIBRARY, 647, function="forward")
     call = at(30, function="main")
-    (one,) = findings(report(recompiles=(again(size, location=inside, caller=(call,)),)))
-    assert one.span.line == call.line
-    assert "mark_dynamic(x, 1) for the x that is passed as `input_ids`" in one.hints[0]
-    assert (one.fixes, one.data) == ((), ())
+    (finding,) = findings(report(recompiles=(again(size, location=inside, caller=(call,)),)))
+    assert finding.span.line == call.line
+    assert "mark_dynamic(x, 1) for the x that is passed as `input_ids`" in finding.hints[0]
+    assert (finding.fixes, finding.data) == ((), ())
 
 
 def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name() -> None:
@@ -84,38 +84,38 @@ def again_with(
 
 
 def test_a_size_that_code_fixes_must_not_be_marked() -> None:
-    found = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
-    (one,) = (item for item in found if item.code == "FL201")
-    assert one.hints[0].startswith("Change the code on line 30 that fixes this size: until then")
-    assert (one.fixes, one.data, "mark_dynamic" in one.message) == ((), (), False)
+    findings = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
+    (finding,) = (item for item in findings if item.code == "FL201")
+    assert finding.hints[0].startswith("Change the code on line 30 that fixes this size: until then")
+    assert (finding.fixes, finding.data, "mark_dynamic" in finding.message) == ((), (), False)
 
 
 def test_a_number_that_code_fixes_is_not_kept_symbolic_by_dynamic() -> None:
     fixed = Symbol("s0", "n", specialized_to="7", stack=(at(30),))
-    (one,) = (item for item in again_with(fixed, difference="n was 4, now 7") if item.code == "FL201")
-    assert one.hints[0].startswith("Change the code on line 30 that fixes this number")
+    (finding,) = (item for item in again_with(fixed, difference="n was 4, now 7") if item.code == "FL201")
+    assert finding.hints[0].startswith("Change the code on line 30 that fixes this number")
 
 
 def test_a_size_without_a_symbol_is_fixed_by_the_program() -> None:
-    (one,) = again_with(makes_dynamic=False)
-    assert one.hints[0].startswith("Remove dynamic=False")
-    assert one.fixes == ()
+    (finding,) = again_with(makes_dynamic=False)
+    assert finding.hints[0].startswith("Remove dynamic=False")
+    assert finding.fixes == ()
     config = Environment(config={"automatic_dynamic_shapes": "False"})
-    (one,) = again_with(environment=config)
-    assert "automatic_dynamic_shapes back to True" in one.hints[0]
+    (finding,) = again_with(environment=config)
+    assert "automatic_dynamic_shapes back to True" in finding.hints[0]
 
 
 def test_what_the_program_does_not_contain_is_not_to_be_removed() -> None:
-    (one,) = again_with()
-    assert "dynamic=False" not in one.message
+    (finding,) = again_with()
+    assert "dynamic=False" not in finding.message
 
 
 def test_a_size_that_code_fixes_after_it_changed_is_in_the_finding_of_the_recompilation() -> None:
-    (one,) = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
-    assert one.code == "FL201"
-    assert [item.span.line for item in one.related if item.message == "this line fixes it to one value"] == [
-        30
-    ]
+    (finding,) = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
+    assert finding.code == "FL201"
+    assert [
+        item.span.line for item in finding.related if item.message == "this line fixes it to one value"
+    ] == [30]
     # what was marked, or did not change, has a finding of its own
     (marked, _) = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),), marked=True))[
         ::-1
@@ -166,14 +166,14 @@ def test_advice_is_for_what_the_tensor_is(
 def test_another_object_of_the_class_is_expected_to_be_compiled() -> None:
     size = failed("self.fc.weight.size(0) was 4, now 7", **STATE)
     other = (Mismatch("0/0", (size,), other_object=True),)
-    (one,) = findings(report(recompiles=(again(entries=other),)))
-    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
-    assert "It was called on another object" in one.message
+    (finding,) = findings(report(recompiles=(again(entries=other),)))
+    assert (finding.severity, finding.fixes) == (Severity.INFORMATION, ())
+    assert "It was called on another object" in finding.message
     number = failed("self.index was 4, now 7", source="self.index", kind="EQUALS_MATCH")
-    (one,) = findings(
+    (finding,) = findings(
         report(recompiles=(again(entries=(Mismatch("0/0", (size, number), other_object=True),)),))
     )
-    assert one.severity is Severity.WARNING
+    assert finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ def test_blocks_of_other_channels_are_reported_by_the_input_where_torch_checks_i
     size = failed("self.fc.weight.size(0) was 4, now 7", **STATE)
     given = failed("x.size(1) was 4, now 7")
     entries = (Mismatch("0/0", (size, given), other_object=True),)
-    (one,) = findings(report(recompiles=(again(entries=entries, reasons=(reason,)),)))
-    assert one.title == f"recompiled: {title}"
-    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
-    assert one.hints[0].startswith("Expect one compile for each such object")
-    assert "mark_dynamic" not in one.message
+    (finding,) = findings(report(recompiles=(again(entries=entries, reasons=(reason,)),)))
+    assert finding.title == f"recompiled: {title}"
+    assert (finding.severity, finding.fixes) == (Severity.INFORMATION, ())
+    assert finding.hints[0].startswith("Expect one compile for each such object")
+    assert "mark_dynamic" not in finding.message
 
 
 @pytest.mark.parametrize(
@@ -217,24 +217,24 @@ def test_a_number_becomes_a_tensor_only_where_each_use_accepts_one(
 ) -> None:
     lines = {20: "    def forward(self, x, n):\n", 21: "        x = x.sin()\n", 22: f"        {body}\n"}
     failure = failed("n was 4, now 7", source="n", kind="EQUALS_MATCH")
-    (one,) = findings(report(recompiles=(again(failure),)), read_line=lambda _path, line: lines.get(line))
-    assert advised in one.message
-    assert never not in one.message
+    (finding,) = findings(report(recompiles=(again(failure),)), read_line=lambda _path, line: lines.get(line))
+    assert advised in finding.message
+    assert never not in finding.message
 
 
 def test_a_library_has_its_own_remedy() -> None:
     inside = Location("/env/site-packages/transformers/cache_utils.py", 90, function="update")
     size = failed("past_key_values.layers[0].keys.size(2) was 4, now 5", source="past_key_values.layers[0].keys",
                   born=(at(30, function="main"), inside))  # fmt: skip
-    (one,) = findings(report(recompiles=(again(size),)))
-    assert 'cache_implementation="static"' in one.hints[0]
-    assert "mark_dynamic" not in one.message
+    (finding,) = findings(report(recompiles=(again(size),)))
+    assert 'cache_implementation="static"' in finding.hints[0]
+    assert "mark_dynamic" not in finding.message
     betas = failed("self.param_groups[0]['betas'][0] was 0.95, now 0.94", source="self.param_groups[0]['betas'][0]",
                    cause=GuardCause.NUMBER)  # fmt: skip
     step = Location("/env/site-packages/torch/optim/adam.py", 215, function="step")
-    (one,) = findings(report(recompiles=(again(betas, location=step, caller=(at(30),)),)))
-    assert "cycle_momentum=False" in one.hints[0]
-    assert "buffer" not in one.message
+    (finding,) = findings(report(recompiles=(again(betas, location=step, caller=(at(30),)),)))
+    assert "cycle_momentum=False" in finding.hints[0]
+    assert "buffer" not in finding.message
 
 
 def test_a_size_of_one_is_torchs_own_rule_and_reported_once() -> None:
@@ -247,37 +247,39 @@ def test_a_size_of_one_is_torchs_own_rule_and_reported_once() -> None:
         cause=GuardCause.RELATION,
     )
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=(rule,)))
-    (one,) = findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(relation),)))
-    assert (one.code, one.severity) == ("FL201", Severity.INFORMATION)
-    assert "mark" not in one.message
+    (finding,) = findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(relation),)))
+    assert (finding.code, finding.severity) == ("FL201", Severity.INFORMATION)
+    assert "mark" not in finding.message
     (alone,) = findings(report(frames=(WHOLE,), compiles=compiles[1:]))
     assert (alone.code, alone.severity) == ("FL301", Severity.INFORMATION)
 
 
 def test_sizes_that_vary_together_are_marked_together() -> None:
     other = failed("y.size(0) was 4, now 7", source="y")
-    (one,) = findings(report(recompiles=(again(SIZE, other),)))
-    assert "Mark all these sizes as dynamic" in one.hints[0]
-    assert one.hints[0].endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
-    assert one.fixes == ("mark_dynamic",)
-    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "y"), ("dimension", "0"))
+    (finding,) = findings(report(recompiles=(again(SIZE, other),)))
+    assert "Mark all these sizes as dynamic" in finding.hints[0]
+    assert finding.hints[0].endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
+    assert finding.fixes == ("mark_dynamic",)
+    assert finding.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "y"), ("dimension", "0"))
 
 
 def test_each_size_of_a_tensor_that_varied_is_marked_but_for_those_that_torch_fixes() -> None:
-    (one,) = findings(
+    (finding,) = findings(
         report(
             recompiles=(
                 again(failed("x.size(0) was 4, now 7; x.size(1) was 3, now 1; x.size(2) was 5, now 6")),
             )
         )
     )
-    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "x"), ("dimension", "2"))
+    assert finding.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "x"), ("dimension", "2"))
 
 
 def test_a_size_without_a_name_has_no_fix() -> None:
-    (one,) = findings(report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),)))
-    assert one.fixes == ()
-    assert "mark_dynamic(xs[0], 0)" in one.hints[0]
+    (finding,) = findings(
+        report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),))
+    )
+    assert finding.fixes == ()
+    assert "mark_dynamic(xs[0], 0)" in finding.hints[0]
 
 
 def test_a_number_of_the_module_is_not_made_symbolic_by_dynamic() -> None:

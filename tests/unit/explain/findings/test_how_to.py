@@ -82,26 +82,26 @@ BREAKS = {
 
 @pytest.mark.parametrize(("where", "code"), BREAKS.values(), ids=BREAKS)
 def test_a_break_has_an_example_from_its_line(where: tuple[str, str, str], code: str) -> None:
-    made = how_to(finding(*where), where[0])
-    assert made is not None
-    assert made.code == code
+    advice = how_to(finding(*where), where[0])
+    assert advice is not None
+    assert advice.code == code
     ast.parse(code)
 
 
 def test_a_call_that_a_newer_torch_traces_names_the_version() -> None:
     line = "config = copy.deepcopy(self.config)"
-    made = how_to(finding(line, "copy.deepcopy(self.config)", "GB0179", torch="2.11.0"), line)
-    assert made is not None
-    assert made.words.startswith("torch 2.13 traces `copy.deepcopy` of objects that hold no tensors")
-    assert "2.11.0" in made.words
+    advice = how_to(finding(line, "copy.deepcopy(self.config)", "GB0179", torch="2.11.0"), line)
+    assert advice is not None
+    assert advice.words.startswith("torch 2.13 traces `copy.deepcopy` of objects that hold no tensors")
+    assert "2.11.0" in advice.words
     assert how_to(finding(line, "copy.deepcopy(self.config)", "GB0179", torch="2.13.0"), line) is None
 
 
 def test_a_disabled_function_may_stay_in_the_graph_from_2_14_on() -> None:
     line = "    y = sort_rows(x)"
-    made = how_to(finding(line, "sort_rows(x)", "GB0098", torch="2.14.1"), line)
-    assert made is not None
-    assert "nonstrict_trace" in made.code
+    advice = how_to(finding(line, "sort_rows(x)", "GB0098", torch="2.14.1"), line)
+    assert advice is not None
+    assert "nonstrict_trace" in advice.code
     old = how_to(finding(line, "sort_rows(x)", "GB0098"), line)
     assert old is not None
     assert "custom_op" in old.code
@@ -142,14 +142,14 @@ RECOMPILATIONS = {
 @pytest.mark.parametrize("subject", RECOMPILATIONS)
 def test_a_recompilation_has_an_example_with_its_names(subject: str) -> None:
     change, code = RECOMPILATIONS[subject]
-    made = how_to(
+    advice = how_to(
         finding(
             "    y = x + 1", code="FL201", title=f"recompiled: {change}", subject=subject, data=ACCEPTS_TENSOR
         ),
         "    y = x + 1",
     )
-    assert made is not None
-    assert made.code == code
+    assert advice is not None
+    assert advice.code == code
     ast.parse(code)
 
 
@@ -168,8 +168,8 @@ ACCEPTS_TENSOR = (("accepts", "tensor"),)
 def test_an_example_fits_the_call_of_the_target(
     subject: str, data: tuple[tuple[str, str], ...], *, shown: bool
 ) -> None:
-    one = finding("x", code="FL201", title="recompiled: n was 2, now 3", subject=subject, data=data)
-    assert (how_to(one, "x") is not None) == shown
+    other_finding = finding("x", code="FL201", title="recompiled: n was 2, now 3", subject=subject, data=data)
+    assert (how_to(other_finding, "x") is not None) == shown
 
 
 def test_a_growing_cache_is_written_into() -> None:
@@ -177,9 +177,9 @@ def test_a_growing_cache_is_written_into() -> None:
     where = finding(
         line, code="FL201", title="recompiled: keys.size(1) was 3, now 4", subject="dimension keys.size(1)"
     )
-    made = how_to(where, line)
-    assert made is not None
-    assert made.code == (
+    advice = how_to(where, line)
+    assert advice is not None
+    assert advice.code == (
         "keys = torch.zeros(...)  # once, with the longest length at dimension 1\n"
         "keys.index_copy_(1, position, new)  # instead of: self.keys = torch.cat([keys, new], dim=1)"
     )

@@ -41,18 +41,18 @@ def generated(*kernels: Kernel, device: Device = H100, **changes: Any) -> Report
 
 
 def of(code: str, given: Report) -> tuple[Finding, ...]:
-    return tuple(one for one in findings(given) if one.code == code)
+    return tuple(finding for finding in findings(given) if finding.code == code)
 
 
 def test_an_operator_without_a_kernel_is_information_with_its_cost() -> None:
-    (one,) = findings(generated(fallback("aten.linalg_qr.default")))
-    assert (one.code, one.severity, one.span.line) == ("FL701", Severity.INFORMATION, 14)
-    assert one.title == "no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
-    assert one.cost == (
+    (finding,) = findings(generated(fallback("aten.linalg_qr.default")))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL701", Severity.INFORMATION, 14)
+    assert finding.title == "no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
+    assert finding.cost == (
         "it is not fused with the operators around it: 1.5 MB of memory traffic, likely ~3 µs on H100",
     )
-    assert "fuselight ops" in one.message
-    assert [other.span.line for other in one.related] == [30]
+    assert "fuselight ops" in finding.message
+    assert [other.span.line for other in finding.related] == [30]
 
 
 def test_launches_of_one_operator_on_one_line_are_one_finding() -> None:
@@ -83,23 +83,23 @@ def test_other_kinds_of_kernels_are_no_finding() -> None:
 
 
 def test_a_custom_operator_is_reported_as_custom() -> None:
-    (one,) = findings(generated(fallback("mine.odd.default")))
-    assert one.title == "no kernel is generated for `mine.odd`: the operator's own code is called"
-    assert any("triton_op" in hint for hint in one.hints)
+    (finding,) = findings(generated(fallback("mine.odd.default")))
+    assert finding.title == "no kernel is generated for `mine.odd`: the operator's own code is called"
+    assert any("triton_op" in hint for hint in finding.hints)
 
 
-def test_an_operator_of_a_librarys_line_is_reported_on_the_users_call() -> None:
+def test_an_operator_of_a_library_line_is_reported_on_the_users_call() -> None:
     stack = (at(14), at(88, path=LIBRARY))
     kernel = fallback("aten.linalg_qr.default")
     operators = (FusedOperator("aten.linalg_qr.default", stack=stack),)
-    (one,) = findings(generated(dataclasses.replace(kernel, operators=operators)))
-    assert one.span.line == 14
-    assert [other.span.path for other in one.related] == [LIBRARY]
+    (finding,) = findings(generated(dataclasses.replace(kernel, operators=operators)))
+    assert finding.span.line == 14
+    assert [other.span.path for other in finding.related] == [LIBRARY]
 
 
 def test_an_operator_without_a_line_is_reported_on_the_target() -> None:
     bare = FusedOperator("aten.linalg_qr.default")
-    (one,) = findings(
+    (finding,) = findings(
         generated(
             fallback(
                 "aten.linalg_qr.default",
@@ -110,8 +110,8 @@ def test_an_operator_without_a_line_is_reported_on_the_target() -> None:
             )
         )
     )
-    assert one.span.line == 10
-    assert one.cost == ("it is not fused with the operators around it",)
+    assert finding.span.line == 10
+    assert finding.cost == ("it is not fused with the operators around it",)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_an_operator_without_a_line_is_reported_on_the_target() -> None:
 def test_a_graph_that_is_not_replayed_says_why_in_plain_words(reason: str, title: str) -> None:
     skips = (CudagraphSkip(reason, (at(12),)),)
     kernels = tuple(fallback("aten.mm.default", kind=KernelKind.EXTERN, launch=n) for n in range(7))
-    (one,) = findings(generated(*kernels, cudagraph_skips=skips))
-    assert (one.code, one.severity, one.span.line) == ("FL702", Severity.WARNING, 12)
-    assert one.title == f"not captured as a CUDA graph: {title}"
-    assert one.cost[0].startswith("up to 7 kernels are launched one by one")
-    assert reason.partition(" (")[0] in one.message
+    (finding,) = findings(generated(*kernels, cudagraph_skips=skips))
+    assert (finding.code, finding.severity, finding.span.line) == ("FL702", Severity.WARNING, 12)
+    assert finding.title == f"not captured as a CUDA graph: {title}"
+    assert finding.cost[0].startswith("up to 7 kernels are launched one by one")
+    assert reason.partition(" (")[0] in finding.message
 
 
 def test_the_same_reason_on_the_same_line_is_reported_once() -> None:
@@ -139,8 +139,8 @@ def test_the_same_reason_on_the_same_line_is_reported_once() -> None:
     graphs = tuple(
         GeneratedGraph(f"0/{n}", Phase.INFERENCE, cudagraph_skips=skip) for n, skip in enumerate(skips)
     )
-    (one,) = findings(report(tier=Tier.KERNELS, target_device=H100, generated=graphs))
-    assert one.count == 2
+    (finding,) = findings(report(tier=Tier.KERNELS, target_device=H100, generated=graphs))
+    assert finding.count == 2
 
 
 def test_a_cpu_has_no_replay_findings() -> None:

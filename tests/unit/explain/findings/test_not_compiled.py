@@ -39,8 +39,8 @@ def test_a_frame_of_pythons_own_is_no_finding(path: str) -> None:
 def test_a_generator_of_the_user_or_of_a_library_that_user_code_compiles_is_one(path: str) -> None:
     assert not is_pythons_own(path)
     frame = NotCompiled(NotCompiledKind.GENERATOR, "batches", at(7, path=path), "", caller=(FORWARD,))
-    (one,) = findings(report(not_compiled=(frame,)))
-    assert one.code == "FL103"
+    (finding,) = findings(report(not_compiled=(frame,)))
+    assert finding.code == "FL103"
 
 
 def test_a_function_whose_callee_is_compiled_has_something_to_compile() -> None:
@@ -58,7 +58,7 @@ def test_the_rest_of_a_function_that_cannot_be_resumed_is_named_by_its_first_lin
         NotCompiledKind.SKIPPED, name, line, "it", stack=(at(35),), gb_id="GB0811", rest_from=34
     )
     compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(3))
-    found = findings(
+    actual_findings = findings(
         report(
             not_compiled=(rest,),
             frames=(Frame(name, line),),
@@ -66,7 +66,7 @@ def test_the_rest_of_a_function_that_cannot_be_resumed_is_named_by_its_first_lin
             breaks=(broken(at(35, function="forward"), gb="GB0811", rest_from=34),),
         )
     )
-    skipped, break_ = sorted(found, key=lambda one: one.code)
+    skipped, break_ = sorted(actual_findings, key=lambda finding: finding.code)
     assert skipped.title.startswith("the rest of `Net.forward`, from line 34 on, is not compiled")
     assert skipped.cost == (
         "its graph ends there, after 3 operators",
@@ -85,8 +85,8 @@ def test_a_setting_of_the_main_thread_is_not_advised_again_to_another(
         in_thread=in_thread,
     )  # fmt: skip
     config = {"recompile_limit": "64"} if set_on_main else {}
-    (one,) = findings(report(not_compiled=(limit,), environment=Environment(config=config)))
-    (hint,) = one.hints
+    (finding,) = findings(report(not_compiled=(limit,), environment=Environment(config=config)))
+    (hint,) = finding.hints
     if in_thread and set_on_main:
         assert "recompile_limit = 64 was set on the main thread only" in hint
         assert "initializer=" in hint

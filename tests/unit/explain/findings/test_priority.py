@@ -73,7 +73,7 @@ def test_each_rule_decides_before_the_later_ones(first: FindingCost, second: Fin
 
 
 def words(given: Report) -> list[str]:
-    return [one.words() for one in priorities(Context.of(given))]
+    return [priority.words() for priority in priorities(Context.of(given))]
 
 
 def test_a_break_that_leaves_the_whole_target_eager() -> None:
@@ -194,10 +194,10 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
         compiles=(*TWO_GRAPHS, Compile("2/0", 2, Outcome.COMPILED, graph=Graph(1))),
         breaks=(broken(at(22)), broken(at(26), gb="GB0059", compile_id="1/0")),
     )
-    found = findings(given)
-    assert [one.cost.line for one in of_reports([given], found)] == [22, 26]
-    kept = [one for one in found if one.span.line == 26]
-    assert [one.cost.line for one in of_reports([given, given], kept)] == [26], (
+    actual_findings = findings(given)
+    assert [priority.cost.line for priority in of_reports([given], actual_findings)] == [22, 26]
+    kept = [finding for finding in actual_findings if finding.span.line == 26]
+    assert [priority.cost.line for priority in of_reports([given, given], kept)] == [26], (
         "line 22 is ignored in the source"
     )
     data = json.loads(
@@ -217,17 +217,17 @@ def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:
         breaks=(broken(at(22)), broken(at(26), gb="GB0059", compile_id="1/0")),
     )
     outcome = CheckOutcome(findings=list(findings(given)), reports=[given])
-    assert [one.cost.line for one in outcome.priorities] == [22, 26]
+    assert [priority.cost.line for priority in outcome.priorities] == [22, 26]
     outcome.eager_us = {(FILE, 26): 1234.0, (FILE, 99): 9.0}
-    assert [one.cost.line for one in outcome.priorities] == [26, 22]
+    assert [priority.cost.line for priority in outcome.priorities] == [26, 22]
     assert outcome.priorities[0].words().endswith("; 1.23 ms of a call in eager mode (measured)")
     assert "measured" not in outcome.priorities[1].words()
     assert json.loads(as_json(outcome))["fix_first"]["eager_us"] == 1234.0
 
 
 def test_a_time_does_not_count_for_a_line_that_ends_the_run() -> None:
-    one = Priority(line(9, ends_run=True, breaks=1), "the run ends there")
-    assert one.measured(5.0) is one
+    priority = Priority(line(9, ends_run=True, breaks=1), "the run ends there")
+    assert priority.measured(5.0) is priority
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_a_time_does_not_count_for_a_line_that_ends_the_run() -> None:
     ],
 )
 def test_other_lines_that_end_a_run_are_counted_and_named(others: list[FindingCost], words: str) -> None:
-    lines = [Priority(one, "") for one in (line(1, ends_run=True), *others)]
-    assert more_like_the_first(lines, lambda one: str(one.cost.line)) == words
+    lines = [Priority(cost, "") for cost in (line(1, ends_run=True), *others)]
+    assert more_like_the_first(lines, lambda priority: str(priority.cost.line)) == words
 
 
 def test_other_lines_that_leave_functions_in_eager_mode_are_named_after_the_first() -> None:
     lines = [Priority(line(number, eager=("f",)), "") for number in (1, 2)]
-    assert more_like_the_first(lines, lambda one: one.place) == (
+    assert more_like_the_first(lines, lambda priority: priority.place) == (
         "1 more line leaves functions in eager mode: model.py:2"
     )
     broken_lines = [Priority(line(number, breaks=1), "") for number in (1, 2)]
-    assert more_like_the_first(broken_lines, lambda one: one.place) == ""
+    assert more_like_the_first(broken_lines, lambda priority: priority.place) == ""

@@ -21,23 +21,23 @@ from tests.support.reports import FILE, LIBRARY, at, report
 
 
 def test_it_is_on_the_read_that_made_the_guard() -> None:
-    (one,) = findings(report(recompiles=(again(SIZE),)))
-    assert (one.code, one.span.line, one.span.column) == ("FL201", 22, 8)
-    assert one.title == "recompiled: x.size(0) was 4, now 7"
-    assert one.fixes == ("mark_dynamic",)
-    assert one.data == (("parameter", "x"), ("dimension", "0"))
+    (finding,) = findings(report(recompiles=(again(SIZE),)))
+    assert (finding.code, finding.span.line, finding.span.column) == ("FL201", 22, 8)
+    assert finding.title == "recompiled: x.size(0) was 4, now 7"
+    assert finding.fixes == ("mark_dynamic",)
+    assert finding.data == (("parameter", "x"), ("dimension", "0"))
 
 
 def test_a_guard_without_a_line_is_reported_on_the_def() -> None:
     grad = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
-    (one,) = findings(report(recompiles=(again(grad),)))
-    assert one.span.line == 20
+    (finding,) = findings(report(recompiles=(again(grad),)))
+    assert finding.span.line == 20
 
 
 def test_a_read_in_a_library_shows_on_the_users_line_outside_it() -> None:
     deep = failed("x.size(0) was 4, now 7", born=(READ, at(9, path=LIBRARY)))
-    (one,) = findings(report(recompiles=(again(deep),)))
-    assert (one.span.path, one.span.line) == (FILE, 22)
+    (finding,) = findings(report(recompiles=(again(deep),)))
+    assert (finding.span.path, finding.span.line) == (FILE, 22)
 
 
 def test_a_library_frame_shows_on_the_call_that_led_to_it() -> None:
@@ -46,16 +46,16 @@ def test_a_library_frame_shows_on_the_call_that_led_to_it() -> None:
         location=at(9, path=LIBRARY),
         caller=(at(40, function="main"),),
     )
-    (one,) = findings(report(recompiles=(inside,)))
-    assert one.span.line == 40
+    (finding,) = findings(report(recompiles=(inside,)))
+    assert finding.span.line == 40
 
 
 def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_listed() -> None:
-    (one,) = findings(
+    (finding,) = findings(
         report(recompiles=(again(SIZE), again(failed("x.size(0) was 4, now 9"), compile_id="0/2")))
     )
-    assert one.count == 2
-    assert "Later changes:\n- x.size(0) was 4, now 9" in one.message
+    assert finding.count == 2
+    assert "Later changes:\n- x.size(0) was 4, now 9" in finding.message
 
 
 def test_the_calls_of_a_loop_are_on_one_line_and_are_one_place() -> None:
@@ -63,8 +63,8 @@ def test_the_calls_of_a_loop_are_on_one_line_and_are_one_place() -> None:
     compiles = (Compile("0/0", 0, Outcome.COMPILED, caller=(loop,)),)
 
     def related(*caller: Location) -> list[tuple[int, str]]:
-        (one,) = findings(report(compiles=compiles, recompiles=(again(SIZE, caller=caller),)))
-        return [(item.span.line, item.message) for item in one.related if item.span.line > 30]
+        (finding,) = findings(report(compiles=compiles, recompiles=(again(SIZE, caller=caller),)))
+        return [(item.span.line, item.message) for item in finding.related if item.span.line > 30]
 
     assert related(loop) == [(40, "triggered by this call, as was the earlier compile")]
     assert related(at(41)) == [
@@ -80,39 +80,39 @@ def test_two_values_read_on_one_line_are_two_findings() -> None:
 
 def test_all_failing_guards_of_the_nearest_entry_are_shown() -> None:
     other = failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")
-    (one,) = findings(report(recompiles=(again(SIZE, other),)))
-    assert "Other failed guards:\n- FLAG was 1, now 2" in one.message
+    (finding,) = findings(report(recompiles=(again(SIZE, other),)))
+    assert "Other failed guards:\n- FLAG was 1, now 2" in finding.message
 
 
 def test_a_setting_of_torch_comes_before_its_consequences() -> None:
     setting = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
-    (one,) = findings(report(recompiles=(again(SIZE, setting),)))
-    assert (one.title, one.span.line) == ("recompiled: grad mode was on, now off", 20)
+    (finding,) = findings(report(recompiles=(again(SIZE, setting),)))
+    assert (finding.title, finding.span.line) == ("recompiled: grad mode was on, now off", 20)
 
 
 def test_torchs_message_is_shown_without_a_known_guard() -> None:
-    (one,) = findings(report(recompiles=(again(entries=(), reasons=("0/0: backend changed",)),)))
-    assert one.title == "recompiled: 0/0: backend changed"
-    assert "one backend" in one.hints[0]
+    (finding,) = findings(report(recompiles=(again(entries=(), reasons=("0/0: backend changed",)),)))
+    assert finding.title == "recompiled: 0/0: backend changed"
+    assert "one backend" in finding.hints[0]
 
 
 def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding() -> None:
     limit = NotCompiled(
         kind=NotCompiledKind.RECOMPILE_LIMIT, function="Net.forward", location=DEF, reason="limit reached (8)"
     )
-    (one,) = findings(report(recompiles=(again(SIZE, compile_id=None),), not_compiled=(limit,)))
-    assert (one.code, one.span.line) == ("FL102", 20)
-    assert "The call that exceeded it: x.size(0) was 4, now 7." in one.message
-    assert "mark_dynamic(x, 0)" in one.hints[0]
+    (finding,) = findings(report(recompiles=(again(SIZE, compile_id=None),), not_compiled=(limit,)))
+    assert (finding.code, finding.span.line) == ("FL102", 20)
+    assert "The call that exceeded it: x.size(0) was 4, now 7." in finding.message
+    assert "mark_dynamic(x, 0)" in finding.hints[0]
 
 
 def test_wording() -> None:
-    (one,) = findings(
+    (finding,) = findings(
         report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")),))
     )
     expect(
-        f"{one.title}\n{one.message}\n"
-        + "\n".join(f"{item.span.line}: {item.message}" for item in one.related),
+        f"{finding.title}\n{finding.message}\n"
+        + "\n".join(f"{item.span.line}: {item.message}" for item in finding.related),
         """\
         recompiled: x.size(0) was 4, now 7
         `Net.forward` was compiled again because a guard of its compiled code failed.
@@ -156,8 +156,8 @@ def test_one_line_that_fixes_a_size_again_and_again_is_one_finding_with_all_size
         )
         for number, size in enumerate(("5", "6", "8"))
     )
-    (one,) = findings(report(frames=(WHOLE,), compiles=compiles))
-    assert (one.title, one.count) == ("`x.size(0)` is fixed to 5, 6 and 8", 3)
+    (finding,) = findings(report(frames=(WHOLE,), compiles=compiles))
+    assert (finding.title, finding.count) == ("`x.size(0)` is fixed to 5, 6 and 8", 3)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +177,16 @@ def test_values_that_changed_with_dropped_code_have_the_line_that_changes_them(
 ) -> None:
     dropped = failed("p.grad was freed", source="p.grad", kind="DELETED", cause=GuardCause.DELETED)
     value = failed(f"{source} was 0, now 1", source=source, kind="EQUALS_MATCH")
-    (one,) = findings(
+    (finding,) = findings(
         report(recompiles=(again(dropped, value),)),
         read_line=lambda _path, line: lines.get(line, "" if line < 40 else None),
     )
-    assert one.title == "recompiled: p.grad was freed"
-    assert "torch checks no guard of dropped code" in one.message
-    assert f"Values that also changed:\n- {source} was 0, now 1{where}" in one.message
+    assert finding.title == "recompiled: p.grad was freed"
+    assert "torch checks no guard of dropped code" in finding.message
+    assert f"Values that also changed:\n- {source} was 0, now 1{where}" in finding.message
 
 
 def test_only_dropped_code_has_causes_that_may_follow() -> None:
-    (one,) = findings(report(recompiles=(again(SIZE, failed("n was 1, now 2", source="n")),)))
-    assert "Other failed guards:\n- n was 1, now 2" in one.message
-    assert "may follow" not in one.message
+    (finding,) = findings(report(recompiles=(again(SIZE, failed("n was 1, now 2", source="n")),)))
+    assert "Other failed guards:\n- n was 1, now 2" in finding.message
+    assert "may follow" not in finding.message

@@ -19,12 +19,12 @@ def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
     carried = failed("___stack0 was 0.5, now 0.7", kind="EQUALS_MATCH", source="___stack0", born=())
     frames = (Frame("Net.forward", DEF, resumes_at=25),)
     compiles = (Compile("1/1", 0, Outcome.COMPILED),)
-    (one,) = findings(
+    (finding,) = findings(
         report(frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="1/1"),))
     )
-    assert one.title == "recompiled: a value carried over the graph break on line 25 was 0.5, now 0.7"
-    assert one.span.line == 25
-    assert "tensor" in one.hints[0]
+    assert finding.title == "recompiled: a value carried over the graph break on line 25 was 0.5, now 0.7"
+    assert finding.span.line == 25
+    assert "tensor" in finding.hints[0]
 
 
 def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
@@ -40,9 +40,9 @@ def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
 
 def test_a_part_after_a_break_with_the_same_difference_is_reported_with_the_function() -> None:
     carried = failed("y.size(0) was 4, now 7", source="y", born=())
-    (one,) = in_parts(again(SIZE), again(carried, compile_id="1/1"))
-    assert one.title == "recompiled: x.size(0) was 4, now 7"
-    assert one.cost == (
+    (finding,) = in_parts(again(SIZE), again(carried, compile_id="1/1"))
+    assert finding.title == "recompiled: x.size(0) was 4, now 7"
+    assert finding.cost == (
         "`Net.forward` was compiled once more",
         "its part after the graph break on line 25 was compiled again too",
     )
@@ -59,9 +59,9 @@ def test_a_part_with_another_difference_keeps_its_own_finding() -> None:
 
 
 def test_the_same_number_of_another_name_is_another_cause() -> None:
-    one = failed("n was 0, now 1", kind="EQUALS_MATCH", source="n")
+    failure = failed("n was 0, now 1", kind="EQUALS_MATCH", source="n")
     other = failed("m was 0, now 1", kind="EQUALS_MATCH", source="m")
-    assert len(in_parts(again(one), again(other, compile_id="1/1"))) == 2
+    assert len(in_parts(again(failure), again(other, compile_id="1/1"))) == 2
 
 
 def test_a_part_of_another_call_is_another_recompilation() -> None:
@@ -71,18 +71,20 @@ def test_a_part_of_another_call_is_another_recompilation() -> None:
 
 def test_a_part_that_recompiles_alone_is_on_its_break_with_advice_that_holds_there() -> None:
     carried = failed("y.size(0) was 4, now 7", source="y", born=())
-    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(BREAK),))
-    (one,) = (item for item in found if item.code == "FL201")
-    assert (one.span.line, one.span.column) == (25, 8)
-    assert one.message.startswith("The part of `Net.forward` after the graph break on line 25 was compiled")
-    assert one.fixes == ()
-    assert one.hints[0].startswith("Remove the graph break on line 25")
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(BREAK),))
+    (finding,) = (item for item in parts if item.code == "FL201")
+    assert (finding.span.line, finding.span.column) == (25, 8)
+    assert finding.message.startswith(
+        "The part of `Net.forward` after the graph break on line 25 was compiled"
+    )
+    assert finding.fixes == ()
+    assert finding.hints[0].startswith("Remove the graph break on line 25")
 
 
 def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> None:
     carried = failed("___stack0 was 1.8158537149429321, now 1.9478", kind="EQUALS_MATCH", source="___stack0")
-    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
-    (named,) = (item for item in found if item.code == "FL201")
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (named,) = (item for item in parts if item.code == "FL201")
     assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
     assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
 
@@ -101,10 +103,10 @@ def test_the_last_carried_value_is_that_of_the_expression_and_those_before_wait_
         frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="0/1"),),
         breaks=(broken(at(25, (12, 26))),),
     )  # fmt: skip
-    (one,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
     named = "the value of `y.max().item()` on line 25"
     other = "the value of `x`"
-    assert one.title == f"recompiled: {named if is_last else other} was 3, now 4"
+    assert finding.title == f"recompiled: {named if is_last else other} was 3, now 4"
 
 
 def test_a_long_expression_is_cut() -> None:
@@ -114,34 +116,34 @@ def test_a_long_expression_is_cut() -> None:
         frames=(PART,), compiles=(Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED)),
         recompiles=(again(carried, compile_id="0/1"),), breaks=(broken(at(25, (15, len(text) - 5))),),
     )  # fmt: skip
-    (one,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
-    assert one.title.startswith("recompiled: the value of `x.abs().abs()")
-    assert one.title.endswith("\N{HORIZONTAL ELLIPSIS}` on line 25 was 3, now 4")
+    (finding,) = (item for item in findings(facts, read_line=lambda *_: text) if item.code == "FL201")
+    assert finding.title.startswith("recompiled: the value of `x.abs().abs()")
+    assert finding.title.endswith("\N{HORIZONTAL ELLIPSIS}` on line 25 was 3, now 4")
 
 
 def test_a_size_that_a_break_carried_over_is_reported_with_the_size_that_it_comes_from() -> None:
     carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
-    (one,) = (
+    (finding,) = (
         item
         for item in in_parts(again(SIZE), again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
         if item.code == "FL201"
     )
-    assert one.title == "recompiled: x.size(0) was 4, now 7"
+    assert finding.title == "recompiled: x.size(0) was 4, now 7"
 
 
 def test_a_size_carried_over_a_break_is_not_a_user_number() -> None:
     carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
-    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
-    (one,) = (item for item in found if item.code == "FL201")
-    assert one.title == "recompiled: size(0) of the value of `x.max().item()` on line 25 was 4, now 7"
-    assert one.hints[0].startswith("Remove the graph break on line 25")
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (finding,) = (item for item in parts if item.code == "FL201")
+    assert finding.title == "recompiled: size(0) of the value of `x.max().item()` on line 25 was 4, now 7"
+    assert finding.hints[0].startswith("Remove the graph break on line 25")
 
 
 def test_an_argument_stays_an_input_without_the_break() -> None:
     part = dataclasses.replace(PART, parameters=("self", "x"))
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=SYMBOLS))
-    (one,) = findings(report(frames=(part,), compiles=compiles, recompiles=(again(SIZE),)))
-    assert one.hints == (
+    (finding,) = findings(report(frames=(part,), compiles=compiles, recompiles=(again(SIZE),)))
+    assert finding.hints == (
         (
             "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input it comes from with "
             "torch._dynamo.mark_dynamic"
@@ -151,15 +153,15 @@ def test_an_argument_stays_an_input_without_the_break() -> None:
 
 def test_a_carried_number_is_on_the_line_that_computed_it() -> None:
     carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=(at(29),))
-    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
-    assert {one.span.line for one in found} == {25}
+    parts = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    assert {finding.span.line for finding in parts} == {25}
 
 
 def test_a_fixed_size_of_a_carried_value_is_named_by_its_origin() -> None:
     carried = Symbol("s0", "___stack0.size(0)", specialized_to="5")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, symbols=(carried,)),)
-    found = findings(report(frames=(PART,), compiles=compiles))
-    assert [one.title for one in found] == [
+    actual_findings = findings(report(frames=(PART,), compiles=compiles))
+    assert [finding.title for finding in actual_findings] == [
         "size(0) of a value carried over the graph break on line 25 is fixed to 5"
     ]
 
@@ -186,9 +188,9 @@ def _of_decorator(*failures: Any, **changes: Any) -> Recompile:
 
 def test_a_decorator_that_recompiles_for_the_same_argument_is_reported_with_its_function() -> None:
     passed = dataclasses.replace(SIZE, born=(at(7, function="checked.inner"),))
-    (one,) = through_decorator(_of_decorator(passed), again(SIZE, compile_id="1/1"))
-    assert (one.title, one.span.line) == ("recompiled: x.size(0) was 4, now 7", 22)
-    assert one.cost == (
+    (finding,) = through_decorator(_of_decorator(passed), again(SIZE, compile_id="1/1"))
+    assert (finding.title, finding.span.line) == ("recompiled: x.size(0) was 4, now 7", 22)
+    assert finding.cost == (
         "`Net.forward` was compiled once more",
         "`checked.inner`, around it, was compiled again too",
     )
@@ -220,8 +222,8 @@ def after_two_breaks(*recompiles: Recompile, text: str = TWO_BREAKS) -> list[Fin
         source = {20: "def forward(x):", 25: text, 26: "        return x.split(sizes)"}
         return source.get(line, "") if line <= 26 else None
 
-    found = findings(facts, read_line=read_line)
-    return [one for one in found if one.code == "FL201"]
+    actual_findings = findings(facts, read_line=read_line)
+    return [finding for finding in actual_findings if finding.code == "FL201"]
 
 
 def number_of(item: int, was: int, now: int, compile_id: str) -> Recompile:
@@ -236,9 +238,9 @@ def number_of(item: int, was: int, now: int, compile_id: str) -> Recompile:
 
 
 def test_a_value_after_the_second_break_of_a_line_has_the_name_that_the_line_assigns() -> None:
-    (one,) = after_two_breaks(number_of(1, 5, 8, "2/1"))
-    assert (one.title, one.span.line) == ("recompiled: sizes[1] was 5, now 8", 25)
-    assert one.hints == (
+    (graph_break,) = after_two_breaks(number_of(1, 5, 8, "2/1"))
+    assert (graph_break.title, graph_break.span.line) == ("recompiled: sizes[1] was 5, now 8", 25)
+    assert graph_break.hints == (
         "Remove the graph break on line 25: without it, no element of `sizes` is an input of a compiled part",
         "Or compile with torch.compile(..., dynamic=True), which makes ints symbolic",
     )
@@ -265,8 +267,10 @@ def test_the_name_of_a_carried_value_is_the_target_of_the_assignment(text: str, 
         recompiles=(number_of(1, 5, 8, "1/1"),),
     )  # fmt: skip
     lines = {24: "def forward(self, x):", 25: text}
-    found = findings(facts, read_line=lambda _path, line: lines.get(line, "") if line < 30 else None)
-    (title,) = (one.title for one in found if one.code == "FL201")
+    actual_findings = findings(
+        facts, read_line=lambda _path, line: lines.get(line, "") if line < 30 else None
+    )
+    (title,) = (finding.title for finding in actual_findings if finding.code == "FL201")
     assert title == f"recompiled: {name} was 5, now 8"
 
 
@@ -283,11 +287,11 @@ def test_each_value_of_a_statement_that_assigns_several_has_its_own_name() -> No
 
     def titles(*recompiles: Recompile) -> list[str]:
         lines = {24: "def forward(self, x):", 25: text}
-        found = findings(
+        actual_findings = findings(
             report(frames=frames, compiles=compiles, breaks=breaks, recompiles=recompiles),
             read_line=lambda _path, line: lines.get(line, "") if line < 30 else None,
         )
-        return [one.title for one in found if one.code == "FL201"]
+        return [finding.title for finding in actual_findings if finding.code == "FL201"]
 
     assert titles(changed("___stack0", "1/1")) == ["recompiled: low was 2, now 3"]
     assert titles(changed("___stack1", "2/1")) == ["recompiled: high was 2, now 3"]
@@ -296,9 +300,9 @@ def test_each_value_of_a_statement_that_assigns_several_has_its_own_name() -> No
 
 
 def test_two_recompilations_for_the_numbers_of_one_list_are_one_finding() -> None:
-    (one,) = after_two_breaks(number_of(0, 8, 4, "2/1"), number_of(1, 5, 8, "2/2"))
-    assert (one.title, one.count) == ("recompiled: sizes[0] was 8, now 4", 2)
-    assert "Later changes:\n- sizes[1] was 5, now 8" in one.message
+    (graph_break,) = after_two_breaks(number_of(0, 8, 4, "2/1"), number_of(1, 5, 8, "2/2"))
+    assert (graph_break.title, graph_break.count) == ("recompiled: sizes[0] was 8, now 4", 2)
+    assert "Later changes:\n- sizes[1] was 5, now 8" in graph_break.message
 
 
 def test_a_sum_of_carried_values_is_reported_as_the_value_that_changed() -> None:
@@ -307,8 +311,8 @@ def test_a_sum_of_carried_values_is_reported_as_the_value_that_changed() -> None
         "5 + ___stack0[0] was 32, now 29", source="", code=code, cause=GuardCause.RELATION, born=(at(26),)
     )
     number = nearest(number_of(1, 5, 8, "2/1"))[0]
-    (one,) = after_two_breaks(again(total, number, compile_id="2/1"))
-    assert one.title == "recompiled: sizes[1] was 5, now 8"
-    assert "29" not in one.message
+    (graph_break,) = after_two_breaks(again(total, number, compile_id="2/1"))
+    assert graph_break.title == "recompiled: sizes[1] was 5, now 8"
+    assert "29" not in graph_break.message
     (alone,) = after_two_breaks(again(total, compile_id="2/1"))
     assert alone.title == "recompiled: 5 + sizes[0] was 32, now 29"

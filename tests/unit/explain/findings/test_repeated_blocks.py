@@ -26,7 +26,7 @@ from tests.support.reports import LIBRARY, at, report
 BLOCK = Repeated("Block", 12, operators=360, whole=400, location=at(30), call=(at(50, function="forward"),))
 
 
-def generated(one: Repeated | None = BLOCK, graphs: int = 1, **changes: Any) -> Report:
+def generated(repeat: Repeated | None = BLOCK, graphs: int = 1, **changes: Any) -> Report:
     base = report(
         tier=Tier.KERNELS,
         frames=(Frame("Net.forward", at(20)),),
@@ -36,7 +36,7 @@ def generated(one: Repeated | None = BLOCK, graphs: int = 1, **changes: Any) -> 
                 f"0/{i}",
                 Phase.FORWARD,
                 graph=i,
-                repeated=one,
+                repeated=repeat,
                 kernels=(Kernel("triton_0", KernelKind.TRITON, 0),),
                 aten_key="same",
             )
@@ -51,31 +51,36 @@ def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
 
 
 def test_a_repeated_block_is_information_on_its_call_with_its_share() -> None:
-    (one,) = of(generated())
-    assert (one.code, one.severity, one.span.line, one.count) == ("FL707", Severity.INFORMATION, 50, 12)
-    assert one.title.startswith("12 equal instances of `Block` are compiled one by one")
-    assert one.cost == (
+    (finding,) = of(generated())
+    assert (finding.code, finding.severity, finding.span.line, finding.count) == (
+        "FL707",
+        Severity.INFORMATION,
+        50,
+        12,
+    )
+    assert finding.title.startswith("12 equal instances of `Block` are compiled one by one")
+    assert finding.cost == (
         "360 of the graph's 400 captured operators are in the 12 instances",
         "82% of all operators are in the instances after the first",
         "this graph took 8.0 s to compile here, ~6.6 s of it for those instances",
     )
-    assert "block.compile()" in one.message
+    assert "block.compile()" in finding.message
 
 
 def test_without_a_measured_time_none_is_reported() -> None:
     given = generated()
-    (made,) = given.compiles
-    (one,) = of(dataclasses.replace(given, compiles=(dataclasses.replace(made, seconds=None),)))
-    assert len(one.cost) == 2
+    (record,) = given.compiles
+    (finding,) = of(dataclasses.replace(given, compiles=(dataclasses.replace(record, seconds=None),)))
+    assert len(finding.cost) == 2
 
 
 def test_a_block_of_a_library_that_is_called_in_a_library_is_reported_on_the_users_line() -> None:
     call = (at(14, function="main"), at(700, path=LIBRARY))
     theirs = dataclasses.replace(BLOCK, location=at(300, path=LIBRARY), call=call)
-    (one,) = of(generated(theirs))
-    assert (one.span.line, [other.span.path for other in one.related]) == (14, [LIBRARY])
-    (one,) = of(generated(dataclasses.replace(theirs, call=())))
-    assert one.span.line == 10  # the target
+    (finding,) = of(generated(theirs))
+    assert (finding.span.line, [other.span.path for other in finding.related]) == (14, [LIBRARY])
+    (finding,) = of(generated(dataclasses.replace(theirs, call=())))
+    assert finding.span.line == 10  # the target
 
 
 @pytest.mark.parametrize(
@@ -98,14 +103,14 @@ def test_the_number_is_a_threshold_and_zero_disables_it() -> None:
 
 
 def test_a_block_in_many_graphs_is_reported_once() -> None:
-    assert [one.span.line for one in of(generated(graphs=2))] == [50]
+    assert [finding.span.line for finding in of(generated(graphs=2))] == [50]
 
 
 def test_one_function_compiled_to_the_same_graph_many_times_is_reported_on_it() -> None:
-    (one,) = of(generated(None, graphs=7))
-    assert (one.code, one.span.line, one.count) == ("FL707", 20, 7)
-    assert one.title == "the same graph of `Net.forward` is compiled 7 times: once is enough"
-    assert one.cost == (
+    (finding,) = of(generated(None, graphs=7))
+    assert (finding.code, finding.span.line, finding.count) == ("FL707", 20, 7)
+    assert finding.title == "the same graph of `Net.forward` is compiled 7 times: once is enough"
+    assert finding.cost == (
         "7 of the target's 7 launches are in these graphs; the graphs after the first took 48.0 s to compile here",
     )
     assert of(generated(None, graphs=5)) == ()

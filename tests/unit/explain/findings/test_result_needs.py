@@ -21,7 +21,7 @@ NUMBERS = "Set `torch._dynamo.config.capture_scalar_outputs = True` to include t
 
 
 def source(*body: str) -> list[str]:
-    return ["def pick(x, mask, layers):", *(f"    {one}" for one in body)]
+    return ["def pick(x, mask, layers):", *(f"    {text}" for text in body)]
 
 
 def place(lines: list[str], code: str) -> Location:
@@ -66,29 +66,29 @@ def test_the_hardest_need_is_named(
 
 def broken_at(lines: list[str], code: str, gb: str, explanation: str, hint: str) -> Finding:
     given = report(breaks=(broken(place(lines, code), gb=gb, explanation=explanation, hints=(hint,)),))
-    (one,) = findings(given, read_line=lambda _path, number: dict(enumerate(lines, 1)).get(number))
-    return one
+    (finding,) = findings(given, read_line=lambda _path, number: dict(enumerate(lines, 1)).get(number))
+    return finding
 
 
 def test_a_list_of_the_values_gets_a_fixed_shape_and_no_captured_shape() -> None:
     lines = source("sizes = torch.bincount(x, minlength=4).tolist()", "return mask.split(sizes)")
     operator = "Operator `aten.bincount.default`'s output shape depends on input Tensor data."
-    one = broken_at(lines, "torch.bincount(x, minlength=4)", "GB0036", operator, SETTING)
-    assert "one_hot(index, n).sum(0)" in one.hints[0]
-    assert "dtype=torch.long" in one.hints[0], "counts that are floats are no sizes"
-    assert one.hints[1] == (
+    finding = broken_at(lines, "torch.bincount(x, minlength=4)", "GB0036", operator, SETTING)
+    assert "one_hot(index, n).sum(0)" in finding.hints[0]
+    assert "dtype=torch.long" in finding.hints[0], "counts that are floats are no sizes"
+    assert finding.hints[1] == (
         "For `.tolist()`, also set torch._dynamo.config.capture_scalar_outputs = True. Not tried on this program"
     )
-    assert one.hints[2].startswith("Do not set torch._dynamo.config.capture_dynamic_output_shape_ops")
-    assert one.hints[2].endswith("as `.tolist()` on line 2 needs the number of values")
-    assert one.torch_hints == 0
-    assert SETTING.rstrip(".") not in one.message
+    assert finding.hints[2].startswith("Do not set torch._dynamo.config.capture_dynamic_output_shape_ops")
+    assert finding.hints[2].endswith("as `.tolist()` on line 2 needs the number of values")
+    assert finding.torch_hints == 0
+    assert SETTING.rstrip(".") not in finding.message
 
 
 def test_a_loop_over_the_values_says_where_the_graph_breaks_again() -> None:
     lines = source("kept = x[mask]", "for one in kept:", "    x = x + one")
-    one = broken_at(lines, "x[mask]", "GB0036", "", SETTING)
-    (again,) = one.hints[1:]
+    finding = broken_at(lines, "x[mask]", "GB0036", "", SETTING)
+    (again,) = finding.hints[1:]
     assert again == (
         "torch._dynamo.config.capture_dynamic_output_shape_ops only moves the graph break to line 3, where the loop "
         "needs the number of values"
@@ -97,17 +97,17 @@ def test_a_loop_over_the_values_says_where_the_graph_breaks_again() -> None:
 
 def test_a_single_value_needs_both_settings() -> None:
     lines = source("where = mask.nonzero()", "return x * where[0].item()")
-    one = broken_at(lines, "mask.nonzero()", "GB0036", "", SETTING)
-    assert "capture_dynamic_output_shape_ops = True and, for `.item()`" in one.hints[1]
-    assert "Not tried:" in one.hints[1]
-    assert len(one.hints) == 2
+    finding = broken_at(lines, "mask.nonzero()", "GB0036", "", SETTING)
+    assert "capture_dynamic_output_shape_ops = True and, for `.item()`" in finding.hints[1]
+    assert "Not tried:" in finding.hints[1]
+    assert len(finding.hints) == 2
 
 
 def test_a_result_that_stays_a_tensor_keeps_the_hint_of_torch() -> None:
     lines = source("return x[mask].sum()")
-    one = broken_at(lines, "x[mask]", "GB0036", "", SETTING)
-    assert one.hints[-1].startswith(SETTING.rstrip("."))
-    assert one.torch_hints == 1
+    finding = broken_at(lines, "x[mask]", "GB0036", "", SETTING)
+    assert finding.hints[-1].startswith(SETTING.rstrip("."))
+    assert finding.torch_hints == 1
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_result_that_stays_a_tensor_keeps_the_hint_of_torch() -> None:
 )
 def test_a_number_that_is_only_a_size_cannot_stay_a_tensor(use: str, *, is_size: bool) -> None:
     lines = source("n = mask.sum().item()", f"return {use}")
-    one = broken_at(lines, "mask.sum().item()", "GB0124", "", NUMBERS)
-    assert one.hints[0].startswith("Compute the number outside" if is_size else "Keep the value a tensor")
-    assert "capture_scalar_outputs" in one.hints[1]
+    finding = broken_at(lines, "mask.sum().item()", "GB0124", "", NUMBERS)
+    assert finding.hints[0].startswith("Compute the number outside" if is_size else "Keep the value a tensor")
+    assert "capture_scalar_outputs" in finding.hints[1]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,6 @@ def test_a_number_that_is_only_a_size_cannot_stay_a_tensor(use: str, *, is_size:
 )
 def test_a_hint_of_torch_says_what_it_costs(hint: str, cost: str) -> None:
     lines = source("log(x)")
-    one = broken_at(lines, "log(x)", "GB9999", "", hint)
-    assert cost in one.hints[0]
-    assert bool(cost) is (len(one.hints[0]) > len(hint))
+    finding = broken_at(lines, "log(x)", "GB9999", "", hint)
+    assert cost in finding.hints[0]
+    assert bool(cost) is (len(finding.hints[0]) > len(hint))

@@ -52,7 +52,7 @@ def of_sizes(*sizes: int, limit: bool = False, makes_dynamic: bool = True, **par
 
 
 def first_of(facts: Report) -> Finding:
-    return next(one for one in findings(facts) if one.code == "FL201")
+    return next(finding for finding in findings(facts) if finding.code == "FL201")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def first_of(facts: Report) -> Finding:
 def test_all_values_of_the_run_decide(
     sizes: tuple[int, ...], hints: tuple[str, ...], severity: Severity
 ) -> None:
-    one = first_of(of_sizes(*sizes))
-    assert (one.hints, one.severity) == (hints, severity)
+    finding = first_of(of_sizes(*sizes))
+    assert (finding.hints, finding.severity) == (hints, severity)
 
 
 ENGINE = Location(f"{ROOT}/engine.py", 11)
@@ -95,32 +95,32 @@ ENGINE = Location(f"{ROOT}/engine.py", 11)
 def test_a_program_that_forbids_dynamic_sizes_is_told_the_line(
     sizes: tuple[int, ...], places: tuple[Location, ...], where: str
 ) -> None:
-    one = first_of(of_sizes(*sizes, makes_dynamic=False, static_compiles=places))
-    assert one.hints[0].startswith(where)
-    assert "mark_dynamic" not in one.message
-    assert one.fixes == ()
+    finding = first_of(of_sizes(*sizes, makes_dynamic=False, static_compiles=places))
+    assert finding.hints[0].startswith(where)
+    assert "mark_dynamic" not in finding.message
+    assert finding.fixes == ()
 
 
 def test_dynamic_false_is_not_to_blame_for_a_single_size_of_one() -> None:
-    one = first_of(of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)))
-    assert one.hints[0].startswith("Expect one extra compile")
+    finding = first_of(of_sizes(1, 6, makes_dynamic=False, static_compiles=(at(40),)))
+    assert finding.hints[0].startswith("Expect one extra compile")
 
 
 @pytest.mark.parametrize("is_static", [True, False])
 def test_the_limit_has_the_same_advice_and_no_mark_of_a_first_size_of_one(*, is_static: bool) -> None:
     stopped = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
     facts = of_sizes(1, 2, 4, 8, limit=True, makes_dynamic=not is_static, not_compiled=(stopped,))
-    (one,) = (item for item in findings(facts) if item.code == "FL102")
-    assert one.hints[0].startswith("Remove dynamic=False" if is_static else "Compile with torch.compile")
-    assert "mark_dynamic" not in one.message
+    (finding,) = (item for item in findings(facts) if item.code == "FL102")
+    assert finding.hints[0].startswith("Remove dynamic=False" if is_static else "Compile with torch.compile")
+    assert "mark_dynamic" not in finding.message
 
 
 def test_padding_is_not_advised_where_something_else_is_compiled_for_as_well() -> None:
     cache = failed("cache was None, now a list of 2", source="cache", cause=GuardCause.NONE)
     step = again(failed("ids.size(1) was 10, now 1", source="ids"), cache)
-    one = first_of(report(recompiles=(step,)))
-    assert one.hints[0].startswith("Expect one extra compile")
-    assert "pad to a size" not in one.message
+    finding = first_of(report(recompiles=(step,)))
+    assert finding.hints[0].startswith("Expect one extra compile")
+    assert "pad to a size" not in finding.message
 
 
 def test_tensors_that_become_small_together_are_marked_together() -> None:
@@ -128,8 +128,8 @@ def test_tensors_that_become_small_together_are_marked_together() -> None:
         sizes = [failed(f"{name}.size(0) was {was}, now {now}", source=name) for name in ("x", "y")]
         return again(*sizes, compile_id=f"0/{number}")
 
-    one = first_of(report(recompiles=(step(7, 1, 1), step(1, 12, 2))))
-    assert one.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0)")
+    finding = first_of(report(recompiles=(step(7, 1, 1), step(1, 12, 2))))
+    assert finding.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0)")
 
 
 SOURCE = {
@@ -150,7 +150,9 @@ def branching(
     again_ = again(failed(difference, **changes))
     given = report(frames=(WHOLE,), compiles=compiles, recompiles=(again_,), facts=facts)
     return next(
-        one for one in findings(given, read_line=lambda _path, line: SOURCE.get(line)) if one.code == "FL201"
+        finding
+        for finding in findings(given, read_line=lambda _path, line: SOURCE.get(line))
+        if finding.code == "FL201"
     )
 
 
@@ -166,9 +168,9 @@ RELATION = {
 
 @pytest.mark.parametrize("changes", [{}, RELATION, {"range_": "[2, 7]"}])
 def test_a_branch_on_the_size_with_two_sides_is_expected(changes: dict[str, Any]) -> None:
-    one = branching(BOTH, **changes)
-    assert one.hints == ("Expect it: each side of the branch on line 22 needs its own compile",)
-    assert (one.severity, one.fixes) == (Severity.INFORMATION, ())
+    finding = branching(BOTH, **changes)
+    assert finding.hints == ("Expect it: each side of the branch on line 22 needs its own compile",)
+    assert (finding.severity, finding.fixes) == (Severity.INFORMATION, ())
 
 
 @pytest.mark.parametrize(
@@ -180,6 +182,6 @@ def test_a_branch_on_the_size_with_two_sides_is_expected(changes: dict[str, Any]
     ],
 )
 def test_a_branch_that_does_not_tell_the_sizes_apart_is_not_named(branch: Branch, range_: str) -> None:
-    one = branching(branch, range_=range_)
-    assert MARK in one.hints[0]
-    assert one.severity is Severity.WARNING
+    finding = branching(branch, range_=range_)
+    assert MARK in finding.hints[0]
+    assert finding.severity is Severity.WARNING

@@ -32,7 +32,9 @@ def shown(facts: Report, body: str = "return x + 1", code: str = "FL201") -> Fin
     ]
     lines = {DEF.line + number: f"{line}\n" for number, line in enumerate(text)}
     return next(
-        one for one in findings(facts, read_line=lambda _path, line: lines.get(line)) if one.code == code
+        finding
+        for finding in findings(facts, read_line=lambda _path, line: lines.get(line))
+        if finding.code == code
     )
 
 
@@ -52,13 +54,14 @@ def of_each_object(*failures: GuardFailure, **parts: Any) -> Report:
 
 
 def test_what_a_string_selects_is_passed_in() -> None:
-    one = shown(of_each_object(text()), "return self.proj(x[self.side])")
+    finding = shown(of_each_object(text()), "return self.proj(x[self.side])")
     assert (
-        one.hints[0] == "Pass `x[self.side]` in as an argument: compiled code then does not read the string"
+        finding.hints[0]
+        == "Pass `x[self.side]` in as an argument: compiled code then does not read the string"
     )
-    assert "isolate_recompiles=True" in one.hints[1]
-    assert "recompile_limit to the number of strings" in one.hints[2]
-    assert "tensor" not in one.message
+    assert "isolate_recompiles=True" in finding.hints[1]
+    assert "recompile_limit to the number of strings" in finding.hints[2]
+    assert "tensor" not in finding.message
 
 
 def test_an_option_is_advised_only_where_torch_has_it() -> None:
@@ -69,8 +72,8 @@ def test_an_option_is_advised_only_where_torch_has_it() -> None:
 def test_the_limit_of_strings_names_the_limit_once() -> None:
     stopped = again(compile_id=None, entries=(Mismatch("0/0", (text(),), other_object=True),))
     limit = NotCompiled(NotCompiledKind.RECOMPILE_LIMIT, "Net.forward", DEF, "limit reached (8)")
-    one = shown(report(recompiles=(stopped,), not_compiled=(limit,)), code="FL102")
-    assert sum("recompile_limit" in hint for hint in one.hints) == 1
+    finding = shown(report(recompiles=(stopped,), not_compiled=(limit,)), code="FL102")
+    assert sum("recompile_limit" in hint for hint in finding.hints) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,9 +85,9 @@ def test_the_limit_of_strings_names_the_limit_once() -> None:
     ],
 )
 def test_a_string_and_a_switch_are_no_tensors(failure: GuardFailure, advised: str) -> None:
-    one = shown(report(recompiles=(again(failure),)))
-    assert one.hints[0].startswith(advised)
-    assert "tensor" not in one.message.partition("What to do")[2]
+    finding = shown(report(recompiles=(again(failure),)))
+    assert finding.hints[0].startswith(advised)
+    assert "tensor" not in finding.message.partition("What to do")[2]
 
 
 def counted(was: str = "3", now: str = "4") -> GuardFailure:
@@ -104,9 +107,9 @@ def counted(was: str = "3", now: str = "4") -> GuardFailure:
 def test_a_counter_becomes_a_buffer_or_stays_symbolic(
     body: str, number: GuardFailure, update: str, *, has_setting: bool
 ) -> None:
-    one = shown(report(recompiles=(again(number),)), body)
-    assert (f"updated in place, {update}" in one.hints[0]) == bool(update)
-    assert any("allow_unspec_int_on_nn_module" in hint for hint in one.hints) == has_setting
+    finding = shown(report(recompiles=(again(number),)), body)
+    assert (f"updated in place, {update}" in finding.hints[0]) == bool(update)
+    assert any("allow_unspec_int_on_nn_module" in hint for hint in finding.hints) == has_setting
 
 
 GRAD = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
@@ -116,17 +119,18 @@ GRAD = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.
     "others", [(), (failed("x.size(0) was 8, now 1"),), (failed("x.size(0) was 8, now 16"),)]
 )
 def test_each_grad_mode_is_expected_to_be_compiled(others: tuple[GuardFailure, ...]) -> None:
-    one = shown(report(recompiles=(again(GRAD, *others),)))
-    assert one.severity is Severity.INFORMATION
+    finding = shown(report(recompiles=(again(GRAD, *others),)))
+    assert finding.severity is Severity.INFORMATION
     assert (
-        one.hints[0] == "Expect one compile for each grad mode: training and evaluation need different code"
+        finding.hints[0]
+        == "Expect one compile for each grad mode: training and evaluation need different code"
     )
 
 
 def test_another_setting_of_torch_is_a_warning() -> None:
     autocast = dataclasses.replace(GRAD, difference="autocast was off, now on")
-    one = shown(report(recompiles=(again(autocast),)))
-    assert (one.severity, "same grad mode" in one.message) == (Severity.WARNING, True)
+    finding = shown(report(recompiles=(again(autocast),)))
+    assert (finding.severity, "same grad mode" in finding.message) == (Severity.WARNING, True)
 
 
 def state(difference: str, cause: GuardCause, source: str = "self.state") -> Report:
@@ -144,14 +148,14 @@ def state(difference: str, cause: GuardCause, source: str = "self.state") -> Rep
     ],
 )
 def test_the_state_that_the_first_step_creates_is_expected(difference: str, cause: GuardCause) -> None:
-    one = shown(state(difference, cause))
-    assert one.severity is Severity.INFORMATION
-    assert one.hints == ("Expect one extra compile: the first step creates the optimizer's state",)
+    finding = shown(state(difference, cause))
+    assert finding.severity is Severity.INFORMATION
+    assert finding.hints == ("Expect one extra compile: the first step creates the optimizer's state",)
 
 
 def test_state_that_changes_later_is_a_warning() -> None:
-    one = shown(state("len(self.state) was 3, now 4", GuardCause.LENGTH))
-    assert one.severity is Severity.WARNING
+    finding = shown(state("len(self.state) was 3, now 4", GuardCause.LENGTH))
+    assert finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(

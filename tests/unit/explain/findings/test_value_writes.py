@@ -16,16 +16,16 @@ COSINE = "plan = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 9)\nplan.step(
 CYCLE = "from torch.optim.lr_scheduler import OneCycleLR as Cycle, OneCycleLR\nplan = OneCycleLR(adam)\nplan.step()"
 
 
-def found_in(source: str, text: str) -> Finding:
+def recompilation_of(source: str, text: str) -> Finding:
     """The recompilation for `source`, which a library reads, in a program with a text."""
     failure = failed(f"{source} was 0.5, now 0.25", source=source, born=(at(9, path=LIBRARY),))
     lines = ["", *text.split("\n")]
     caller = (at(90, function="train"), at(91, function="step"))
-    (one,) = findings(
+    (finding,) = findings(
         report(recompiles=(again(failure, location=at(7, path=LIBRARY), caller=caller),)),
         read_line=lambda _path, line: lines[line] if line < len(lines) else None,
     )
-    return one
+    return finding
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,20 @@ def test_the_only_line_that_writes_a_value_is_named(
     source: str, text: str, line: int | None, message: str
 ) -> None:
     known = ("triggered", "a read", "`Net.forward`")
-    written = [one for one in found_in(source, text).related if not one.message.startswith(known)]
-    assert [(one.span.line, one.message) for one in written] == ([(line, message)] if line else [])
+    written = [
+        related_place
+        for related_place in recompilation_of(source, text).related
+        if not related_place.message.startswith(known)
+    ]
+    assert [(related_place.span.line, related_place.message) for related_place in written] == (
+        [(line, message)] if line else []
+    )
 
 
 def test_the_call_of_the_line_is_named_where_the_line_itself_calls_the_library() -> None:
-    one = found_in("self.scale", "")
-    assert one.span.line == 91
-    assert [item.span.line for item in one.related if item.message == "triggered by this call"] == [90]
+    finding = recompilation_of("self.scale", "")
+    assert finding.span.line == 91
+    assert [item.span.line for item in finding.related if item.message == "triggered by this call"] == [90]
 
 
 @pytest.mark.parametrize("is_input", [True, False])
@@ -65,9 +71,9 @@ def test_a_float_that_torch_made_a_tensor_needs_no_further_compile(*, is_input: 
         Compile("0/1", 0, Outcome.COMPILED, graph=Graph(3, inputs=inputs), symbols=(Symbol("zf0", "n"),)),
     )
     failure = failed("n was 0.5, now 0.25", source="n")
-    (one,) = findings(
+    (finding,) = findings(
         report(
             frames=(Frame(WHOLE.function, WHOLE.location),), compiles=compiles, recompiles=(again(failure),)
         )
     )
-    assert ("torch then made `n` dynamic" in one.message) == is_input
+    assert ("torch then made `n` dynamic" in finding.message) == is_input

@@ -24,12 +24,17 @@ from fuselight_server.explain.findings.common.waiting_values import waiting_valu
     ],
 )
 def test_what_waits(line: str, part: str, waiting: list[str] | None) -> None:
-    found = waiting_values([line], line.index(part), len(part))
-    assert (None if found is None else [one.text for one in found]) == waiting
+    actual_waiting_values = waiting_values([line], line.index(part), len(part))
+    assert (
+        None if actual_waiting_values is None else [value.text for value in actual_waiting_values]
+    ) == waiting
 
 
 def test_a_bound_method_is_known_as_such() -> None:
     line = "store(self.rows.add(x.item()))"
-    found = waiting_values([line], line.index("x.item()"), len("x.item()"))
-    assert found is not None
-    assert [(one.text, one.is_method) for one in found] == [("store", False), ("self.rows.add", True)]
+    actual_waiting_values = waiting_values([line], line.index("x.item()"), len("x.item()"))
+    assert actual_waiting_values is not None
+    assert [(value.text, value.is_method) for value in actual_waiting_values] == [
+        ("store", False),
+        ("self.rows.add", True),
+    ]

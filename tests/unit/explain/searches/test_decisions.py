@@ -31,11 +31,13 @@ def test_a_result_lies_in_the_file_of_the_project(project: Path) -> None:
     assert (written.path, written.problem) == (str(project / tuned_file.NAME), "")
     kept = tuned_file.read(written.path)
     assert kept is not None
-    assert [one.file for one in kept.results] == ["src/model.py"]
+    assert [tuned_result.file for tuned_result in kept.results] == ["src/model.py"]
     write_decision(result(gain=1.7), path)
     kept = tuned_file.read(written.path)
     assert kept is not None
-    assert [one.gain for one in kept.results] == [1.7], "in place of the one for the same key"
+    assert [tuned_result.gain for tuned_result in kept.results] == [1.7], (
+        "in place of the one for the same key"
+    )
 
 
 def test_a_search_that_could_not_compare_replaces_nothing_that_was_confirmed(project: Path) -> None:
@@ -48,7 +50,7 @@ def test_a_search_that_could_not_compare_replaces_nothing_that_was_confirmed(pro
         assert "keeps what an earlier search has confirmed" in written.problem
         kept = tuned_file.read(written.path)
         assert kept is not None
-        assert [one.gain for one in kept.results] == [result().gain]
+        assert [tuned_result.gain for tuned_result in kept.results] == [result().gain]
     assert write_decision(result(gain=1.1), path).problem == "", "a decision does"
     other = write_decision(replace(result(), target="Other", gain_low=1.0), path, is_tentative=True)
     assert other.problem == "", "nothing is there for it"
@@ -94,19 +96,23 @@ def test_the_last_search_of_each_target_is_kept_without_profiles(project: Path) 
 
     def of(target: str, gain: float) -> Report:
         path = str(project / "src" / "model.py")
-        made = search(of={"result": result(gain=gain)}, texts={"k": "a kernel"})
-        return replace(made, target=replace(made.target, path=path, name=target))
+        report = search(of={"result": result(gain=gain)}, texts={"k": "a kernel"})
+        return replace(report, target=replace(report.target, path=path, name=target))
 
     for number, (target, gain) in enumerate([("Net", 1.5), ("f", 1.1), ("Net", 1.6)]):
         last_search.keep_search(store, of(target, gain))
         for file in (project / ".fuselight" / "tune").iterdir():
             os.utime(file, (number, number))
-    found = list(last_search.kept_searches(store))
-    assert {(one.target.name, one.tuned.result.gain) for one in found if one.tuned and one.tuned.result} == {
+    reports = list(last_search.kept_searches(store))
+    assert {
+        (report.target.name, report.tuned.result.gain)
+        for report in reports
+        if report.tuned and report.tuned.result
+    } == {
         ("Net", 1.6),
         ("f", 1.1),
     }
-    assert all(one.texts == {} for one in found)
+    assert all(report.texts == {} for report in reports)
     last_search.forget_searches(store)
     assert list(last_search.kept_searches(store)) == []
     assert not (project / ".fuselight" / "tune").exists()
@@ -124,8 +130,8 @@ def test_old_searches_go(project: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(last_search, "KEPT", 2)
     store = Store.at(project)
     for name in "abc":
-        made = search()
-        last_search.keep_search(store, replace(made, target=replace(made.target, name=name)))
+        report = search()
+        last_search.keep_search(store, replace(report, target=replace(report.target, name=name)))
     assert len(list(last_search.kept_searches(store))) == 2
 
 

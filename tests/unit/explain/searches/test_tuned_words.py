@@ -30,8 +30,8 @@ def test_every_value_has_words() -> None:
     assert set(words.SKIPS) == set(Skip)
     assert set(words.OUTCOMES) == set(TuneOutcome)
     assert set(words.NUMERICS) == set(Numerics)
-    assert set(words.LABELS) <= {one.name for one in KNOBS}, "labels of knobs that there are"
-    assert all(words.knob_meaning(one.name) for one in KNOBS)
+    assert set(words.LABELS) <= {knob.name for knob in KNOBS}, "labels of knobs that there are"
+    assert all(words.knob_meaning(knob.name) for knob in KNOBS)
 
 
 def test_a_knob_that_is_not_known_is_shown_by_its_name() -> None:
@@ -50,8 +50,8 @@ def test_a_headline_does_not_call_default_the_fastest_where_eager_may_be_faster(
         default,
         *others,
     )
-    said = words.headline(default_won(candidates=candidates))
-    assert said.startswith("default: nothing was confirmed to be faster, but eager mode may be (1.70×)")
+    headline = words.headline(default_won(candidates=candidates))
+    assert headline.startswith("default: nothing was confirmed to be faster, but eager mode may be (1.70×)")
 
 
 def test_a_candidate_that_raced_until_the_end_is_not_decided() -> None:
@@ -153,8 +153,8 @@ def test_a_few_last_rounds_do_not_make_eager_faster() -> None:
 
 
 def test_the_statements_say_what_the_decision_rests_on() -> None:
-    said = words.statements(tuned(result=result(fixes=("Use torch.where",))))
-    assert said[1:] == [
+    statements = words.statements(tuned(result=result(fixes=("Use torch.where",))))
+    assert statements[1:] == [
         "about 3.2× over eager",
         "the confirming race against default: 10 rounds, gain between 1.55× and 1.65× (95%)",
         "results: passed against float64",

@@ -54,7 +54,7 @@ def test_a_log_a_packed_log_and_the_log_of_tlparse_give_the_same(tmp_path: Path)
     assert parsed.rank == 3
     for process in (plain, packed, parsed):
         assert process.torch_version == "2.13.0"
-        assert [str(one.id) for one in process.compiles] == ["0/0", "0/1"]
+        assert [str(compile_record.id) for compile_record in process.compiles] == ["0/0", "0/1"]
         graph = process.compiles[1].graphs[0]
         assert payloads.read_text(graph.payload) == "class GraphModule:\n    pass"
         assert [(phase.start, phase.end) for phase in process.phases] == [(1_000, 1_001), (1_003, 1_004)]
@@ -105,7 +105,7 @@ def test_processes_in_one_file_are_told_by_their_numbers(tmp_path: Path) -> None
         + record("dynamo_start", start, process=1)
     )
     job = job_of(log)
-    paths = sorted((one.process, one.compiles[0].stack[0].path) for one in job.processes)
+    paths = sorted((process.process, process.compiles[0].stack[0].path) for process in job.processes)
     assert paths == [(1, "/a.py"), (1, "/c.py"), (2, "/b.py")]
     assert kinds_of(job) == [NoteKind.SEVERAL_PROCESSES]
 
@@ -124,7 +124,7 @@ def test_only_the_bad_record_is_lost_and_its_position_is_reported(tmp_path: Path
     assert process.bad_records == 4
     assert process.bad_lines[1][0] == len(b"\tlost\n")
     assert process.unknown == {"never_seen": 1}
-    assert [one.state for one in process.compiles] == [AttemptState.FINISHED]
+    assert [compile_record.state for compile_record in process.compiles] == [AttemptState.FINISHED]
     assert kinds_of(job_of(tmp_path / "a.log")) == [NoteKind.BAD_RECORDS]
 
 
@@ -154,7 +154,10 @@ def test_states_of_attempts(tmp_path: Path) -> None:
         + record("compiled_autograd_graph", {}, "a graph", at="", compiled_autograd_id=0)
     )
     process = process_of(tmp_path / "a.log", data)
-    states = {str(one.id): [attempt.state for attempt in one.attempts] for one in process.compiles}
+    states = {
+        str(compile_record.id): [attempt.state for attempt in compile_record.attempts]
+        for compile_record in process.compiles
+    }
     assert states == {
         "0/0": [AttemptState.RESTARTED, AttemptState.UNFINISHED],
         "0/1": [AttemptState.REFUSED],
@@ -177,10 +180,13 @@ def test_missing_components_differ_from_empty_ones(tmp_path: Path) -> None:
     data = b"".join(artifact(name, body) for name, body in bodies.items())
     process = process_of(tmp_path / "a.log", data)
     miss, bypass, hit, precompile, other = process.cache_events
-    assert [one.components for one in process.cache_events] == [2, 0, None, None, None]
+    assert [cache_event.components for cache_event in process.cache_events] == [2, 0, None, None, None]
     components = payloads.read_components(miss)
     assert components is not None
-    assert [(one.name, one.value) for one in components] == [("gm", "text\nmore"), ("", "odd")]
+    assert [(component.name, component.value) for component in components] == [
+        ("gm", "text\nmore"),
+        ("", "odd"),
+    ]
     assert payloads.read_components(bypass) == ()
     assert payloads.read_components(hit) is None
     assert (bypass.reason, hit.time_saved, precompile.cache.value) == ("autocast", 2.0, "precompile")
@@ -200,7 +206,7 @@ def test_a_phase_that_never_ends_has_no_end(tmp_path: Path) -> None:
     odd = record("chromium_event", {}, '{"ph": "B", "ts": 3e6, "name": "odd order"}')
     data = event("outer", "B", 1) + event("inner", "B", 2) + event("inner", "E", 2.5) + odd
     process = process_of(tmp_path / "a.log", data + event("stray", "E", 4))
-    phases = [(one.name, one.start, one.end, one.depth) for one in process.phases]
+    phases = [(phase.name, phase.start, phase.end, phase.depth) for phase in process.phases]
     assert phases == [("outer", 1, None, 0), ("inner", 2, 2.5, 1), ("odd order", 3, None, 1)]
     assert str(process.phases[0].compile_id) == "0/0"
 
@@ -218,7 +224,7 @@ def test_lines_of_a_graph_have_the_source_that_torch_names() -> None:
         call: "f32[2]" = torch.ops.aten.relu.default(neg)
         weight = self.weight
         return (call,)"""
-    rows = [(one.path, one.line, one.text, one.operator, one.printed) for one in lines_of(text)]
+    rows = [(line.path, line.line, line.text, line.operator, line.printed) for line in lines_of(text)]
     assert rows == [
         ("/a b.py", 3, "y = x + 1", "+", 6),
         ("/b.py", 7, "return y[0]", "getitem", 8),
@@ -256,9 +262,9 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
     (folder / NAME.format("same")).symlink_to(folder / NAME.format("a"))
     (folder / "deeper").symlink_to(outside)
     os.mkfifo(folder / NAME.format("pipe"))
-    found = find_logs([folder])
-    assert [Path(one.path).name for one in found.files] == [NAME.format("a"), NAME.format("same")]
-    assert {note.kind for note in found.notes} == {NoteKind.UNREADABLE_FILE, NoteKind.LINK}
+    logs = find_logs([folder])
+    assert [Path(file.path).name for file in logs.files] == [NAME.format("a"), NAME.format("same")]
+    assert {note.kind for note in logs.notes} == {NoteKind.UNREADABLE_FILE, NoteKind.LINK}
 
 
 def test_a_folder_of_many_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +322,11 @@ def test_a_log_that_grows_is_followed(tmp_path: Path) -> None:
         return False
 
     following = JobReader([tmp_path])
-    finished = [str(one.compile.id) for step in following.follow(wait) for one in step.finished]
+    finished = [
+        str(finished_compile.compile.id)
+        for step in following.follow(wait)
+        for finished_compile in step.finished
+    ]
     assert finished == ["0/0", "0/1", "0/0"] or sorted(finished) == ["0/0", "0/0", "0/1"]
     (job,) = following.jobs()
     assert job.notes == ()
@@ -341,7 +351,16 @@ def records_of(data: bytes, size: int) -> list[Any]:
     for start in range(0, len(data), size):
         out += list(splitter.feed(data[start : start + size]))
     out += list(splitter.finish())
-    return [(one.offset, one.head, one.payload, one.payload_offset, one.payload_length) for one in out]
+    return [
+        (
+            raw_record.offset,
+            raw_record.head,
+            raw_record.payload,
+            raw_record.payload_offset,
+            raw_record.payload_length,
+        )
+        for raw_record in out
+    ]
 
 
 @given(st.lists(st.sampled_from([b"\n", b"\t", b"a", b"{", b"V1 "]), max_size=40), st.integers(1, 50))
@@ -364,7 +383,7 @@ def test_a_record_without_an_end_takes_no_memory(monkeypatch: pytest.MonkeyPatch
         out += list(splitter.feed(data[start : start + 37]))
         assert len(splitter._data) <= 237
     out += list(splitter.finish())
-    assert [(one.head, one.payload) for one in out] == [(b"head", b""), (b"next", b"")]
+    assert [(raw_record.head, raw_record.payload) for raw_record in out] == [(b"head", b""), (b"next", b"")]
     assert abs(out[0].payload_length - 6_000) <= 1
 
 

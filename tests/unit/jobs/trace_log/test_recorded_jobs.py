@@ -50,11 +50,13 @@ def counters_of(folder: Path) -> list[dict[str, dict[str, int]]]:
 
 def counted(process: ProcessLog) -> dict[str, int]:
     """What torch counts, from the log."""
-    states = collections.Counter((one.cache, one.state) for one in process.cache_events)
-    frames = [one for one in process.compiles if any(attempt.stack for attempt in one.attempts)]
-    graphs = [one for one in frames if one.state is AttemptState.FINISHED and kinds(one, GraphKind.DYNAMO)]
+    states = collections.Counter((event.cache, event.state) for event in process.cache_events)
+    frames = [record for record in process.compiles if any(attempt.stack for attempt in record.attempts)]
+    graphs = [
+        frame for frame in frames if frame.state is AttemptState.FINISHED and kinds(frame, GraphKind.DYNAMO)
+    ]
     out = {
-        "breaks": sum(len(one.breaks) for one in process.compiles),
+        "breaks": sum(len(record.breaks) for record in process.compiles),
         "frames": len(frames),
         "graphs": len(graphs),
     }
@@ -121,12 +123,12 @@ def test_facts_of_each_job(release: Path) -> None:
     assert resumed.last.resumed_at == line_of('print("hidden"')
 
     again = process_of(release, "recompile").compiles
-    assert [one.recompile_reasons is not None for one in again] == [False, True, True]
+    assert [logged_compile.recompile_reasons is not None for logged_compile in again] == [False, True, True]
     assert "scale" in str(again[1].recompile_reasons)
 
     (dynamic,) = process_of(release, "dynamic_shapes").compiles
     assert {symbol.source: symbol.hint for symbol in dynamic.symbols}["L['x'].size()[0]"] == "3"
-    (fixed,) = {(one.sources, one.value) for one in dynamic.specializations}
+    (fixed,) = {(specialization.sources, specialization.value) for specialization in dynamic.specializations}
     assert fixed == (("L['x'].size()[1]",), "8")
     assert dynamic.specializations[0].stack[-1].line == line_of("if x.size(1) == 8")
 
@@ -164,23 +166,30 @@ def test_graphs_code_and_errors_of_each_job(release: Path) -> None:
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
 def test_lookups_in_caches_of_each_job(release: Path) -> None:
     (hit,) = process_of(release, "cache_hit").compiles
-    saved = [one.time_saved for one in hit.cache_events if one.cache is CacheName.FX_GRAPH]
+    saved = [event.time_saved for event in hit.cache_events if event.cache is CacheName.FX_GRAPH]
     assert all(seconds is not None and seconds > 0 for seconds in saved)
     (miss,) = process_of(release, "cache_miss").compiles
-    keys = [{one.key for one in part.cache_events if one.cache is CacheName.FX_GRAPH} for part in (hit, miss)]
+    keys = [
+        {event.key for event in part.cache_events if event.cache is CacheName.FX_GRAPH}
+        for part in (hit, miss)
+    ]
     assert keys[0] == keys[1]
-    components = read_components(next(one for one in miss.cache_events if one.cache is CacheName.FX_GRAPH))
+    components = read_components(
+        next(event for event in miss.cache_events if event.cache is CacheName.FX_GRAPH)
+    )
     assert components is not None
-    assert {"gm", "example_inputs[0]"} <= {one.name for one in components}
+    assert {"gm", "example_inputs[0]"} <= {component.name for component in components}
 
     (mixed,) = process_of(release, "autocast").compiles
-    (bypass,) = [one for one in mixed.cache_events if one.state is CacheState.BYPASS]
+    (bypass,) = [event for event in mixed.cache_events if event.state is CacheState.BYPASS]
     assert bypass.cache is CacheName.AOTAUTOGRAD
     assert "_enter_autocast" in str(bypass.reason)
 
     backward = process_of(release, "compiled_autograd")
-    assert {one.id.autograd for one in backward.compiles} >= {None, 0}
-    assert GraphKind.COMPILED_AUTOGRAD in {graph.kind for one in backward.compiles for graph in one.graphs}
+    assert {record.id.autograd for record in backward.compiles} >= {None, 0}
+    assert GraphKind.COMPILED_AUTOGRAD in {
+        graph.kind for record in backward.compiles for graph in record.graphs
+    }
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
@@ -188,7 +197,7 @@ def test_ranks_are_told_by_their_records(release: Path) -> None:
     for name in ("ranks_same", "ranks_shape", "ranks_branch"):
         assert list(job_of(release / name).ranks) == [0, 1]
     compiles = {
-        name: [len(one.compiles) for one in job_of(release / name).processes]
+        name: [len(process.compiles) for process in job_of(release / name).processes]
         for name in ("ranks_same", "ranks_shape")
     }
     assert compiles == {"ranks_same": [1, 1], "ranks_shape": [1, 2]}

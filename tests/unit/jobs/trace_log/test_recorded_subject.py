@@ -17,8 +17,8 @@ SUBJECT = (Path(__file__).parents[3] / "recordings" / "subject.py").read_text(en
 
 def line_of(text: str) -> int:
     """The subject's line with this text."""
-    (found,) = [number for number, line in enumerate(SUBJECT, 1) if text in line]
-    return found
+    (number,) = [number for number, line in enumerate(SUBJECT, 1) if text in line]
+    return number
 
 
 def test_there_are_recordings() -> None:
@@ -31,7 +31,7 @@ def test_a_recording_is_read_completely(log: Path) -> None:
     (process,) = job.processes
     assert job.notes == ()
     parts = read_parts(process)
-    breaks = {(found.stack[-1].line, found.ids) for found in parts.breaks}
+    breaks = {(graph_break.stack[-1].line, graph_break.ids) for graph_break in parts.breaks}
     assert breaks == {
         (line_of('print("broken")'), ("GB0059",)),
         (line_of("if x.sum() > 0"), ("GB0170",)),
@@ -44,16 +44,16 @@ def test_a_recording_is_read_completely(log: Path) -> None:
     ]
     assert helper.hints
     assert "print" in helper.explanation
-    skipped = [found for found in parts.breaks if found.frame_skipped]
-    assert [found.stack[-1].line for found in skipped] == [line_of('print("loop", index)')]
+    skipped = [graph_break for graph_break in parts.breaks if graph_break.frame_skipped]
+    assert [graph_break.stack[-1].line for graph_break in skipped] == [line_of('print("loop", index)')]
     (limit,) = parts.not_compiled
     assert (limit.kind, limit.function) == (NotCompiledKind.RECOMPILE_LIMIT, "rescaled")
     assert limit.location.line == line_of("def rescaled")
-    (fixed,) = [one for one in parts.compiles if parts.frames[one.frame].function == "fixed"]
+    (fixed,) = [record for record in parts.compiles if parts.frames[record.frame].function == "fixed"]
     assert fixed.symbols[0].specialized_to == "4"
     assert fixed.symbols[0].source == "x.size(0)"
     assert fixed.symbols[0].stack[-1].line == line_of("if x.size(0) == 4")
-    (whole,) = [one for one in parts.compiles if parts.frames[one.frame].function == "whole"]
+    (whole,) = [record for record in parts.compiles if parts.frames[record.frame].function == "whole"]
     assert whole.outcome is Outcome.SKIPPED
     assert whole.graph is None
     first = parts.compiles[0]
@@ -61,7 +61,7 @@ def test_a_recording_is_read_completely(log: Path) -> None:
     assert first.graph.text_key in parts.texts
     assert first.guard_count
     assert first.guard_us
-    again = [one for one in parts.recompiles if one.function == "rescaled"]
+    again = [recompilation for recompilation in parts.recompiles if recompilation.function == "rescaled"]
     assert len(again) == 8
     assert again[-1].compile_id is None
     assert again[0].entries[0].failures[0].difference == "scale == 'a'"

@@ -77,7 +77,7 @@ class ChoiceRecorder:
     """Tags of torch's caches under which kernels were tuned; those that worker processes compile have none."""
 
     @property
-    def found(self) -> dict[str, dict[str, Any]]:
+    def by_family(self) -> dict[str, dict[str, Any]]:
         """All choices, by family and key; families without a choice are left out."""
         families: dict[str, dict[str, Any]] = {
             TRITON: {**self._scaled, **stored_configurations(self._tags)},
@@ -115,9 +115,9 @@ class ChoiceRecorder:
     def share(self) -> None:
         """Leave the launch configurations of this process's kernels in the shared folder, if there is one."""
         takes_part = self.shared and self.shares_launches
-        if takes_part and (found := stored_configurations(self._tags)):
+        if takes_part and (configurations := stored_configurations(self._tags)):
             os.makedirs(self.shared, exist_ok=True)
-            store(os.path.join(self.shared, f"{os.getpid()}.json"), found)
+            store(os.path.join(self.shared, f"{os.getpid()}.json"), configurations)
 
     @contextlib.contextmanager
     def watching_launches(self) -> Iterator[None]:
@@ -160,48 +160,48 @@ class ChoiceRecorder:
         """Whether a multiplication is padded: as the first process decided, because timings side by side differ."""
         key = next(iter(_padding_keys(real, args, named)), None)
         if key is None or _pads_always():
-            found = bool(real(*args, **named))
+            pads = bool(real(*args, **named))
         elif key in self._padding:
-            found = self._padding[key]
+            pads = self._padding[key]
         else:
-            found = _decided_first(self.shared, key, lambda: bool(real(*args, **named)))
+            pads = _decided_first(self.shared, key, lambda: bool(real(*args, **named)))
         if key is not None:
-            self._padding[key] = found
-        return found
+            self._padding[key] = pads
+        return pads
 
     def _launching(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
-        found = real(kernel, *args, **named)
+        launcher = real(kernel, *args, **named)
         key = key_of_kernel(kernel)
         if key is not None and not getattr(kernel, "save_cache_hook", None) and len(kernel.launchers) == 1:
             self._scaled[key] = _configuration(kernel.launchers[0].config)
-        return found
+        return launcher
 
     def _running_one(self, real: Callable[..., Any], call: Any, *args: Any, **named: Any) -> Any:
-        found = real(call, *args, **named)
+        output = real(call, *args, **named)
         if _chooses_by_timing(call) and not getattr(call, "_fuselight_noted", False):
             call._fuselight_noted = True  # later launches are timed
             key = _multi_kernel_key(call, key_of_kernel)
             if key is not None:
                 self._multi_kernel[key] = int(call.picked_kernel)
-        return found
+        return output
 
     def _fusing(self, real: Callable[..., Any], scheduler: Any, *nodes: Any, **named: Any) -> Any:
         """A decision is there at once, or is made by a function once kernels are compiled."""
         key = _fusion_key(nodes, named)  # now: nodes that are fused later have other names
-        found = real(scheduler, *nodes, **named)
-        decide = getattr(found, "callable_fn", found if callable(found) else None)
+        is_fused = real(scheduler, *nodes, **named)
+        decide = getattr(is_fused, "callable_fn", is_fused if callable(is_fused) else None)
         if decide is None:
-            self._note_fusion(key, getattr(found, "should_fuse", found))
-            return found
+            self._note_fusion(key, getattr(is_fused, "should_fuse", is_fused))
+            return is_fused
 
         def decided() -> Any:
             is_faster = decide()
             self._note_fusion(key, is_faster)
             return is_faster
 
-        if decide is found:
+        if decide is is_fused:
             return decided
-        result: Any = found
+        result: Any = is_fused
         return dataclasses.replace(result, callable_fn=decided)
 
     def _note_fusion(self, key: str, fuses: Any) -> None:
@@ -216,7 +216,7 @@ class _ReplayHooks:
 
     def __init__(self, choices: Choices) -> None:
         self._algorithms, self._padding, self._triton, self._fusion, self._multi_kernel = (
-            choices.get(one, {}) for one in (ALGORITHMS, PADDING, TRITON, FUSION, MULTI_KERNEL)
+            choices.get(text, {}) for text in (ALGORITHMS, PADDING, TRITON, FUSION, MULTI_KERNEL)
         )
         self._keys: dict[str, str] = {}
         """Keys of the kernels that were compiled here, by file name: a kernel from saved artifacts names a file of the
@@ -239,7 +239,7 @@ class _ReplayHooks:
         if len(every) > 1:
             library = sys.modules["torch._inductor.select_algorithm"].ExternKernelCaller
             taken = _recorded(every, self._algorithms.get(_algorithm_key(name, input_nodes) or ""))
-            every = [taken or next((one for one in every if isinstance(one, library)), every[0])]
+            every = [taken or next((value for value in every if isinstance(value, library)), every[0])]
         return real(selector, name, every, input_nodes, *args, **named)
 
     def pad(self, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -280,7 +280,7 @@ class _ReplayHooks:
     def scale_blocks(self, real: Callable[..., Any], kernel: Any, *args: Any, **named: Any) -> Any:
         """Compile smaller blocks of a reduction only if they were chosen; leaves one configuration."""
         choice = self._triton.get(self._key_of(kernel) or "")
-        if choice is not None and not any(_is_of(one.config, choice) for one in kernel.launchers):
+        if choice is not None and not any(_is_of(launcher.config, choice) for launcher in kernel.launchers):
             real(kernel, *args, **named)
         self.unknown += not _keep_one(kernel, choice)
 
@@ -314,7 +314,7 @@ def replaying(choices: Choices, unknown: Callable[[], None] = lambda: None) -> I
             )
         stack.enter_context(_deciding_fusions(hooks.fuse))
         stack.enter_context(wrapped(_multi_kernel_call(), "__init__", hooks.make_multi_kernel))
-        stack.enter_context(config.patch({one: False for one in _TIMED if hasattr(config, one)}))
+        stack.enter_context(config.patch({text: False for text in _TIMED if hasattr(config, text)}))
         yield
     if hooks.unknown and not hooks.known and choices.get(TRITON):
         unknown()
@@ -332,7 +332,9 @@ def counting_timings() -> Iterator[list[str]]:
 
     with contextlib.ExitStack() as stack:
         for kind in {
-            one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__
+            variable
+            for variable in vars(module).values()
+            if inspect.isclass(variable) and variable.__module__ == module.__name__
         }:
             for name in ("benchmark_cpu", "benchmark_gpu"):
                 if name in vars(kind):
@@ -355,20 +357,20 @@ def _mark(choice: Any, chosen: Callable[[], None]) -> None:
 
 def _identities(choices: list[Any]) -> list[str]:
     """A name for each candidate, the same in every process, different for each."""
-    found: list[str] = []
+    identities: list[str] = []
     seen: dict[str, int] = {}
     for choice in choices:
         text = f"{_NUMBER.sub('', str(choice.name))} {getattr(choice, 'description', '') or ''}".strip()
         seen[text] = seen.get(text, 0) + 1
-        found.append(text if seen[text] == 1 else f"{text} #{seen[text]}")
-    return found
+        identities.append(text if seen[text] == 1 else f"{text} #{seen[text]}")
+    return identities
 
 
 def _recorded(choices: list[Any], identity: object) -> Any:
     if identity is None:
         return None
     return next(
-        (one for one, text in zip(choices, _identities(choices), strict=True) if text == identity), None
+        (choice for choice, text in zip(choices, _identities(choices), strict=True) if text == identity), None
     )
 
 
@@ -394,16 +396,16 @@ def _fusion_key(nodes: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     texts: list[str] = []
     for side in (*nodes, *named.values()):
         for node in side if isinstance(side, (list, tuple)) else [side]:
-            texts += [_operator(one) for one in node.get_nodes()] + ["|"]
+            texts += [_operator(child) for child in node.get_nodes()] + ["|"]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:LENGTH]
 
 
 def _operator(node: Any) -> str:
     """What tells an operator from others, in this graph and in most others: names alone repeat from graph to graph."""
     buffer = node.node
-    origins = sorted(str(one) for one in getattr(buffer, "origins", None) or ())
+    origins = sorted(str(value) for value in getattr(buffer, "origins", None) or ())
     size: Any = getattr(buffer, "maybe_get_size", tuple)() or ()  # none: an operator with several results
-    return f"{node.get_name()} {origins} {[str(one) for one in size]}"
+    return f"{node.get_name()} {origins} {[str(value) for value in size]}"
 
 
 def _multi_kernel_call() -> Any:
@@ -425,7 +427,7 @@ def _pads_always() -> bool:
 
 
 def _padding_function(pad_mm: Any) -> str | None:
-    return next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
+    return next((text for text in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, text)), None)
 
 
 def _padding_keys(real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> list[str]:
@@ -434,8 +436,8 @@ def _padding_keys(real: Callable[..., Any], args: tuple[Any, ...], named: dict[s
         given = inspect.signature(real).bind(*args, **named).arguments
     except TypeError:  # nothing is recorded, and nothing padded
         return []
-    tensors = [one for one in given.values() if isinstance(one, torch.Tensor)]
-    sizes = [f"{one.dtype}{list(one.shape)}{list(one.stride())}" for one in tensors]
+    tensors = [value for value in given.values() if isinstance(value, torch.Tensor)]
+    sizes = [f"{tensor.dtype}{list(tensor.shape)}{list(tensor.stride())}" for tensor in tensors]
     key = f"{given.get('op')} {' '.join(sizes)} {torch.get_float32_matmul_precision()}"
     return [" ".join([key, *_written_padded(given.get("match"))]), key]
 
@@ -456,24 +458,24 @@ def _decided_first(folder: str, key: str, decide: Callable[[], bool]) -> bool:
     path = os.path.join(folder, hashlib.sha256(key.encode()).hexdigest()[:LENGTH])
     with contextlib.suppress(OSError):
         return bool(int(Path(path).read_text(encoding="utf-8")))
-    found = decide()
+    decision = decide()
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(str(int(found)))
+            out.write(str(int(decision)))
         try:
             os.link(temporary, path)  # fails if there is one
         except FileExistsError:
-            found = bool(int(Path(path).read_text(encoding="utf-8")))
+            decision = bool(int(Path(path).read_text(encoding="utf-8")))
         finally:
             os.unlink(temporary)
-    return found
+    return decision
 
 
 def _configuration(config: Any) -> dict[str, Any]:
-    found = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
-    return {name: value for name, value in found.items() if isinstance(value, (bool, int))}
+    settings = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return {name: value for name, value in settings.items() if isinstance(value, (bool, int))}
 
 
 def _is_of(config: Any, choice: Mapping[str, Any]) -> bool:
@@ -490,7 +492,7 @@ def _keep_one(kernel: Any, choice: Mapping[str, Any] | None) -> bool:
     launchers = list(kernel.launchers)
     if not launchers:
         return True
-    chosen = [one for one in launchers if choice is not None and _is_of(one.config, choice)]
+    chosen = [launcher for launcher in launchers if choice is not None and _is_of(launcher.config, choice)]
     kernel.launchers = [(chosen or launchers)[0]]
     for searched in ("found_by_coordesc", "found_by_combo_autotune"):  # no search around it either
         setattr(kernel.launchers[0].config, searched, True)

@@ -81,11 +81,13 @@ def stored_configurations(tags: Iterable[str]) -> dict[str, dict[str, Any]]:
     if "torch._inductor.runtime.autotune_cache" not in sys.modules:
         return {}  # no kernel had a choice
     folder: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
-    found: dict[str, dict[str, Any]] = {}
+    configurations: dict[str, dict[str, Any]] = {}
     folders = {
         os.path.dirname(path) for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.best_config"))
     }
-    for path in sorted(path for one in folders for path in glob.glob(os.path.join(glob.escape(one), "*.py"))):
+    for path in sorted(
+        path for folder in folders for path in glob.glob(os.path.join(glob.escape(folder), "*.py"))
+    ):
         for tag in sorted(tags):
             try:
                 with open(best_config_path(path, tag) or "", encoding="utf-8") as file:
@@ -95,8 +97,8 @@ def stored_configurations(tags: Iterable[str]) -> dict[str, dict[str, Any]]:
             except (OSError, ValueError):
                 continue  # a kernel without a choice
             if isinstance(config, dict):
-                found[kernel_key(source)] = config
-    return found
+                configurations[kernel_key(source)] = config
+    return configurations
 
 
 def written(source: str) -> str:
@@ -124,11 +126,11 @@ def source_of(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
 
 def read_shared(folder: str) -> dict[str, Any]:
     """The launch configurations that processes have left in a folder, by key of the kernel."""
-    found: dict[str, Any] = {}
+    configurations: dict[str, Any] = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
         with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-            found.update(json.load(file))
-    return found
+            configurations.update(json.load(file))
+    return configurations
 
 
 def seed(path: str, choice: Mapping[str, Any]) -> None:

@@ -109,7 +109,7 @@ class LaunchTuning:
         if isinstance(pool, futures.ProcessPoolExecutor):  # others are no forks of this process
             cache: str = importlib.import_module("torch._inductor.runtime.cache_dir_utils").cache_dir()
             self._end = os.path.join(cache, f"tuned-{os.getpid()}")
-            self._compiling += [(pool.submit(compile_neighbors, *one, self._end), one) for one in waiting]
+            self._compiling += [(pool.submit(compile_neighbors, *pair, self._end), pair) for pair in waiting]
 
 
 def _assemble_as_compile_processes() -> None:
@@ -148,8 +148,8 @@ def is_small(kernel: Any) -> bool:
         return False
     width = 0
     for name, kind in kernel.triton_meta.get("signature", {}).items():
-        if found := _POINTER.match(str(kind)):
-            width += max(1, int(found[1]) // 8) * (2 if str(name).startswith("in_out") else 1)
+        if match := _POINTER.match(str(kind)):
+            width += max(1, int(match[1]) // 8) * (2 if str(name).startswith("in_out") else 1)
     return 0 < math.prod(sizes.values()) * width < _SMALL_BYTES
 
 
@@ -161,21 +161,21 @@ def neighbors(kernel: Any) -> list[Any]:
     """The configurations that a descent from those of a kernel times first: one number is larger or smaller."""
     if not kernel.inductor_meta.get("coordinate_descent_tuning") or not _is_tuned(kernel):
         return []
-    starts = kernel.configs or [one.config for one in kernel.compile_results]
-    if len(starts) > _MOST_STARTS or any(getattr(one, "found_by_coordesc", False) for one in starts):
+    starts = kernel.configs or [compile_result.config for compile_result in kernel.compile_results]
+    if len(starts) > _MOST_STARTS or any(getattr(start, "found_by_coordesc", False) for start in starts):
         return []
     tuning: Any = importlib.import_module("torch._inductor.runtime.coordinate_descent_tuner")
-    tuner, found = kernel.coordesc_tuner, dict[Any, Any]()
+    tuner, configurations = kernel.coordesc_tuner, dict[Any, Any]()
     for start in starts:
         for name in tuner.tunable_fields:
             value = tuning.get_field(start, name)
             for other in tuner.get_neighbour_values(name, value) if value is not None else ():
                 config = copy.deepcopy(start)
                 tuning.set_field(config, name, other)
-                found.setdefault(_numbers(config), config)
+                configurations.setdefault(_numbers(config), config)
     is_valid = getattr(tuner, "is_valid_config", lambda _: True)
     known = [*map(_numbers, starts)]
-    return [config for numbers, config in found.items() if numbers not in known and is_valid(config)]
+    return [config for numbers, config in configurations.items() if numbers not in known and is_valid(config)]
 
 
 def _numbers(config: Any) -> tuple[Any, ...]:

@@ -77,7 +77,7 @@ def _fewer_candidates(
         return real(selector, name, every, *args, **named)
     if getattr(lowering, "current_node", None) in short:
         library = sys.modules["torch._inductor.select_algorithm"].ExternKernelCaller
-        every = next(([one] for one in every if isinstance(one, library)), every)
+        every = next(([value] for value in every if isinstance(value, library)), every)
         return real(selector, name, every, *args, **named)
     nodes = args[0] if args else named["input_nodes"]
     layout = args[1] if len(args) > 1 else named["layout"]
@@ -95,20 +95,20 @@ def _shorter(nodes: Sequence[torch.fx.Node], count: int) -> frozenset[torch.fx.N
             alike.setdefault(key, []).append(node)
             seconds[key] = seconds.get(key, 0.0) + expected
     least = _LEAST_SHARE * sum(seconds.values())
-    longest = sorted((key for key in seconds if seconds[key] >= least), key=lambda one: -seconds[one])[:count]
-    return frozenset(node for key, found in alike.items() if key not in longest for node in found)
+    longest = sorted((key for key in seconds if seconds[key] >= least), key=lambda key: -seconds[key])[:count]
+    return frozenset(node for key, nodes in alike.items() if key not in longest for node in nodes)
 
 
 def _expected_seconds(node: torch.fx.Node) -> float | None:
     """Roughly how long the operator of a node takes on a GPU; None if it is no multiplication or of unknown sizes."""
     packet = getattr(node.target, "overloadpacket", node.target)
     result = node.meta.get("val")
-    tensors = [one for one in pytree.tree_leaves((_values(node), result)) if isinstance(one, torch.Tensor)]
+    tensors = [leaf for leaf in pytree.tree_leaves((_values(node), result)) if isinstance(leaf, torch.Tensor)]
     if node.op != "call_function" or not isinstance(packet, torch._ops.OpOverloadPacket) or not tensors:
         return None
     try:
         operations = _operations(packet, node, result)
-        moved = sum(math.prod(_numbers(one.shape)) * one.element_size() for one in tensors)
+        moved = sum(math.prod(_numbers(tensor.shape)) * tensor.element_size() for tensor in tensors)
     except Exception:  # noqa: BLE001 - of a formula of torch's, or a size that depends on data
         return None
     if operations is None:
@@ -139,7 +139,7 @@ def _has_templates(convolution: torch.fx.Node) -> bool:
 
 
 def _values(node: torch.fx.Node) -> list[Any]:
-    return [one.meta.get("val") for one in node.all_input_nodes]
+    return [input_node.meta.get("val") for input_node in node.all_input_nodes]
 
 
 def _shape(argument: Any) -> Any:

@@ -196,7 +196,10 @@ def _gpu(device: Any) -> Gpu:
     interfaces: Any = importlib.import_module("torch._dynamo.device_interface")
     properties = interfaces.get_interface_for_device(device.type).get_device_properties(device)
     names = ("multi_processor_count", "gpu_subslice_count")  # the second of an Intel GPU
-    count = next((found for name in names if (found := getattr(properties, name, None))), _MULTIPROCESSORS)
+    count = next(
+        (count_of_property for name in names if (count_of_property := getattr(properties, name, None))),
+        _MULTIPROCESSORS,
+    )
     shared = getattr(properties, "shared_memory_per_block_optin", None) or _SHARED
     has_groups = torch.version.hip is None and getattr(properties, "major", 0) in _WITH_GROUPS
     return Gpu(int(count), int(shared), warp_groups=has_groups)

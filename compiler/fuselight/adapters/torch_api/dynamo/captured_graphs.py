@@ -59,7 +59,7 @@ def output_values(gm: torch.fx.GraphModule, formats: Mapping[str, torch.memory_f
     contiguous, or if that is unknown.
     """
     fakes = [example_value(node) for node in placeholders(gm)]
-    mode = detect_fake_mode([one for one in fakes if isinstance(one, FakeTensor)])
+    mode = detect_fake_mode([tensor for tensor in fakes if isinstance(tensor, FakeTensor)])
     if mode is None:
         return None
     try:
@@ -68,10 +68,10 @@ def output_values(gm: torch.fx.GraphModule, formats: Mapping[str, torch.memory_f
                 _restored(fake, formats.get(node.name)) if isinstance(fake, torch.Tensor) else fake
                 for node, fake in zip(placeholders(gm), fakes, strict=True)
             ]
-            found = torch.fx.Interpreter(gm).run(*values)
+            outputs = torch.fx.Interpreter(gm).run(*values)
     except Exception:  # noqa: BLE001 - a user's operator may raise anything: then it is not known
         return None
-    return list(found) if isinstance(found, (list, tuple)) else [found]
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
 def _restored(fake: torch.Tensor, memory_format: torch.memory_format | None) -> torch.Tensor:
@@ -91,8 +91,10 @@ def _fresh_symbols_ignored(mode: Any) -> Iterator[None]:
 def device_of(gm: torch.fx.GraphModule) -> torch.device:
     """The device that a graph computes on: a GPU if any tensor is on one."""
     values = [example_value(node) for node in gm.graph.nodes]
-    devices = [one.device for one in values if isinstance(one, torch.Tensor) and one.device.type != "meta"]
-    return next((one for one in devices if one.type != "cpu"), torch.device("cpu"))
+    devices = [
+        value.device for value in values if isinstance(value, torch.Tensor) and value.device.type != "meta"
+    ]
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
 
 
 def has_autocast(device: str) -> bool:
@@ -119,24 +121,24 @@ def shares_storage(tensor: Any) -> bool:
 
 def output_node(gm: torch.fx.GraphModule) -> torch.fx.Node:
     """The node that returns the results."""
-    found: torch.fx.Node = gm.graph.find_nodes(op="output")[0]
-    return found
+    node: torch.fx.Node = gm.graph.find_nodes(op="output")[0]
+    return node
 
 
 def outputs_of(gm: torch.fx.GraphModule) -> Sequence[Any]:
     """The results of a graph, as nodes or constants."""
-    found = output_node(gm).args[0]
-    return found if isinstance(found, (list, tuple)) else (found,)
+    output = output_node(gm).args[0]
+    return output if isinstance(output, (list, tuple)) else (output,)
 
 
 def autocast_state() -> str:
     """The autocast that the program has set, as `cuda torch.float16`; empty if there is none."""
-    found = [
+    lines = [
         f"{device} {torch.get_autocast_dtype(device)}"
         for device in ("cpu", "cuda")
         if torch.is_autocast_enabled(device)
     ]
-    return ", ".join(found)
+    return ", ".join(lines)
 
 
 def expression_of(value: Any) -> tuple[str, list[tuple[str, str]]]:
@@ -145,8 +147,8 @@ def expression_of(value: Any) -> tuple[str, list[tuple[str, str]]]:
     expression = node.expr
     known = sorted(getattr(expression, "free_symbols", ()), key=str)
     text = str(expression)
-    symbols = [(str(one), artifacts.symbol_facts(node.shape_env, one)[1] or "") for one in known]
-    return text, sorted(symbols, key=lambda one: text.find(one[0]))
+    symbols = [(str(result), artifacts.symbol_facts(node.shape_env, result)[1] or "") for result in known]
+    return text, sorted(symbols, key=lambda symbol: text.find(symbol[0]))
 
 
 def size_of(size: Any) -> int:

@@ -62,7 +62,7 @@ class CompileEvents:
     """Why no events, or not all of them, were recorded."""
 
 
-class _Hearing:
+class _EventListener:
     """Takes the calls in, from any thread."""
 
     def __init__(self, events: CompileEvents) -> None:
@@ -86,9 +86,9 @@ class _Hearing:
                 return  # it began before the block
             compile_id = None
             while stack:
-                one, start, compile_id = stack.pop()
-                self._keep(CompilePhase(one, start, now, thread, compile_id))
-                if one == name:
+                text, start, compile_id = stack.pop()
+                self._keep(CompilePhase(text, start, now, thread, compile_id))
+                if text == name:
                     break
             place = _place(data)
             if place is not None and compile_id is not None:
@@ -108,8 +108,14 @@ class _Hearing:
         phases = self.events.phases
         phases.append(phase)
         if len(phases) >= _MOST:  # what holds a phase is as long as it, so what stays still nests
-            middle = sorted(one.end_ns - one.start_ns for one in phases)[len(phases) // 2]
-            kept = [one for one in phases if one.end_ns - one.start_ns > middle]
+            middle = sorted(compile_phase.end_ns - compile_phase.start_ns for compile_phase in phases)[
+                len(phases) // 2
+            ]
+            kept = [
+                compile_phase
+                for compile_phase in phases
+                if compile_phase.end_ns - compile_phase.start_ns > middle
+            ]
             self.events.given_up += len(phases) - len(kept)
             phases[:] = kept
 
@@ -118,17 +124,19 @@ class _Hearing:
 def hear_compile_events() -> Iterator[CompileEvents]:
     """Record the phases of each compile until the block ends. Phases that began before the block are left out."""
     events = CompileEvents(time.perf_counter_ns(), threading.get_ident())
-    hearing = _Hearing(events)
+    listener = _EventListener(events)
     logger = getattr(torch._dynamo.utils, "ChromiumEventLogger", None)
 
     def log_start(real: Callable[..., Any], self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
-        if hearing.active:
-            _guarded(hearing, lambda: hearing.began(event_name, _compile_id(args, kwargs)))
+        if listener.active:
+            _guarded(listener, lambda: listener.began(event_name, _compile_id(args, kwargs)))
         return real(self, event_name, *args, **kwargs)
 
     def log_end(real: Callable[..., Any], self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
-        if hearing.active:
-            _guarded(hearing, lambda: hearing.ended(event_name, self.get_event_data().get(event_name) or {}))
+        if listener.active:
+            _guarded(
+                listener, lambda: listener.ended(event_name, self.get_event_data().get(event_name) or {})
+            )
         return real(self, event_name, *args, **kwargs)
 
     with contextlib.ExitStack() as stack:
@@ -137,23 +145,23 @@ def hear_compile_events() -> Iterator[CompileEvents]:
             stack.enter_context(wrapped(logger, "log_event_end", log_end))
         else:
             events.problem = f"torch {torch.__version__} has no events of a compile"
-        stack.callback(hearing.finish)
+        stack.callback(listener.finish)
         events.start_ns = time.perf_counter_ns()
         yield events
 
 
-def _guarded(hearing: _Hearing, hear: Callable[[], None]) -> None:
+def _guarded(listener: _EventListener, hear: Callable[[], None]) -> None:
     try:
         hear()
     except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
-        hearing.events.problem = f"not all events of the compile were heard: {type(error).__name__}: {error}"
+        listener.events.problem = f"not all events of the compile were heard: {type(error).__name__}: {error}"
 
 
 def _compile_id(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """The id that the caller passes, or that of the compile that runs in this thread."""
     given = kwargs.get("compile_id") or (args[_ID_AT] if len(args) > _ID_AT else None)
-    found = given or torch._guards.CompileContext.current_compile_id()
-    return None if found is None else str(found)
+    compile_id = given or torch._guards.CompileContext.current_compile_id()
+    return None if compile_id is None else str(compile_id)
 
 
 def _place(data: dict[str, Any]) -> Location | None:

@@ -24,15 +24,15 @@ def with_compiled_results(gm: torch.fx.GraphModule) -> Callable[..., Any]:
     forward: Callable[..., Any] = gm.forward
 
     def run(*args: Any) -> Any:
-        made = forward(*args)
-        if not isinstance(made, (tuple, list)):
-            return made
-        results = _without_views(made, args)
+        new_results = forward(*args)
+        if not isinstance(new_results, (tuple, list)):
+            return new_results
+        results = _without_views(new_results, args)
         for result, node in zip(results, _result_nodes(gm), strict=False):
             dims = _dynamic_dims(getattr(node, "meta", {}).get("example_value"))
             if dims and isinstance(result, torch.Tensor):
                 _mark_dynamic(result, dims)
-        return type(made)(results)
+        return type(new_results)(results)
 
     return run
 
@@ -64,25 +64,27 @@ def _mark_dynamic(tensor: torch.Tensor, dims: set[int]) -> None:
     weak._dynamo_weak_dynamic_indices = getattr(weak, "_dynamo_weak_dynamic_indices", set()) | dims
 
 
-def _without_views(made: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+def _without_views(results: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Replace each view of an intermediate by the same memory as a tensor of its own, where AOTAutograd does so."""
     given = {_storage(leaf) for leaf in pytree.tree_leaves(args) if type(leaf) in _PLAIN}
-    aliases = Counter(_storage(one) for one in made if type(one) in _PLAIN and not _is_of_many(one))
+    aliases = Counter(
+        _storage(result) for result in results if type(result) in _PLAIN and not _is_of_many(result)
+    )
     return [
-        torch.ops.aten._unsafe_view(one, one.shape) if _is_hidden(one, given, aliases) else one
-        for one in made
+        torch.ops.aten._unsafe_view(result, result.shape) if _is_hidden(result, given, aliases) else result
+        for result in results
     ]
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
 
-def _is_hidden(one: Any, given: set[int], aliases: Counter[int]) -> bool:
-    if type(one) not in _PLAIN or one._base is None or _storage(one) in given:
+def _is_hidden(value: Any, given: set[int], aliases: Counter[int]) -> bool:
+    if type(value) not in _PLAIN or value._base is None or _storage(value) in given:
         return False
     # Results that share an intermediate stay views of it where autograd has to know.
-    alone = aliases[_storage(one)] <= 1
-    return alone or not (one.requires_grad and one._base.requires_grad)
+    alone = aliases[_storage(value)] <= 1
+    return alone or not (value.requires_grad and value._base.requires_grad)
 
 
 def _is_of_many(tensor: torch.Tensor) -> bool:

@@ -34,8 +34,12 @@ class _Never(BaseException):
 
 
 def _exception(module: ModuleType, name: str) -> type[BaseException]:
-    found = getattr(module, name, None)
-    return found if isinstance(found, type) and issubclass(found, BaseException) else _Never
+    exception_type = getattr(module, name, None)
+    return (
+        exception_type
+        if isinstance(exception_type, type) and issubclass(exception_type, BaseException)
+        else _Never
+    )
 
 
 GuardOnData = _exception(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode")
@@ -89,6 +93,6 @@ def capture_again(reason: str) -> BaseException | None:
     kind: Any = getattr(torch._dynamo.exc, "TensorifyScalarRestartAnalysis", None)
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         return None
-    made: Any = kind
-    again: BaseException = made(restart_reason=reason)
+    error_type: Any = kind
+    again: BaseException = error_type(restart_reason=reason)
     return again

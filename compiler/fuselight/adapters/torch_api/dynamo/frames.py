@@ -60,12 +60,12 @@ def user_stack() -> list[Any]:
 
 def real_stack(error: BaseException) -> list[Any]:
     """The traced frames that an exception of Dynamo carries, outermost first."""
-    found = getattr(error, "real_stack", None)
-    if not found and isinstance(error, torch._dynamo.exc.InternalTorchDynamoError):
+    stack = getattr(error, "real_stack", None)
+    if not stack and isinstance(error, torch._dynamo.exc.InternalTorchDynamoError):
         # it stands for the exception that the tracer raised, and that one has the stack
-        found = getattr(error.__context__, "real_stack", None)
+        stack = getattr(error.__context__, "real_stack", None)
     innermost = getattr(error, "innermost_user_frame_summary", None)
-    return list(found or ([] if innermost is None else [innermost]))
+    return list(stack or ([] if innermost is None else [innermost]))
 
 
 def traced_codes() -> list[CodeType]:
@@ -124,14 +124,14 @@ def positions(error: BaseException | None, *translators: Any) -> Positions:
 
     By file, line and function. An inlined frame's translator is found in the traceback of the exception that ended it.
     """
-    found: Positions = dict(getattr(error, _KEPT, ()))
+    positions: Positions = dict(getattr(error, _KEPT, ()))
     for translator in (*_translators(error), *translators):
         at = getattr(getattr(translator, "current_instruction", None), "positions", None)
         if at is not None and at.lineno == translator.lineno:
             code = translator.f_code
             columns = (at.col_offset, at.end_lineno, at.end_col_offset)
-            found.setdefault((code.co_filename, translator.lineno, code.co_name), columns)
-    return found
+            positions.setdefault((code.co_filename, translator.lineno, code.co_name), columns)
+    return positions
 
 
 def keep_positions(error: BaseException) -> None:
@@ -146,6 +146,6 @@ def _translators(error: BaseException | None) -> Iterable[Any]:
     out: list[Any] = []
     for frame, _ in traceback.walk_tb(None if error is None else error.__traceback__):
         receiver = frame.f_locals.get("self")
-        if isinstance(receiver, kind) and not any(receiver is one for one in out):
+        if isinstance(receiver, kind) and not any(receiver is value for value in out):
             out.insert(0, receiver)
     return out

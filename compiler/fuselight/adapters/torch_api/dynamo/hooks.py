@@ -222,10 +222,10 @@ def _listen_to_refusals(installed: _Installed) -> None:
         return real(exc, code, *args, **kwargs)
 
     def has_tensor(real: Callable[..., Any], frame: Any) -> bool:
-        found = bool(real(frame))
-        if not found:
+        tensor = bool(real(frame))
+        if not tensor:
             installed.tell("skips", listener.frame_without_tensors, frame.f_code)
-        return found
+        return tensor
 
     def add_skip_reason(real: Callable[..., Any], reason: str, frame: Any) -> Any:
         installed.tell("skips", listener.frame_skipped, reason, frame.f_code)
@@ -345,7 +345,7 @@ def _listen_to_variables(installed: _Installed) -> None:
         **options: Any,
     ) -> Any:
         if getattr(function, "fn", None) in readers:
-            given = (getattr(one, "value", None) for one in (*args, *kwargs.values()))
+            given = (getattr(argument, "value", None) for argument in (*args, *kwargs.values()))
             name = next((value for value in given if isinstance(value, str)), None)
             if name is not None:
                 installed.tell("variables", installed.listener.variable_read, name)

@@ -66,9 +66,9 @@ def hold(gm: torch.fx.GraphModule, node: torch.fx.Node, value: torch.Tensor) -> 
     if sources is not None:
         sources[name] = _source(node)
     with gm.graph.inserting_before(captured_graphs.placeholders(gm)[-1].next):
-        made = gm.graph.get_attr(name)
-    made.meta = {key: one for key, one in node.meta.items() if key not in _NOT_INPUTS}
-    node.replace_all_uses_with(made)
+        attribute_node = gm.graph.get_attr(name)
+    attribute_node.meta = {key: result for key, result in node.meta.items() if key not in _NOT_INPUTS}
+    node.replace_all_uses_with(attribute_node)
     gm.graph.erase_node(node)
 
 
@@ -107,15 +107,15 @@ def scalars_in_cache_keys() -> contextlib.AbstractContextManager[Any]:
 
 def copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of a captured graph with everything that AOTAutograd reads; the tensors are shared."""
-    made = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
-    made.meta = dict(gm.meta)
+    module = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    module.meta = dict(gm.meta)
     sources = _sources(gm)
     if sources is not None:
-        vars(made)["_param_name_to_source"] = dict(sources)
-    for old, new in zip(captured_graphs.placeholders(gm), captured_graphs.placeholders(made), strict=True):
+        vars(module)["_param_name_to_source"] = dict(sources)
+    for old, new in zip(captured_graphs.placeholders(gm), captured_graphs.placeholders(module), strict=True):
         if hasattr(old, "_dynamo_source"):
             new._dynamo_source = old._dynamo_source
-    return made
+    return module
 
 
 class LaterCompile:
@@ -128,7 +128,7 @@ class LaterCompile:
         self.graph = copied(gm)
         """The graph, to be run as it is."""
         self._context = torch._guards.TracingContext.try_get()
-        self._inputs = [self._fake(one) for one in inputs]
+        self._inputs = [self._fake(argument) for argument in inputs]
 
     def _fake(self, value: Any) -> Any:
         mode = getattr(self._context, "fake_mode", None)
@@ -141,8 +141,8 @@ class LaterCompile:
     def __call__(self, backend: Callable[..., Any]) -> Callable[..., Any]:
         """Compile with a Dynamo backend. Raises what it raises, also because the graph cannot be compiled so late."""
         with self._as_traced():
-            made: Callable[..., Any] = backend(copied(self.graph), self._inputs)
-        return made
+            compiled: Callable[..., Any] = backend(copied(self.graph), self._inputs)
+        return compiled
 
     @contextlib.contextmanager
     def _as_traced(self) -> Iterator[None]:

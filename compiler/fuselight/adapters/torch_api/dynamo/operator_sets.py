@@ -131,13 +131,13 @@ def falls_back(operator: Any) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether this torch has an operator of that name, with or without its overload."""
-    found: Any = torch.ops
+    namespace: Any = torch.ops
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            namespace = getattr(namespace, part)
         except (AttributeError, RuntimeError):
             return False
-    return found is not torch.ops
+    return namespace is not torch.ops
 
 
 @dataclass(eq=False)
@@ -150,7 +150,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     table: Table
     has: Callable[[Any], bool] | None = None
     further: Table | None = None
-    found: list[Any] = field(default_factory=list)
+    operators: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -160,11 +160,11 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace == "prim":  # asks a tensor for its device
             return func(*args, **kwargs)
         if self.has is None or not self.has(func):
-            made = self._decomposed(func, args, kwargs)
-            if made is not NotImplemented:
-                return made
+            outputs = self._decomposed(func, args, kwargs)
+            if outputs is not NotImplemented:
+                return outputs
             if _makes_tensors(func) and not self._put_together(func, args, kwargs):
-                self.found.append(func)
+                self.operators.append(func)
         return func(*args, **kwargs)
 
     def _put_together(self, func: Any, args: Any, kwargs: Any) -> bool:
@@ -173,18 +173,18 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         recording = _Recording(self.further, self.has)
         with recording:
             func(*args, **kwargs)
-        return not recording.found
+        return not recording.operators
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
-        known = len(self.found)
+        known = len(self.operators)
         decomposition = self.table.get(func)
         with self:
-            made = NotImplemented if decomposition is None else decomposition(*args, **kwargs)
-            if made is NotImplemented and isinstance(func, OpOverload):
-                made = func.decompose(*args, **kwargs)
-        if made is NotImplemented:
-            del self.found[known:]
-        return made
+            outputs = NotImplemented if decomposition is None else decomposition(*args, **kwargs)
+            if outputs is NotImplemented and isinstance(func, OpOverload):
+                outputs = func.decompose(*args, **kwargs)
+        if outputs is NotImplemented:
+            del self.operators[known:]
+        return outputs
 
 
 def decomposed(
@@ -199,7 +199,7 @@ def decomposed(
     """
     if not isinstance(node.target, OpOverload):
         return () if has is not None and has(node.target) else (node.target,)
-    values: tuple[Any, Any] = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
+    values: tuple[Any, Any] = torch.fx.map_arg((node.args, node.kwargs), lambda node: node.meta["val"])
     args, kwargs = values
     fake = detect_fake_mode([*pytree.tree_leaves(values), *pytree.tree_leaves(node.meta.get("val"))])
     recording = _Recording(table, has, further)
@@ -212,12 +212,12 @@ def decomposed(
         stack.enter_context(torch.no_grad())
         stack.enter_context(recording)
         node.target(*args, **kwargs)
-    return tuple(recording.found)
+    return tuple(recording.operators)
 
 
 def signature(node: torch.fx.Node) -> str:
     """Equal for two nodes that decompose equally: the operator and its arguments, tensors by their metadata."""
-    values = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta.get("val"))
+    values = torch.fx.map_arg((node.args, node.kwargs), lambda node: node.meta.get("val"))
     return f"{node.target}{pytree.tree_map(_described, values)}"
 
 
@@ -231,5 +231,5 @@ def _described(value: Any) -> str:
 def _makes_tensors(operator: Any) -> bool:
     """Whether something is computed, and not only a size looked up or a condition held."""
     return not isinstance(operator, OpOverload) or any(
-        "Tensor" in str(one.type) for one in operator._schema.returns
+        "Tensor" in str(argument.type) for argument in operator._schema.returns
     )

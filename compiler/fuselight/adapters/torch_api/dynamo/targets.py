@@ -27,7 +27,7 @@ class UnknownArgumentError(TypeError):
 
     def __init__(self, name: str, known: Collection[str]) -> None:
         super().__init__(f"torch.compile has no argument `{name}` in torch {torch.__version__}")
-        same = next((one for one in SHAPES if name in SHAPES and one in known), None)
+        same = next((shape for shape in SHAPES if name in SHAPES and shape in known), None)
         self.next_step = (
             f"This torch names it `{same}`."
             if same is not None
@@ -50,12 +50,12 @@ def disabled_reason(target: object) -> str | None:
 
 def code_of(target: object) -> CodeType | None:
     """The code object of the user's own function inside its wrappers; None without one."""
-    found: CodeType | None = None
+    actual_code: CodeType | None = None
     for candidate in _callables_of(target):
         code = getattr(candidate, "__code__", None)
         if isinstance(code, CodeType) and not code.co_filename.startswith(str(torch.__path__[0])):
-            found = code
-    return found
+            actual_code = code
+    return actual_code
 
 
 def is_compiled(target: object) -> bool:
@@ -78,24 +78,24 @@ def compiled_parts(module: torch.nn.Module, is_user_file: Callable[[str], bool])
     A decorated method counts only where `is_user_file`: what a library's class compiles for itself says nothing
     about what the user wants compiled.
     """
-    found: list[str] = []
-    for path, one in module.named_modules():
-        if any(path.startswith(f"{above}.") for above in found):
+    parts: list[str] = []
+    for path, result in module.named_modules():
+        if any(path.startswith(f"{above}.") for above in parts):
             continue
-        if one is not module and is_compiled(one):
-            found.append(path)
+        if result is not module and is_compiled(result):
+            parts.append(path)
             continue
-        own = [name for name, value in vars(one).items() if any(map(_is_compiled_function, _items(value)))]
+        own = [name for name, value in vars(result).items() if any(map(_is_compiled_function, _items(value)))]
         own += [
             name
-            for name, value in _class_attributes(type(one))
-            if name not in vars(one)
+            for name, value in _class_attributes(type(result))
+            if name not in vars(result)
             and _is_compiled_function(value)
             and (code := code_of(value)) is not None
             and is_user_file(code.co_filename)
         ]
-        found.extend(f"{path}.{name}" if path else name for name in own)
-    return tuple(found)
+        parts.extend(f"{path}.{name}" if path else name for name in own)
+    return tuple(parts)
 
 
 def compiled_callees(function: object, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def compiled_callees(function: object, is_user_file: Callable[[str], bool]) -> t
     plain = getattr(function, "__func__", function)
     if not isinstance(plain, FunctionType):
         return ()
-    found = []
+    callees = []
     for name in plain.__code__.co_names:
         value = plain.__globals__.get(name)
         is_module = isinstance(value, torch.nn.Module)
@@ -114,8 +114,8 @@ def compiled_callees(function: object, is_user_file: Callable[[str], bool]) -> t
             continue
         code = None if is_module else code_of(value)
         if is_module or (code is not None and is_user_file(code.co_filename)):
-            found.append(name)
-    return tuple(dict.fromkeys(found))
+            callees.append(name)
+    return tuple(dict.fromkeys(callees))
 
 
 def _class_attributes(kind: type) -> Iterable[tuple[str, object]]:
@@ -188,17 +188,17 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
     Raises UnknownArgumentError in a call of `torch.compile` with an argument that this torch lacks.
     """
     parameters = inspect.signature(torch.compile).parameters
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
     def compile_known(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         unknown = next((name for name in kwargs if name not in parameters), None)
         if unknown is not None and not takes_any:
             raise UnknownArgumentError(unknown, parameters)
-        made = compile_(real, *args, **kwargs)
+        compiled = compile_(real, *args, **kwargs)
         model = args[0] if args else kwargs.get("model")
         if model is None:  # a decorator
-            return lambda function: _told(function, made(function))
-        return _told(model, made)
+            return lambda function: _told(function, compiled(function))
+        return _told(model, compiled)
 
     def optimize(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         wanted = args[0] if args else kwargs.pop("backend", None)
@@ -233,8 +233,8 @@ def backend_within(wanted: Any) -> Any:
 
 def backend_named(name: str) -> Callable[..., Any]:
     """The Dynamo backend of that name. Raises what torch raises for one that is not there."""
-    found: Callable[..., Any] = torch._dynamo.lookup_backend(name)
-    return found
+    backend: Callable[..., Any] = torch._dynamo.lookup_backend(name)
+    return backend
 
 
 def skip_frames(code: CodeType) -> bool:

@@ -103,7 +103,7 @@ def mark_dynamic(tensor: torch.Tensor, dimensions: tuple[int, ...]) -> None:
 
 
 def _symbolic_sizes(translator: Any) -> dict[str, tuple[int, ...]]:
-    code, found = translator.f_code, {}
+    code, sizes = translator.f_code, {}
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         variable = variables.resolved(translator.symbolic_locals.get(name))
         if not isinstance(variable, torch._dynamo.variables.TensorVariable):
@@ -112,5 +112,5 @@ def _symbolic_sizes(translator: Any) -> dict[str, tuple[int, ...]]:
         if isinstance(value, torch.Tensor):
             symbolic = tuple(index for index, size in enumerate(value.shape) if type(size) is not int)
             if symbolic:
-                found[name] = symbolic
-    return found
+                sizes[name] = symbolic
+    return sizes

@@ -96,8 +96,8 @@ def _container(name: str, items: Any, depth: int) -> Seen:
 def _classes(*names: str) -> tuple[type, ...]:
     """Return those of these classes that this torch has."""
     places = (variables, variables.tensor, variables.lists, variables.dicts, variables.nn_module)
-    found = (getattr(place, name, None) for name in names for place in places)
-    return tuple(kind for kind in found if isinstance(kind, type))
+    results = (getattr(place, name, None) for name in names for place in places)
+    return tuple(kind for kind in results if isinstance(kind, type))
 
 
 # The first entry that fits wins: some of these are subclasses of TensorVariable.

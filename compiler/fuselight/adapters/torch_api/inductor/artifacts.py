@@ -85,7 +85,7 @@ def managers(manager: Any) -> Iterator[Any]:
         yield node
         below = list(node.get_child_managers())
         if hasattr(node, "get_key_value_managers"):
-            below += [one for pair in node.get_key_value_managers().values() for one in pair]
+            below += [value for pair in node.get_key_value_managers().values() for value in pair]
         stack += reversed(below)
 
 
@@ -123,8 +123,8 @@ def used_globals(output_graph: Any) -> list[object]:
 
 def local_name(guard: Any) -> str | None:
     """The name of the local variable that a guard by identity looks at, None for any other guard."""
-    found = re.fullmatch(r"L\['(\w+)'\]", source_name(guard))
-    return found[1] if found and guard.create_fn_name() == "ID_MATCH" else None
+    match = re.fullmatch(r"L\['(\w+)'\]", source_name(guard))
+    return match[1] if match and guard.create_fn_name() == "ID_MATCH" else None
 
 
 def symbol_facts(shape_env: Any, symbol: Any) -> tuple[str | None, str | None]:

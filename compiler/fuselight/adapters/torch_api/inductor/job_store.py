@@ -29,10 +29,10 @@ class JobStore:
         """Wait for a text; None after `seconds`, or if the store is gone."""
         try:
             self.store.wait([key], timedelta(seconds=seconds))
-            found: bytes = self.store.get(key)
+            data: bytes = self.store.get(key)
         except (RuntimeError, ValueError):  # torch's DistStoreError and its time limit are RuntimeErrors
             return None
-        return found.decode()
+        return data.decode()
 
 
 _last: list[JobStore] = []

@@ -56,7 +56,7 @@ def matching_triton() -> str | None:
         required = importlib.metadata.requires("torch") or []
     except importlib.metadata.PackageNotFoundError:
         required = []
-    named = next((match[1] for one in required if (match := _TRITON.match(one))), None)
+    named = next((match[1] for text in required if (match := _TRITON.match(text))), None)
     return named or TRITON_OF_TORCH.get(".".join(str(torch.__version__).split(".")[:2]))
 
 

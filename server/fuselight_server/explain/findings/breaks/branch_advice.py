@@ -106,15 +106,15 @@ def _branch(tree: ast.AST | None, at: Location) -> _Branch | None:
     """The smallest node with a condition at the place."""
     if tree is None:
         return None
-    found = [
+    branches = [
         (_length(part), node)
         for node in ast.walk(tree)
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert, ast.comprehension))
         for part in _tests(node)
         if part.lineno <= at.line <= (part.end_lineno or part.lineno) and _covers(part, at)
     ]
-    if found:
-        return min(found, key=lambda item: item[0])[1]
+    if branches:
+        return min(branches, key=lambda item: item[0])[1]
     whole = (
         node
         for node in ast.walk(tree)
@@ -186,13 +186,13 @@ def _is_in_loop(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
 def _only_calls(arm: list[ast.stmt]) -> bool:
     """Whether all statements call functions for their effects; a method with a final `_` changes a tensor."""
     return all(
-        isinstance(one, ast.Pass)
+        isinstance(statement, ast.Pass)
         or (
-            isinstance(one, ast.Expr)
-            and isinstance(one.value, ast.Call)
-            and not str(getattr(one.value.func, "attr", "")).endswith("_")
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Call)
+            and not str(getattr(statement.value.func, "attr", "")).endswith("_")
         )
-        for one in arm
+        for statement in arm
     )
 
 
@@ -330,7 +330,7 @@ def _kept(node: ast.AST | None, effect: Effect) -> tuple[str, ...]:
         effect is Effect.SELECT
         and isinstance(node, ast.If)
         and not node.orelse
-        and all(isinstance(one, ast.Assign) for one in node.body)
+        and all(isinstance(statement, ast.Assign) for statement in node.body)
     )
     has_operands = effect is not Effect.OPERAND and any(
         isinstance(part, ast.BoolOp) for part in ast.walk(_test(node))

@@ -37,7 +37,7 @@ class GraphSides:
 
 def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
     """What the records of one break cost; nothing where the report holds no facts."""
-    skipped = next((one for one in group if one.frame_skipped), None)
+    skipped = next((graph_break for graph_break in group if graph_break.frame_skipped), None)
     outermost = max(group, key=lambda item: len(item.stack))
     if skipped is not None:
         yield from _of_skipped(context, skipped)
@@ -55,33 +55,37 @@ def break_costs(context: Context, group: list[Break]) -> Iterator[str]:
             yield _EAGER_LINE
 
 
-def sides_of(context: Context, one: Break) -> GraphSides | None:
+def sides_of(context: Context, graph_break: Break) -> GraphSides | None:
     """The graphs on both sides of a break; None where the report does not hold its compile."""
-    compiles = _same_function(context, one)
-    before = next((item for item in compiles if item.id == one.compile_id), None)
+    compiles = _same_function(context, graph_break)
+    before = next((item for item in compiles if item.id == graph_break.compile_id), None)
     if before is None:
         return None
     total = len({code_of(item.id) for item in compiles if _size(item)})
-    return GraphSides(_size(before), _size(_resumed(context, one, compiles)), total)
+    return GraphSides(_size(before), _size(_resumed(context, graph_break, compiles)), total)
 
 
-def _of_skipped(context: Context, one: Break) -> Iterator[str]:
+def _of_skipped(context: Context, graph_break: Break) -> Iterator[str]:
     # What was compiled of the function before stays: only a resumption of it was skipped then.
-    part = "the rest" if any(map(_size, _same_function(context, one))) else "all"
-    yield f"{part} of {_name(one)} runs in eager mode, not only this line"
-    if one.operators:
-        yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
+    part = "the rest" if any(map(_size, _same_function(context, graph_break))) else "all"
+    yield f"{part} of {_name(graph_break)} runs in eager mode, not only this line"
+    if graph_break.operators:
+        yield f"the {format_count(graph_break.operators, 'operator')} traced before this line run in eager too"
 
 
 def _split(context: Context, group: list[Break], *, has_calls: bool) -> Iterator[str]:
     """How the break splits the graphs of its function, and of the functions that this was inlined into."""
-    known = [(one, sides) for one in group if (sides := sides_of(context, one)) is not None]
+    known = [
+        (graph_break, sides) for graph_break in group if (sides := sides_of(context, graph_break)) is not None
+    ]
     known.sort(key=lambda item: len(item[0].stack))
     touching = [item for item in known if item[1].before or item[1].after]
     if touching:
         innermost, sides = touching[0]
         yield _sides_in_words(_name(innermost), sides)
-        names = dict.fromkeys(_name(one) for one, outer in touching[1:] if outer.before and outer.after)
+        names = dict.fromkeys(
+            _name(graph_break) for graph_break, outer in touching[1:] if outer.before and outer.after
+        )
         around = [name for name in names if name != _name(innermost)]
         if around:
             verbs = ("leads", "is") if len(around) == 1 else ("lead", "are")
@@ -109,8 +113,8 @@ def _sides_in_words(name: str, sides: GraphSides) -> str:
 
 def _compiled_on_the_way(context: Context, group: list[Break]) -> list[str]:
     """The functions on the way to the break with a graph of their code in the report, the first ones by name."""
-    places = {(place.path, place.function) for one in group for place in one.stack}
-    roots = {context.frame_of(context.compile_of(one.compile_id)) for one in group}
+    places = {(place.path, place.function) for graph_break in group for place in graph_break.stack}
+    roots = {context.frame_of(context.compile_of(graph_break.compile_id)) for graph_break in group}
     names: dict[str, None] = {}
     for item in context.report.compiles:
         frame = context.frame_of(item)
@@ -128,10 +132,10 @@ def _is_of_any(frame: Frame, roots: set[Frame | None]) -> bool:
     )
 
 
-def _compiled_calls(context: Context, one: Break) -> list[str]:
+def _compiled_calls(context: Context, graph_break: Break) -> list[str]:
     """The functions with a graph of their own that the user's line with the break calls, the first ones by name."""
-    home = context.innermost_user_frame((*one.above, *one.stack))
-    own = context.frame_of(context.compile_of(one.compile_id))
+    home = context.innermost_user_frame((*graph_break.above, *graph_break.stack))
+    own = context.frame_of(context.compile_of(graph_break.compile_id))
     if home is None:
         return []
     names: dict[str, None] = {}
@@ -152,8 +156,8 @@ def _first(names: list[str]) -> list[str]:
     return [*names[:_MOST_NAMED], *([f"{rest} more"] if rest > 0 else [])]
 
 
-def _name(one: Break) -> str:
-    return f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
+def _name(graph_break: Break) -> str:
+    return f"`{plain(graph_break.frame_function)}`" if graph_break.frame_function else "the function"
 
 
 def _size(compiled: Compile | None) -> int:
@@ -161,21 +165,21 @@ def _size(compiled: Compile | None) -> int:
     return compiled.graph.operators if compiled and compiled.graph else 0
 
 
-def _same_function(context: Context, one: Break) -> list[Compile]:
+def _same_function(context: Context, graph_break: Break) -> list[Compile]:
     """The compiles of the function that broke and of its resumptions, in order, in the break's call."""
-    own = context.compile_of(one.compile_id)
+    own = context.compile_of(graph_break.compile_id)
     frame = context.frame_of(own)
     if own is None or frame is None:
         return []
     return [item for item in context.compiles_of(frame.function, frame.location) if item.call == own.call]
 
 
-def _resumed(context: Context, one: Break, compiles: list[Compile]) -> Compile | None:
+def _resumed(context: Context, graph_break: Break, compiles: list[Compile]) -> Compile | None:
     """The compile of the code after the break: the next one that resumes on its line, which comes right after it."""
-    at = one.stack[0] if one.stack else None
+    at = graph_break.stack[0] if graph_break.stack else None
     if at is None:
         return None
-    index = next(number for number, item in enumerate(compiles) if item.id == one.compile_id)
+    index = next(number for number, item in enumerate(compiles) if item.id == graph_break.compile_id)
     lines = range(at.line, (at.end_line or at.line) + 1)
     resumed = [
         item
@@ -183,7 +187,7 @@ def _resumed(context: Context, one: Break, compiles: list[Compile]) -> Compile |
             *compiles[index + 1 :],
             *compiles[:index],
         )  # a part that exists already is not compiled again
-        if code_of(item.id) != code_of(one.compile_id)
+        if code_of(item.id) != code_of(graph_break.compile_id)
         and context.report.frames[item.frame].resumes_at in lines
     ]
     return resumed[0] if resumed else None

@@ -94,33 +94,38 @@ _DRAW_STEP = (
 )
 
 
-def break_words(context: Context, one: Break, broke: Location | None) -> BreakWords:
+def break_words(context: Context, graph_break: Break, broke: Location | None) -> BreakWords:
     """The words of a break that happened on the line `broke`."""
-    gb_id = one.ids[0] if one.ids else None
-    title = title_of(gb_id, one.types[0] if one.types else one.reason, one.explanation, one.context)
+    gb_id = graph_break.ids[0] if graph_break.ids else None
+    title = title_of(
+        gb_id,
+        graph_break.types[0] if graph_break.types else graph_break.reason,
+        graph_break.explanation,
+        graph_break.context,
+    )
     if broke is None:
-        return _general(title, gb_id, one)
-    known = library_break(one, broke)
+        return _general(title, gb_id, graph_break)
+    known = library_break(graph_break, broke)
     if known is not None:
         return BreakWords(known.title or title, known.text, known.hints, is_information=known.is_information)
     if not context.is_user_file(broke.path):
-        general = _useful(_torch_hints(one), (*_NO_STEP, *_AVOIDED))
+        general = _useful(_torch_hints(graph_break), (*_NO_STEP, *_AVOIDED))
         hints = outside_hints(gb_id, broke, general)
         return BreakWords(title, hints=hints, torch_hints=sum(hint in general for hint in hints))
-    return _in_users_code(context, one, broke, title)
+    return _in_users_code(context, graph_break, broke, title)
 
 
-def _in_users_code(context: Context, one: Break, broke: Location, title: str) -> BreakWords:
-    gb_id = one.ids[0] if one.ids else None
+def _in_users_code(context: Context, graph_break: Break, broke: Location, title: str) -> BreakWords:
+    gb_id = graph_break.ids[0] if graph_break.ids else None
     if gb_id in BRANCH_IDS:
-        advice = branch_advice(context, broke, f"{one.explanation} {one.context}")
-        kept = tuple(hint for hint in _torch_hints(one) if hint.startswith(advice.keeps or ("\0",)))
+        advice = branch_advice(context, broke, f"{graph_break.explanation} {graph_break.context}")
+        kept = tuple(hint for hint in _torch_hints(graph_break) if hint.startswith(advice.keeps or ("\0",)))
         return BreakWords(advice.title or title, advice.text, (*advice.hints, *kept), len(kept))
     if gb_id in _NUMBER_IDS and depends_on_random(context, broke):
         return BreakWords(RANDOM_TITLE, RANDOM_TEXT, branch_advice(context, broke).hints)
     if gb_id == "GB0007" and _DRAWS.search(title):
         return BreakWords(title, hints=(_DRAW_STEP,))
-    words = _general(title, gb_id, one)
+    words = _general(title, gb_id, graph_break)
     steps, torchs = _split(words)
     if gb_id in _NUMBER_IDS and used_as_size(context, broke):
         return _joined(words, (_SIZE_STEP,), torchs)
@@ -153,10 +158,10 @@ def _shape_hints(context: Context, broke: Location) -> tuple[tuple[str, ...], bo
     return ((_CAPTURED_LIST.format(code), refused) if need.kind is NeedKind.LIST else (refused,)), False
 
 
-def _general(title: str, gb_id: str | None, one: Break) -> BreakWords:
+def _general(title: str, gb_id: str | None, graph_break: Break) -> BreakWords:
     """Our own step, then the hints of torch; those without a step in the code only where there is no other."""
-    step = first_step(gb_id, one.explanation)
-    hints = _torch_hints(one)
+    step = first_step(gb_id, graph_break.explanation)
+    hints = _torch_hints(graph_break)
     useful = _useful(hints, (*_NO_STEP, *(_AVOIDED if step else ())))
     torchs = useful or (() if step else hints)
     return BreakWords(title, hints=(*step, *torchs), torch_hints=len(torchs))
@@ -166,8 +171,10 @@ def _useful(hints: tuple[str, ...], useless: tuple[str, ...]) -> tuple[str, ...]
     return tuple(hint for hint in hints if not hint.startswith(useless))
 
 
-def _torch_hints(one: Break) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_with_cost(shortened(plain(hint))) for hint in one.hints if hint.strip()))
+def _torch_hints(graph_break: Break) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(_with_cost(shortened(plain(hint))) for hint in graph_break.hints if hint.strip())
+    )
 
 
 _COSTS = {
@@ -219,11 +226,11 @@ def title_at(context: Context, gb_id: str | None, reason: str, at: Location | No
     if at is None:
         return title
     same = (
-        one
-        for one in context.report.breaks
-        if one.stack
-        and one.ids[:1] == (gb_id,)
-        and (one.stack[-1].path, one.stack[-1].line) == (at.path, at.line)
+        graph_break
+        for graph_break in context.report.breaks
+        if graph_break.stack
+        and graph_break.ids[:1] == (gb_id,)
+        and (graph_break.stack[-1].path, graph_break.stack[-1].line) == (at.path, at.line)
     )
-    texts = next((f"{one.explanation} {one.context}" for one in same), "")
+    texts = next((f"{graph_break.explanation} {graph_break.context}" for graph_break in same), "")
     return words_at(context, at, gb_id, title, texts).title

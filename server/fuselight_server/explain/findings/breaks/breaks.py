@@ -50,18 +50,18 @@ def break_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's breaks."""
     groups: dict[tuple[object, ...], list[tuple[Break, Location | None]]] = {}
     homeless: list[tuple[Break, tuple[object, ...]]] = []
-    for one in context.report.breaks:
-        if context.is_of_refused_call(one.call, one.ids[0] if one.ids else None):
+    for graph_break in context.report.breaks:
+        if context.is_of_refused_call(graph_break.call, graph_break.ids[0] if graph_break.ids else None):
             continue
-        home = context.innermost_user_frame(one.stack, one.above)
-        cause = _cause_key(one)
+        home = context.innermost_user_frame(graph_break.stack, graph_break.above)
+        cause = _cause_key(graph_break)
         if home is None:
-            homeless.append((one, cause))
+            homeless.append((graph_break, cause))
         else:
-            groups.setdefault((*cause, home.path, home.line), []).append((one, home))
-    for one, cause in homeless:
+            groups.setdefault((*cause, home.path, home.line), []).append((graph_break, home))
+    for graph_break, cause in homeless:
         same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
-        groups.setdefault(same, []).append((one, None))
+        groups.setdefault(same, []).append((graph_break, None))
     reported = [(_finding(context, group), _broke(group[0][0])) for group in groups.values()]
     counts = Counter((finding.code, finding.span, finding.title) for finding, _ in reported)
     for finding, broke in reported:
@@ -73,12 +73,12 @@ def break_findings(context: Context) -> Iterator[Finding]:
             yield dataclasses.replace(finding, title=f"{finding.title} (at {place(broke)})")
 
 
-def _cause_key(one: Break) -> tuple[object, ...]:
-    first = one.ids[0] if one.ids else None
-    name = first or (one.types[0] if one.types else one.reason)
-    if not one.stack:
+def _cause_key(graph_break: Break) -> tuple[object, ...]:
+    first = graph_break.ids[0] if graph_break.ids else None
+    name = first or (graph_break.types[0] if graph_break.types else graph_break.reason)
+    if not graph_break.stack:
         return (None, None, None, None, None, None, name)
-    at, broke = one.stack[-1], _broke(one)
+    at, broke = graph_break.stack[-1], _broke(graph_break)
     line = (broke.path, broke.line) if broke is not None else None  # the end of the stack may be Dynamo's own
     return (at.path, at.line, at.column, at.end_line, at.end_column, line, name)
 
@@ -86,55 +86,68 @@ def _cause_key(one: Break) -> tuple[object, ...]:
 def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Finding:
     # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
     # out.
-    one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
-    code = (one.ids[0] if one.ids else None) or _NO_ID
-    explanation = _with_sources(context, one, excerpt(one.explanation) or shortened(plain(one.reason)))
-    broke = _broke(one)
-    librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
+    graph_break, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
+    code = (graph_break.ids[0] if graph_break.ids else None) or _NO_ID
+    explanation = _with_sources(
+        context, graph_break, excerpt(graph_break.explanation) or shortened(plain(graph_break.reason))
+    )
+    broke = _broke(graph_break)
+    is_library_code = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
     words = (
-        BreakWords(_asked_by(broke)) if librarys and broke is not None else break_words(context, one, broke)
+        BreakWords(_asked_by(broke))
+        if is_library_code and broke is not None
+        else break_words(context, graph_break, broke)
     )
     inside, span, cause = "", None, ""
     if broke is not None and not context.is_user_file(broke.path):
-        cause = _shared_cause(context, one, broke, (*words.hints, *one.hints))
+        cause = _shared_cause(context, graph_break, broke, (*words.hints, *graph_break.hints))
     if broke is not None and home is not None and not context.is_user_file(broke.path):
         inside = f"The break is inside a library, at {place(broke)}; this call led there."
         span = _called_name(context, home)
     return context.finding(
         code,
         f"graph break: {words.title}",
-        "" if librarys else words.text or sentence(explanation),
+        "" if is_library_code else words.text or sentence(explanation),
         inside,
-        _chain(one),
+        _chain(graph_break),
         at=home,
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR or words.is_information else None,
         cost=break_costs(context, [item[0] for item in group]),
-        hints=for_thread(context, words.hints, in_thread=one.in_thread),
+        hints=for_thread(context, words.hints, in_thread=graph_break.in_thread),
         torch_hints=words.torch_hints,
-        call=one.call,
-        related=_related(context, one, home),
+        call=graph_break.call,
+        related=_related(context, graph_break, home),
         cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
-        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in one.ids if gb_id and gb_id != code)),
+        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in graph_break.ids if gb_id and gb_id != code)),
     )
 
 
-def _broke(one: Break) -> Location | None:
+def _broke(graph_break: Break) -> Location | None:
     """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
-    return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
+    return next((frame for frame in reversed(graph_break.stack) if not is_machinery(frame.path)), None)
 
 
-def _shared_cause(context: Context, one: Break, broke: Location, hints: tuple[str, ...]) -> str:
+def _shared_cause(context: Context, graph_break: Break, broke: Location, hints: tuple[str, ...]) -> str:
     """What breaks on several lines share that one library line causes: the same break, with the same advice.
 
     A break that skips its whole frame, or that led to others while it was handled, needs more than one that does not.
     Numbers and the traced code that torch quotes differ from line to line, whatever the cause.
     """
     at = (broke.path, broke.line, broke.column, broke.end_line, broke.end_column)
-    quoted = "\n".join(line for line in one.explanation.split("\n") if not line.lstrip().startswith("# File"))
+    quoted = "\n".join(
+        line for line in graph_break.explanation.split("\n") if not line.lstrip().startswith("# File")
+    )
     texts = (_NUMBER.sub("0", plain(text)) for text in (quoted, *hints))
-    parts = (context.report.target.path, *at, *one.ids, *one.types, one.frame_skipped, *texts)
+    parts = (
+        context.report.target.path,
+        *at,
+        *graph_break.ids,
+        *graph_break.types,
+        graph_break.frame_skipped,
+        *texts,
+    )
     return "\0".join(map(str, parts))
 
 
@@ -185,27 +198,27 @@ def _asked_by(broke: Location) -> str:
     return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
 
 
-def _with_sources(context: Context, one: Break, text: str) -> str:
+def _with_sources(context: Context, graph_break: Break, text: str) -> str:
     """Torch's text with the symbols of the compile, as `zf2`, by the names that they have in the source."""
-    compiled = context.compile_of(one.compile_id)
+    compiled = context.compile_of(graph_break.compile_id)
     names = {symbol.name: symbol.source for symbol in compiled.symbols if symbol.source} if compiled else {}
-    return _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+    return _SYMBOL.sub(lambda match: names.get(match[0], match[0]), text)
 
 
 _SYMBOL = re.compile(r"\b(?:s|zf)\d+\b")
 
 
-def _chain(one: Break) -> str:
+def _chain(graph_break: Break) -> str:
     """Further problems that torch.compile hit while it handled the break."""
-    later = [plain(kind) for kind in one.types[1:] if kind]
+    later = [plain(kind) for kind in graph_break.types[1:] if kind]
     if not later:
         return ""
     return sentence(f"While handling this break, torch.compile also hit: {format_list(later)}")
 
 
-def _related(context: Context, one: Break, home: Location | None) -> tuple[Related, ...]:
+def _related(context: Context, graph_break: Break, home: Location | None) -> tuple[Related, ...]:
     """The library line that broke, the frames between it and the primary span, and what called those."""
-    broke = _broke(one)
+    broke = _broke(graph_break)
     out: list[Related] = []
     if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
         out.append(
@@ -213,8 +226,8 @@ def _related(context: Context, one: Break, home: Location | None) -> tuple[Relat
                 span_of(broke), f"breaks here, in `{broke.function}`" if broke.function else "breaks here"
             )
         )
-    inner = trail(one.stack[:-1], without=home, verb="called from")
-    outer = trail(one.above, without=home, verb="called from")
+    inner = trail(graph_break.stack[:-1], without=home, verb="called from")
+    outer = trail(graph_break.above, without=home, verb="called from")
     known = {(item.span.path, item.span.line) for item in out}
     for item in (*inner, *(frame for frame in outer if context.is_user_file(frame.span.path))):
         if (item.span.path, item.span.line) not in known:

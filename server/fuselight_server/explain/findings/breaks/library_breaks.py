@@ -112,10 +112,10 @@ _CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """By the file of the branch and a part of the function's name: what to call instead."""
 
 
-def library_break(one: Break, broke: Location) -> LibraryBreak | None:
+def library_break(graph_break: Break, broke: Location) -> LibraryBreak | None:
     """What is known of a break of a library; None where it needs the advice for any break in a library."""
-    paths = [place.path for place in one.stack]
-    texts = f"{broke.function} {one.explanation} {one.context}"
+    paths = [place.path for place in graph_break.stack]
+    texts = f"{broke.function} {graph_break.explanation} {graph_break.context}"
     for known in _KNOWN:
         if not _names(known.path, paths, texts):
             continue
@@ -125,7 +125,7 @@ def library_break(one: Break, broke: Location) -> LibraryBreak | None:
 
 
 def _names(path: str, paths: list[str], texts: str) -> bool:
-    return any(_posix(one).endswith(path) for one in paths) or path in texts.replace("\\", "/")
+    return any(_posix(text).endswith(path) for text in paths) or path in texts.replace("\\", "/")
 
 
 def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -136,8 +136,8 @@ def outside_hints(gb_id: str | None, broke: Location, torchs: tuple[str, ...] = 
 def instead_of_branch(broke: Location) -> tuple[str, ...]:
     """What to call in the place of a library's function that branches on data."""
     path = _posix(broke.path)
-    found = (hints for folder, name, hints in _CALLS if folder in path and name in (broke.function or ""))
-    return next(found, _OUTSIDE)
+    hints = (hints for folder, name, hints in _CALLS if folder in path and name in (broke.function or ""))
+    return next(hints, _OUTSIDE)
 
 
 def _posix(path: str) -> str:

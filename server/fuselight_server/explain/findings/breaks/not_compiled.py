@@ -70,130 +70,159 @@ _HINTS = {
 def not_compiled_findings(context: Context) -> Iterator[Finding]:
     """Yield the findings of frames that run in eager mode."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
-    for one in context.report.not_compiled:
-        if context.is_of_refused_call(one.call, one.gb_id) or not _is_worth_telling(context, one):
+    for uncompiled_code in context.report.not_compiled:
+        if context.is_of_refused_call(uncompiled_code.call, uncompiled_code.gb_id) or not _is_worth_telling(
+            context, uncompiled_code
+        ):
             continue
-        groups.setdefault((_CODES[one.kind], one.location.path, one.location.line), []).append(one)
+        groups.setdefault(
+            (_CODES[uncompiled_code.kind], uncompiled_code.location.path, uncompiled_code.location.line), []
+        ).append(uncompiled_code)
     for group in groups.values():
         yield _finding(context, group)
 
 
-def _is_worth_telling(context: Context, one: NotCompiled) -> bool:
+def _is_worth_telling(context: Context, uncompiled_code: NotCompiled) -> bool:
     """Whether the user wants this frame compiled.
 
     After a break Dynamo gets every frame that the line calls in eager mode, frames of libraries too. The break has
     a finding of its own; the library frames have none.
     """
-    if one.kind is Kind.NO_TENSORS:
+    if uncompiled_code.kind is Kind.NO_TENSORS:
         return not (
-            _called_from_eager(context, one) or _has_graph(context, one) or _calls_compiled(context, one)
+            _called_from_eager(context, uncompiled_code)
+            or _has_graph(context, uncompiled_code)
+            or _calls_compiled(context, uncompiled_code)
         )
-    if one.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(one.location.path):
+    if uncompiled_code.kind in {Kind.GENERATOR, Kind.SKIPPED} and is_pythons_own(
+        uncompiled_code.location.path
+    ):
         return False  # nobody can act on it, and nobody asked to compile it
-    if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(one.location.path):
+    if uncompiled_code.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(
+        uncompiled_code.location.path
+    ):
         return True
-    return not _called_from_eager(context, one)
+    return not _called_from_eager(context, uncompiled_code)
 
 
-def _called_from_eager(context: Context, one: NotCompiled) -> bool:
+def _called_from_eager(context: Context, uncompiled_code: NotCompiled) -> bool:
     """Whether Dynamo got the frame only because its caller runs in eager mode, and nothing asked to compile it."""
     known = {(frame.location.path, frame.function.rsplit(".", 1)[-1]) for frame in context.report.frames}
-    return any((above.path, above.function) in known for above in one.caller)
+    return any((above.path, above.function) in known for above in uncompiled_code.caller)
 
 
-def _calls_compiled(context: Context, one: NotCompiled) -> bool:
+def _calls_compiled(context: Context, uncompiled_code: NotCompiled) -> bool:
     """Whether a function that it calls gave a graph, as under `disable(recursive=False)`."""
-    name = one.function.rsplit(".", 1)[-1]
+    name = uncompiled_code.function.rsplit(".", 1)[-1]
     return any(
-        (above.path, above.function) == (one.location.path, name)
+        (above.path, above.function) == (uncompiled_code.location.path, name)
         for item in context.report.compiles
         if item.graph is not None and item.graph.operators > 0
         for above in item.caller
     )
 
 
-def _has_graph(context: Context, one: NotCompiled) -> bool:
+def _has_graph(context: Context, uncompiled_code: NotCompiled) -> bool:
     """Whether another call of the function gave a graph."""
     return any(
         (frame := context.frame_of(item)) is not None
-        and (frame.location.path, frame.location.line) == (one.location.path, one.location.line)
+        and (frame.location.path, frame.location.line)
+        == (uncompiled_code.location.path, uncompiled_code.location.line)
         for item in context.report.compiles
         if item.graph is not None and item.graph.operators > 0
     )
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
-    one = group[0]
-    home = context.innermost_user_frame((one.location,), one.stack, one.caller)
-    name = plain(one.function) or "this function"
-    stopped = _stopped(context, one) if one.kind in _LIMITS else None
+    uncompiled_code = group[0]
+    home = context.innermost_user_frame(
+        (uncompiled_code.location,), uncompiled_code.stack, uncompiled_code.caller
+    )
+    name = plain(uncompiled_code.function) or "this function"
+    stopped = _stopped(context, uncompiled_code) if uncompiled_code.kind in _LIMITS else None
     # A resumption of it was skipped, after a part of it was compiled.
-    partly = one.kind is Kind.SKIPPED and _has_graph(context, one)
-    title = _TITLES[one.kind].format(name)
-    if one.rest_from is not None:
-        title = _REST.format(name, one.rest_from)
+    partly = uncompiled_code.kind is Kind.SKIPPED and _has_graph(context, uncompiled_code)
+    title = _TITLES[uncompiled_code.kind].format(name)
+    if uncompiled_code.rest_from is not None:
+        title = _REST.format(name, uncompiled_code.rest_from)
     elif partly:
         title = f"the rest of {title}"
-    related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
+    related = (
+        []
+        if home == uncompiled_code.location
+        else [Related(span_of(uncompiled_code.location), f"`{name}` is defined here")]
+    )
     related += [
         item
-        for item in trail(one.stack, without=home, verb="decided in")
+        for item in trail(uncompiled_code.stack, without=home, verb="decided in")
         if context.is_user_file(item.span.path)
     ]
-    related += trail(one.caller[-1:], without=home, verb="called from")
-    asked_for = one.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
+    related += trail(uncompiled_code.caller[-1:], without=home, verb="called from")
+    asked_for = uncompiled_code.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     return context.finding(
-        _CODES[one.kind],
+        _CODES[uncompiled_code.kind],
         title,
-        sentence(title_at(context, one.gb_id, one.reason, one.stack[-1] if one.stack else None)),
+        sentence(
+            title_at(
+                context,
+                uncompiled_code.gb_id,
+                uncompiled_code.reason,
+                uncompiled_code.stack[-1] if uncompiled_code.stack else None,
+            )
+        ),
         f"The call that exceeded it: {difference_of(stopped)}." if stopped else "",
         at=home,
         severity=Severity.INFORMATION if asked_for else None,
-        cost=_cost(context, one, name, partly=partly),
-        hints=for_thread(context, _hints(context, one, stopped), in_thread=one.in_thread),
-        call=one.call,
+        cost=_cost(context, uncompiled_code, name, partly=partly),
+        hints=for_thread(
+            context, _hints(context, uncompiled_code, stopped), in_thread=uncompiled_code.in_thread
+        ),
+        call=uncompiled_code.call,
         related=tuple(related),
         count=len(group),
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
     )
 
 
-def _cost(context: Context, one: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
-    if one.kind in _LIMITS:
+def _cost(context: Context, uncompiled_code: NotCompiled, name: str, *, partly: bool) -> tuple[str, ...]:
+    if uncompiled_code.kind in _LIMITS:
         return ("later calls that match no compiled version run in eager mode, without a warning",)
-    if one.kind is Kind.DISABLED and _calls_compiled(context, one):
+    if uncompiled_code.kind is Kind.DISABLED and _calls_compiled(context, uncompiled_code):
         return ("its own lines run in eager mode; functions that it calls are compiled",)
-    if one.rest_from is not None:
-        return (_compiled_before(context, one), f"`{name}` runs in eager mode from line {one.rest_from} on")
-    if partly and one.stack:
-        return (f"the part with line {one.stack[-1].line} runs in eager mode",)
-    return ("all of it runs in eager mode",) if one.kind is not Kind.NO_TENSORS else ()
+    if uncompiled_code.rest_from is not None:
+        return (
+            _compiled_before(context, uncompiled_code),
+            f"`{name}` runs in eager mode from line {uncompiled_code.rest_from} on",
+        )
+    if partly and uncompiled_code.stack:
+        return (f"the part with line {uncompiled_code.stack[-1].line} runs in eager mode",)
+    return ("all of it runs in eager mode",) if uncompiled_code.kind is not Kind.NO_TENSORS else ()
 
 
-def _compiled_before(context: Context, one: NotCompiled) -> str:
+def _compiled_before(context: Context, uncompiled_code: NotCompiled) -> str:
     """What torch compiled of a function before the line from which on it runs in eager mode."""
     sizes = [
         item.graph.operators if item.graph is not None else 0
-        for item in context.compiles_of(one.function, one.location)
-        if item.call == one.call
+        for item in context.compiles_of(uncompiled_code.function, uncompiled_code.location)
+        if item.call == uncompiled_code.call
     ]
     return f"its graph ends there, after {format_count(max(sizes, default=0), 'operator')}"
 
 
-def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
-    at = (one.location.path, one.location.line)
+def _stopped(context: Context, uncompiled_code: NotCompiled) -> Recompile | None:
+    at = (uncompiled_code.location.path, uncompiled_code.location.line)
     return next(
         (item for item in stopped_by_limit(context) if (item.location.path, item.location.line) == at), None
     )
 
 
-def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
-    if one.kind in _LIMITS:
+def _hints(context: Context, uncompiled_code: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
+    if uncompiled_code.kind in _LIMITS:
         return limit_hints(context, stopped)
-    if one.kind is Kind.SKIPPED and one.stack:
-        at = one.stack[-1]
-        where = f"on line {at.line}" if at.path == one.location.path else f"at {place(at)}"
+    if uncompiled_code.kind is Kind.SKIPPED and uncompiled_code.stack:
+        at = uncompiled_code.stack[-1]
+        where = f"on line {at.line}" if at.path == uncompiled_code.location.path else f"at {place(at)}"
         return (
             f"Remove the graph break {where}, or move the parts that can be compiled to a separate function",
         )
-    return (_HINTS[one.kind],)
+    return (_HINTS[uncompiled_code.kind],)

@@ -97,7 +97,7 @@ def need_of(context: Context, at: Location) -> PythonNeed | None:
         return None
     parents = parents_of(tree)
     needs = list(_needs(tree, parents, _expressions(tree, at)))
-    return min(needs, key=lambda one: (list(NeedKind).index(one.kind), one.line)) if needs else None
+    return min(needs, key=lambda need: (list(NeedKind).index(need.kind), need.line)) if needs else None
 
 
 def used_as_size(context: Context, at: Location) -> bool:
@@ -204,7 +204,7 @@ def _loop(child: ast.AST, parent: ast.AST) -> str:
 def _targets(statement: ast.Assign) -> Iterator[str]:
     for target in statement.targets:
         elements = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-        yield from (one.id for one in elements if isinstance(one, ast.Name))
+        yield from (expression.id for expression in elements if isinstance(expression, ast.Name))
 
 
 def _reads(tree: ast.AST, name: str, after: ast.stmt) -> list[ast.AST]:

@@ -23,11 +23,11 @@ def for_thread(context: Context, hints: Iterable[str], *, in_thread: bool) -> tu
 
 
 def _for_thread(context: Context, hint: str) -> str:
-    found = _SETTING.search(hint)
-    value = context.report.environment.config.get(found[1]) if found else None
-    if found is None or value is None:
+    match = _SETTING.search(hint)
+    value = context.report.environment.config.get(match[1]) if match else None
+    if match is None or value is None:
         return hint
     return (
-        f"{found[0]} = {value} was set on the main thread only: set it in the thread that compiles too, as in "
+        f"{match[0]} = {value} was set on the main thread only: set it in the thread that compiles too, as in "
         "ThreadPoolExecutor(initializer=...)"
     )

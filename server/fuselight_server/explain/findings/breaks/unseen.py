@@ -46,19 +46,19 @@ _HINTS = {
 def unseen_findings(context: Context) -> Iterator[Finding]:
     """The findings of changes that compiled code does not follow."""
     groups: dict[tuple[object, ...], list[UnseenChange]] = {}
-    for one in context.report.unseen:
-        home = _home(context, one)
+    for change in context.report.unseen:
+        home = _home(context, change)
         if home is not None:
-            groups.setdefault((one.kind, home.path, home.line), []).append(one)
+            groups.setdefault((change.kind, home.path, home.line), []).append(change)
     for group in groups.values():
         yield _finding(context, group)
 
 
 def _finding(context: Context, group: list[UnseenChange]) -> Finding:
-    one, home = group[0], _home(context, group[0])
+    change, home = group[0], _home(context, group[0])
     functions = format_list(dict.fromkeys(f"`{item.function}`" for item in group))
     title, text = _words(
-        one, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
+        change, functions, format_list(dict.fromkeys(f"`{item.what}`" for item in group if item.what))
     )
     places = dict.fromkeys(item.location for item in group)
     related = tuple(Related(span_of(place), "compiled without it") for place in places)
@@ -67,23 +67,23 @@ def _finding(context: Context, group: list[UnseenChange]) -> Finding:
         title,
         text,
         at=home,
-        hints=_HINTS[one.kind],
+        hints=_HINTS[change.kind],
         related=related,
-        subject=f"{one.kind.value} {one.what}",
+        subject=f"{change.kind.value} {change.what}",
         count=len(group),
     )
 
 
-def _words(one: UnseenChange, functions: str, owners: str) -> tuple[str, str]:
+def _words(change: UnseenChange, functions: str, owners: str) -> tuple[str, str]:
     """The title and the explanation. `owners`: the classes whose objects got the hook."""
-    if one.kind is UnseenKind.METHOD:
+    if change.kind is UnseenKind.METHOD:
         return (
-            f"compiled code of {functions} still calls the former `{one.what}`",
+            f"compiled code of {functions} still calls the former `{change.what}`",
             "The method was replaced in its class after the compile, and torch has no guard on the methods of a class.",
         )
-    if one.kind is UnseenKind.VARIABLE:
+    if change.kind is UnseenKind.VARIABLE:
         return (
-            f"compiled code of {functions} keeps the former value of `{one.what}`",
+            f"compiled code of {functions} keeps the former value of `{change.what}`",
             (
                 "torch read this environment variable once, while it compiled, and has no guard on it. It had another "
                 "value at a later call, which ran with the former one."
@@ -93,17 +93,17 @@ def _words(one: UnseenChange, functions: str, owners: str) -> tuple[str, str]:
     return (
         f"compiled code of {functions} does not run this hook",
         (
-            f"`{one.registration}`{on} came after the compile, and torch has no guard on the hooks of modules. Calls "
-            "that match the compiled code run without the hook."
+            f"`{change.registration}`{on} came after the compile, and torch has no guard on the hooks of modules. "
+            "Calls that match the compiled code run without the hook."
         ),
     )
 
 
-def _home(context: Context, one: UnseenChange) -> Location | None:
-    home = context.innermost_user_frame(one.stack)
-    if one.kind is not UnseenKind.METHOD or home is None:
+def _home(context: Context, change: UnseenChange) -> Location | None:
+    home = context.innermost_user_frame(change.stack)
+    if change.kind is not UnseenKind.METHOD or home is None:
         return home
-    owner, _, name = one.what.rpartition(".")
+    owner, _, name = change.what.rpartition(".")
     return _assignment(context, home.path, owner, name) or home
 
 
@@ -113,11 +113,11 @@ def _assignment(context: Context, path: str, owner: str, name: str) -> Location 
     wanted = re.compile(
         rf"\s*(?:[\w.]+\.)?{owner}\.{name}\s*=(?!=)|.*\bsetattr\((?:[\w.]+\.)?{owner}, *['\"]{name}['\"]"
     )
-    found = []
+    lines = []
     for line in range(1, _MOST_LINES):
         text = context.read_line(path, line)
         if text is None:
             break
         if wanted.match(text):
-            found.append(line)
-    return Location(path, found[0]) if len(found) == 1 else None
+            lines.append(line)
+    return Location(path, lines[0]) if len(lines) == 1 else None

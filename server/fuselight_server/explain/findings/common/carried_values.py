@@ -60,9 +60,10 @@ def resumption(context: Context, *ids: str | None) -> Resumption | None:
 def resumption_on(context: Context, function: Location, line: int) -> Resumption:
     """As `resumption`, for a part of which only the line of its break is known."""
     counts = {
-        one.carried
-        for one in context.report.frames
-        if one.resumes_at == line and (one.location.path, one.location.line) == (function.path, function.line)
+        frame.carried
+        for frame in context.report.frames
+        if frame.resumes_at == line
+        and (frame.location.path, frame.location.line) == (function.path, function.line)
     }
     carried = next(iter(counts)) if len(counts) == 1 else None
     return Resumption(function, line, break_on(context, function, line), carried)
@@ -70,8 +71,8 @@ def resumption_on(context: Context, function: Location, line: int) -> Resumption
 
 def break_on(context: Context, function: Location, line: int) -> Break | None:
     """The break on a line of a function, None where the report has none or several that differ."""
-    found = {one.stack[0]: one for one in _breaks_on(context, function, line)}
-    return next(iter(found.values())) if len(found) == 1 else None
+    graph_breaks = {graph_break.stack[0]: graph_break for graph_break in _breaks_on(context, function, line)}
+    return next(iter(graph_breaks.values())) if len(graph_breaks) == 1 else None
 
 
 def code_of(compile_id: str) -> str:
@@ -80,29 +81,29 @@ def code_of(compile_id: str) -> str:
 
 
 def _breaks_on(context: Context, function: Location, line: int) -> Iterator[Break]:
-    for one in context.report.breaks:
-        at = one.stack[0] if one.stack else None
+    for graph_break in context.report.breaks:
+        at = graph_break.stack[0] if graph_break.stack else None
         if at is not None and at.path == function.path and at.line <= line <= (at.end_line or at.line):
-            yield one
+            yield graph_break
 
 
 def _break_before(context: Context, frame: Frame, compile_id: str) -> Break | None:
     """The last break on the line in another compile before the first one of the part: code resumes right after it."""
-    order = {one.id: index for index, one in enumerate(context.report.compiles)}
+    order = {record.id: index for index, record in enumerate(context.report.compiles)}
     own = [index for name, index in order.items() if code_of(name) == code_of(compile_id)]
-    found = [
-        (order[one.compile_id], one)
-        for one in _breaks_on(context, frame.location, frame.resumes_at or 0)
-        if one.compile_id in order and own and order[one.compile_id] < min(own)
+    earlier = [
+        (order[graph_break.compile_id], graph_break)
+        for graph_break in _breaks_on(context, frame.location, frame.resumes_at or 0)
+        if graph_break.compile_id in order and own and order[graph_break.compile_id] < min(own)
     ]
-    return max(found, key=lambda item: item[0])[1] if found else None
+    return max(earlier, key=lambda item: item[0])[1] if earlier else None
 
 
 def carried_in_words(context: Context, after: Resumption, text: str) -> str:
     """`text` with each value that the break carried over by the name that the user knows."""
 
-    def words(found: re.Match[str]) -> str:
-        return _named(context, after, int(found["number"]), found["items"], found["property"] or "")
+    def words(match: re.Match[str]) -> str:
+        return _named(context, after, int(match["number"]), match["items"], match["property"] or "")
 
     return _WITH_PROPERTY.sub(words, text) if CARRIED_VALUE.search(text) else text
 
@@ -114,7 +115,7 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
             name = _assigned_name(context, at, items)
             if name:
                 return f"{name}.{read}" if read else name
-            made = _expression(context, at, items)
+            expression = _expression(context, at, items)
         else:
             waiting = _waiting(context, after, number, at)
             if waiting is not None and waiting.is_method and read == "__self__" and not items:
@@ -122,9 +123,9 @@ def _named(context: Context, after: Resumption, number: int, items: str, read: s
             name = _name_of_waiting(context, at, waiting, items) if waiting is not None else ""
             if name:
                 return f"{name}.{read}" if read else name
-            made = _of_waiting(waiting, items) if waiting is not None else ""
-        if made:
-            return f"{read} of {made}" if read else made
+            expression = _of_waiting(waiting, items) if waiting is not None else ""
+        if expression:
+            return f"{read} of {expression}" if read else expression
     parts = (read, *(f"item {item}" for item in reversed(_ITEM.findall(items))))
     carried = f"a value carried over the graph break on line {after.line}"
     return " of ".join((*filter(None, parts), carried))
@@ -134,11 +135,11 @@ def _expression(context: Context, at: Location, items: str) -> str:
     """The expression that broke: the last value that is carried over is its result."""
     source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
     is_whole = at.end_line in {None, at.line}
-    made = source[at.column : at.end_column if is_whole else None].decode("utf-8", "replace").strip()
-    if not made:
+    content = source[at.column : at.end_column if is_whole else None].decode("utf-8", "replace").strip()
+    if not content:
         return ""
-    is_short = is_whole and len(made) <= _LONGEST_EXPRESSION
-    text = f"{made}{items}" if is_short else f"{made[: _LONGEST_EXPRESSION - 1]}\N{HORIZONTAL ELLIPSIS}"
+    is_short = is_whole and len(content) <= _LONGEST_EXPRESSION
+    text = f"{content}{items}" if is_short else f"{content[: _LONGEST_EXPRESSION - 1]}\N{HORIZONTAL ELLIPSIS}"
     return f"the value of `{text}` on line {at.line}"
 
 
@@ -153,9 +154,9 @@ def _waiting(context: Context, after: Resumption, number: int, at: Location) -> 
     if at.column is None or at.end_column is None or at.end_line not in {None, at.line}:
         return None
     text = context.read_line(at.path, at.line)
-    found = waiting_values([text.rstrip("\n")], at.column, at.end_column - at.column) if text else None
-    is_all = found is not None and len(found) + 1 == after.carried
-    return found[number] if found is not None and is_all and number < len(found) else None
+    waiting = waiting_values([text.rstrip("\n")], at.column, at.end_column - at.column) if text else None
+    is_all = waiting is not None and len(waiting) + 1 == after.carried
+    return waiting[number] if waiting is not None and is_all and number < len(waiting) else None
 
 
 def _name_of_waiting(context: Context, at: Location, waiting: WaitingValue, items: str) -> str:
@@ -202,7 +203,7 @@ def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    found: dict[_Place, tuple[str, ...]] = {}
+    assignments: dict[_Place, tuple[str, ...]] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.AnnAssign, ast.NamedExpr)):
             target: ast.expr = node.target
@@ -210,8 +211,8 @@ def _assignments(text: str) -> dict[_Place, tuple[str, ...]]:
             target = node.targets[0]
         else:
             continue
-        found.update(_pairs(target, node.value))
-    return found
+        assignments.update(_pairs(target, node.value))
+    return assignments
 
 
 def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[_Place, tuple[str, ...]]]:

@@ -24,29 +24,29 @@ _MOST_LISTED = 40
 """Lines of further places that a message names."""
 
 
-def group_by_cause(found: Iterable[Finding]) -> list[list[Finding]]:
+def group_by_cause(ungrouped: Iterable[Finding]) -> list[list[Finding]]:
     """Group findings of one cause, in the order of the first of each; within a group, by rank."""
     groups: dict[object, list[Finding]] = {}
-    for one in found:
-        groups.setdefault((one.code, one.cause) if one.cause else id(one), []).append(one)
+    for finding in ungrouped:
+        groups.setdefault((finding.code, finding.cause) if finding.cause else id(finding), []).append(finding)
     return [sorted(group, key=rank) for group in groups.values()]
 
 
-def fold(found: Iterable[Finding]) -> list[Finding]:
+def fold(unfolded: Iterable[Finding]) -> list[Finding]:
     """One finding for each cause; that of a cause with several places names them and holds their findings."""
-    return [_full(*group) for group in group_by_cause(found)]
+    return [_full(*group) for group in group_by_cause(unfolded)]
 
 
 def expand(full: Finding) -> Iterator[Finding]:
     """Yield a folded finding, then a short one of severity hint for each of its other places."""
     yield full
-    for one in full.also_at:
-        yield _reference(one, full)
+    for finding in full.also_at:
+        yield _reference(finding, full)
 
 
 def same_cause(full: Finding) -> tuple[Related, ...]:
     """The other places of a folded finding, as related places."""
-    return tuple(Related(one.span, "same cause") for one in full.also_at)
+    return tuple(Related(finding.span, "same cause") for finding in full.also_at)
 
 
 def _full(first: Finding, *others: Finding) -> Finding:
@@ -60,7 +60,7 @@ def _full(first: Finding, *others: Finding) -> Finding:
 
 def _places(first: Finding, others: tuple[Finding, ...]) -> str:
     """Name the places, as `2 more places have the same cause: lines 12, 14`."""
-    lines = [SourceLine(one.span.path, one.span.line) for one in others]
+    lines = [SourceLine(finding.span.path, finding.span.line) for finding in others]
     listed = format_line_ranges(lines[:_MOST_LISTED], SourceLine(first.span.path, first.span.line))
     more = len(lines) - _MOST_LISTED
     verb = "has" if len(lines) == 1 else "have"
@@ -69,15 +69,15 @@ def _places(first: Finding, others: tuple[Finding, ...]) -> str:
     )
 
 
-def _reference(one: Finding, full: Finding) -> Finding:
-    is_near = one.span.path == full.span.path
+def _reference(finding: Finding, full: Finding) -> Finding:
+    is_near = finding.span.path == full.span.path
     where = f"line {full.span.line}" if is_near else format_place(full.span.path, full.span.line)
     return replace(
-        one,
+        finding,
         severity=Severity.HINT,
-        title=f"same cause as {where}: {one.title}",
-        message=compose(f"The finding at {where} explains the cause and what to do.", cost=one.cost),
-        related=(Related(full.span, "explained here"), *one.related),
+        title=f"same cause as {where}: {finding.title}",
+        message=compose(f"The finding at {where} explains the cause and what to do.", cost=finding.cost),
+        related=(Related(full.span, "explained here"), *finding.related),
         hints=(),
         fixes=(),
         data=(),

@@ -20,10 +20,10 @@ _MOST_LINES = 20_000
 def changing_line(context: Context, failure: GuardFailure) -> str:
     """Where a value changes, as `, changed on line 12`; where it is read if that is not known."""
     read = context.innermost_user_frame(failure.born)
-    found = _LAST_NAME.search(failure.source)
+    match = _LAST_NAME.search(failure.source)
     if read is None:
         return ""
-    line = None if found is None else _assigning_line(context, read, found["key"] or found["name"])
+    line = None if match is None else _assigning_line(context, read, match["key"] or match["name"])
     return f", read on line {read.line}" if line is None else f", changed on line {line}"
 
 

@@ -77,7 +77,7 @@ class Context:
 
     @cached_property
     def _compiles(self) -> dict[str, Compile]:
-        return {one.id: one for one in reversed(self.report.compiles)}
+        return {record.id: record for record in reversed(self.report.compiles)}
 
     @cached_property
     def _refused_calls(self) -> frozenset[int | None]:
@@ -99,9 +99,11 @@ class Context:
     def compiles_of(self, function: str, location: Location) -> list[Compile]:
         """All compiles of a function and of its parts after graph breaks, in order."""
         wanted = (function, location.path, location.line)
-        of_frames = [(one.function, one.location.path, one.location.line) for one in self.report.frames]
-        known = {index for index, one in enumerate(of_frames) if one == wanted}
-        return [one for one in self.report.compiles if one.frame in known]
+        of_frames = [
+            (frame.function, frame.location.path, frame.location.line) for frame in self.report.frames
+        ]
+        known = {index for index, frame in enumerate(of_frames) if frame == wanted}
+        return [record for record in self.report.compiles if record.frame in known]
 
     def is_user_file(self, path: str) -> bool:
         """Whether the file is the user's: the target's file, or a file of the workspace."""
@@ -159,7 +161,7 @@ class Context:
             severity=catalogue.severity(code) if severity is None else severity,
             title=without_resume_names(title),
             message=without_resume_names(compose(*text, cost=cost, hints=hints)),
-            related=tuple(replace(one, message=without_resume_names(one.message)) for one in related),
+            related=tuple(replace(value, message=without_resume_names(value.message)) for value in related),
             span=span or span_of(at or self.target_location()),
             cost=cost,
             hints=hints,

@@ -48,29 +48,32 @@ def everywhere(_location: Location) -> bool:
 def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> Counts:
     """Count a report, or those functions of it whose `def` line is `inside`."""
     graphs = {
-        one.frame
-        for one in report.compiles
-        if one.graph is not None
-        and one.outcome is Outcome.COMPILED
-        and 0 <= one.frame < len(report.frames)
-        and inside(report.frames[one.frame].location)
+        record.frame
+        for record in report.compiles
+        if record.graph is not None
+        and record.outcome is Outcome.COMPILED
+        and 0 <= record.frame < len(report.frames)
+        and inside(report.frames[record.frame].location)
     }
     refused = refused_calls(report)
     breaks = break_groups(
-        one
-        for one in report.breaks
-        if not is_of_refused_call(refused, one.call, one.ids[0] if one.ids else None)
-        and (inside is everywhere or (one.stack and inside(one.stack[0])))
+        graph_break
+        for graph_break in report.breaks
+        if not is_of_refused_call(refused, graph_break.call, graph_break.ids[0] if graph_break.ids else None)
+        and (inside is everywhere or (graph_break.stack and inside(graph_break.stack[0])))
     )
     # One that the limit stopped compiled nothing.
-    again = sum(one.compile_id is not None and inside(one.location) for one in report.recompiles)
+    again = sum(
+        recompilation.compile_id is not None and inside(recompilation.location)
+        for recompilation in report.recompiles
+    )
     return Counts(graphs=len(graphs), breaks=len(breaks), recompilations=again)
 
 
 def break_groups(breaks: Iterable[Break]) -> list[list[Break]]:
     """Group breaks by line and cause: a group is what counts as one break."""
     groups: dict[object, list[Break]] = {}
-    for one in breaks:
-        last = one.stack[-1] if one.stack else None
-        groups.setdefault((last and (last.path, last.line), one.ids[:1]), []).append(one)
+    for graph_break in breaks:
+        last = graph_break.stack[-1] if graph_break.stack else None
+        groups.setdefault((last and (last.path, last.line), graph_break.ids[:1]), []).append(graph_break)
     return list(groups.values())

@@ -55,21 +55,21 @@ class FactWords:
     def _details(self, value: TracedValue) -> tuple[str, ...]:
         if value.kind is not FactKind.TENSOR:
             return ()
-        found = [value.device] if value.device else []
+        details = [value.device] if value.device else []
         if value.strides not in {None, "contiguous"}:
-            found.append(_STRIDES.get(value.strides or "", value.strides or ""))
+            details.append(_STRIDES.get(value.strides or "", value.strides or ""))
         is_unusual = self._requires_grad is not None and value.requires_grad is (not self._requires_grad)
         if is_unusual and _FLOATING.match(value.text):
-            found.append("requires grad" if value.requires_grad else "no gradient")
-        return tuple(found)
+            details.append("requires grad" if value.requires_grad else "no gradient")
+        return tuple(details)
 
 
 def _usual_gradient(facts: TracedFacts) -> bool | None:
     """Whether most floating tensors require a gradient; None where as many do as do not."""
     grads = [
-        one.requires_grad
-        for one in facts.values
-        if one.kind is FactKind.TENSOR and one.requires_grad is not None and _FLOATING.match(one.text)
+        value.requires_grad
+        for value in facts.values
+        if value.kind is FactKind.TENSOR and value.requires_grad is not None and _FLOATING.match(value.text)
     ]
     required = sum(grads)
     return None if 2 * required == len(grads) else 2 * required > len(grads)
@@ -82,10 +82,10 @@ def format_times(count: int) -> str:
 
 def variants(fact: Fact, values: list[SeenValue]) -> str:
     """`12 times, 2 shapes`, `at least 14 times, 13 values`: how often it was seen, and in how many variants."""
-    total = sum(one.count for one in values)
+    total = sum(value.count for value in values)
     number = len(values) + fact.omitted
-    are_tensors = all(one.value.kind is FactKind.TENSOR for one in values)
-    shapes = {one.value.text for one in values}
+    are_tensors = all(value.value.kind is FactKind.TENSOR for value in values)
+    shapes = {value.value.text for value in values}
     noun = "shape" if are_tensors and not fact.omitted and len(shapes) == number else "value"
     return f"{'at least ' if fact.omitted else ''}{format_times(total)}, {format_count(number, noun)}"
 

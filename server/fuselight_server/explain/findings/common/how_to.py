@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HowTo:
-    """An advice with its example."""
+    """Advice with its example."""
 
     words: str
     code: str
@@ -28,7 +28,7 @@ class HowTo:
 
 @dataclass(frozen=True)
 class _Example:
-    """An advice for expressions of one form. The groups of the pattern, and the names below, are in the templates."""
+    """Advice for expressions of one form. The groups of the pattern, and the names below, are in the templates."""
 
     pattern: str
     """`{e}`: the expression, `{s}`: the statement, `{f}`: the function or class that is compiled,
@@ -141,15 +141,15 @@ def how_to(finding: Finding, line: str) -> HowTo | None:
 def _not_traced(finding: Finding, expression: str) -> HowTo | None:
     """From torch 2.14 on, a call that the graph contains and TorchDynamo does not trace."""
     release = _RELEASE.match(finding.torch)
-    found = re.fullmatch(r"([A-Za-z_]\w*)\(.*\)", expression)
-    if found is None or release is None or (int(release[1]), int(release[2])) < (2, 14):
+    match = re.fullmatch(r"([A-Za-z_]\w*)\(.*\)", expression)
+    if match is None or release is None or (int(release[1]), int(release[2])) < (2, 14):
         return None
     words = (
         "If the function has no side effects and needs no values of tensors, keep it in the graph untraced"
     )
     return HowTo(
         words,
-        f"@torch.compiler.nonstrict_trace  # instead of torch.compiler.disable\ndef {found[1]}(...): ...",
+        f"@torch.compiler.nonstrict_trace  # instead of torch.compiler.disable\ndef {match[1]}(...): ...",
     )
 
 
@@ -163,19 +163,19 @@ def _for_break(finding: Finding, line: str) -> HowTo | None:
             f"{words}. Update torch, or move the call out", f"{_hoisted(finding)}value = {expression}"
         )
     ids = {finding.code, *finding.gb_ids[:1]}
-    if ids & _DISABLED and (made := _not_traced(finding, expression)) is not None:
-        return made
-    for one in _BREAKS:
-        if one.codes and not one.codes & ids:
+    if ids & _DISABLED and (advice := _not_traced(finding, expression)) is not None:
+        return advice
+    for graph_break in _BREAKS:
+        if graph_break.codes and not graph_break.codes & ids:
             continue
-        found = re.fullmatch(one.pattern, expression) or re.fullmatch(one.pattern, statement)
-        if found is None:
+        match = re.fullmatch(graph_break.pattern, expression) or re.fullmatch(graph_break.pattern, statement)
+        if match is None:
             continue
-        groups = {key: value or "" for key, value in found.groupdict().items()}
+        groups = {key: value or "" for key, value in match.groupdict().items()}
         last = groups.get("name", "").rpartition(".")[2]
         named = {"f": finding.target, "c": _callee(finding)}
-        code = one.code.format(e=expression, s=statement, last=last, **named, **groups)
-        return HowTo(one.words, code)
+        code = graph_break.code.format(e=expression, s=statement, last=last, **named, **groups)
+        return HowTo(graph_break.words, code)
     return None
 
 
@@ -201,8 +201,8 @@ def _for_recompilation(finding: Finding, line: str) -> HowTo | None:
     cause, _, source = finding.subject.partition(" ")
     change = _VALUES.search(finding.title)
     was, now = (change["was"], change["now"]) if change is not None else ("", "")
-    made = _BY_CAUSE.get(cause)
-    return made(finding, line.strip(), _ValueChange(source, was, now)) if made is not None else None
+    advise = _BY_CAUSE.get(cause)
+    return advise(finding, line.strip(), _ValueChange(source, was, now)) if advise is not None else None
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ class _ValueChange:
     @property
     def name(self) -> str:
         """The name that the expression starts with."""
-        found = _NAME.match(self.source)
-        return found[0] if found is not None else "x"
+        match = _NAME.match(self.source)
+        return match[0] if match is not None else "x"
 
 
 def _call(finding: Finding, argument: str) -> str:
@@ -296,22 +296,22 @@ def _value(finding: Finding, statement: str, change: _ValueChange) -> HowTo | No
 def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange], HowTo | None]:
     """An example that passes another argument; `{x}` is the name, `{was}` and `{now}` are the values."""
 
-    def made(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    def advise(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
         del statement
         if not change.source.isidentifier() or any("Freeze" in hint for hint in finding.hints):
             return None
         values = {"x": change.source, "was": change.was, "now": change.now}
         return HowTo(words, _call(finding, argument.format(**values)))
 
-    return made
+    return advise
 
 
 def _keys(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement
-    found = re.search(r"\((\w+)\)|^(\w+)$", change.source)
-    if found is None:
+    match = re.search(r"\((\w+)\)|^(\w+)$", change.source)
+    if match is None:
         return None
-    name = found[1] or found[2]
+    name = match[1] or match[2]
     code = f"{name} = {{key: {name}[key] for key in sorted({name})}}\n{_call(finding, f'..., {name}')}"
     return HowTo("Build the dict with the same keys in the same order for each call", code)
 

@@ -103,11 +103,11 @@ def library_remedy(failure: GuardFailure, function: Location) -> tuple[str, ...]
         return (_NEW_STATE,)
     paths = (function.path, *(place.path for place in failure.born))
     names = " ".join((failure.source, failure.difference, *(size.name for size in failure.sizes)))
-    for one in _REMEDIES:
-        if failure.cause not in one.causes or re.search(one.value, names) is None:
+    for remedy in _REMEDIES:
+        if failure.cause not in remedy.causes or re.search(remedy.value, names) is None:
             continue
-        if any(_is_within(path, one.package) for path in paths):
-            return one.words
+        if any(_is_within(path, remedy.package) for path in paths):
+            return remedy.words
     return ()
 
 

@@ -93,17 +93,17 @@ def _uses(tree: ast.AST, wanted: set[str]) -> Iterator[Use]:
 
 
 def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use:
-    found = Use.OTHER
+    actual_use = Use.OTHER
     child, parent = node, parents.get(node)
     while parent is not None:
         use = _use_in(child, parent)
         if use not in {None, Use.ARITHMETIC}:
             return use or Use.OTHER
-        found = use or found
+        actual_use = use or actual_use
         if isinstance(parent, ast.stmt):
             break
         child, parent = parent, parents.get(parent)
-    return found
+    return actual_use
 
 
 def _use_in(child: ast.AST, parent: ast.AST) -> Use | None:  # noqa: PLR0911 - one return a form of parent

@@ -15,8 +15,8 @@ _RAISED = "GB0088"
 
 def refused_calls(report: Report) -> frozenset[int | None]:
     """Return the calls that failed because of their directive."""
-    failures = (one for one in report.failures if one.kind == "inputs")
-    return frozenset(one.call for one in failures if one.directive_line is not None)
+    failures = (failure for failure in report.failures if failure.kind == "inputs")
+    return frozenset(failure.call for failure in failures if failure.directive_line is not None)
 
 
 def is_of_refused_call(refused: Collection[int | None], call: int | None, gb_id: str | None) -> bool:

@@ -56,38 +56,46 @@ class Root:
     """The recompilation before its failures that nothing else reports were put first."""
 
 
-def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
+def nearest(recompilation: Recompile) -> tuple[GuardFailure, ...]:
     """The failing guards of the nearest cache entry."""
-    return one.entries[0].failures if one.entries else ()
+    return recompilation.entries[0].failures if recompilation.entries else ()
 
 
-def resumed_at(context: Context, one: Recompile) -> int | None:
+def resumed_at(context: Context, recompilation: Recompile) -> int | None:
     """The line of the break before the compiled part; None for a function from its start."""
-    ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
+    ids = (recompilation.compile_id, *(entry.compile_id for entry in recompilation.entries))
     frames = (context.frame_of(context.compile_of(name)) for name in ids)
     return next((frame.resumes_at for frame in frames if frame is not None), None)
 
 
-def break_at(context: Context, one: Recompile, line: int) -> Location:
+def break_at(context: Context, recompilation: Recompile, line: int) -> Location:
     """Where the break before the part is: its exact place where the report holds it."""
-    after = resumption_of(context, one)
-    broke = after.broke if after is not None else break_on(context, one.location, line)
-    return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
+    after = resumption_of(context, recompilation)
+    broke = after.broke if after is not None else break_on(context, recompilation.location, line)
+    return (
+        broke.stack[0]
+        if broke
+        else Location(recompilation.location.path, line, function=recompilation.location.function)
+    )
 
 
-def resumption_of(context: Context, one: Recompile) -> Resumption | None:
+def resumption_of(context: Context, recompilation: Recompile) -> Resumption | None:
     """The break before the part that was compiled again; None for a function from its start."""
-    return resumption(context, one.compile_id, *(entry.compile_id for entry in one.entries))
+    return resumption(
+        context, recompilation.compile_id, *(entry.compile_id for entry in recompilation.entries)
+    )
 
 
-def in_the_users_words(context: Context, one: Recompile) -> Recompile:
+def in_the_users_words(context: Context, recompilation: Recompile) -> Recompile:
     """The recompilation with readable numbers, and a value that a break carried over by the user's name for it."""
-    if not one.entries:
-        return one
-    after = resumption_of(context, one)
-    failures = tuple(_worded(context, failure, after) for failure in _without_sums(one.entries[0].failures))
-    first = dataclasses.replace(one.entries[0], failures=failures)
-    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
+    if not recompilation.entries:
+        return recompilation
+    after = resumption_of(context, recompilation)
+    failures = tuple(
+        _worded(context, failure, after) for failure in _without_sums(recompilation.entries[0].failures)
+    )
+    first = dataclasses.replace(recompilation.entries[0], failures=failures)
+    return dataclasses.replace(recompilation, entries=(first, *recompilation.entries[1:]))
 
 
 def _worded(context: Context, failure: GuardFailure, after: Resumption | None) -> GuardFailure:
@@ -108,8 +116,10 @@ def _without_sums(failures: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...
 
     As `5 + ___stack0[3] + ___stack0[0] == 32` beside `___stack0[1] == 5`: torch wrote the value that it fixed as 5.
     """
-    is_changed = any(_is_carried(one) and one.cause is not GuardCause.RELATION for one in failures)
-    return tuple(one for one in failures if not (is_changed and _is_sum(one)))
+    is_changed = any(
+        _is_carried(failure) and failure.cause is not GuardCause.RELATION for failure in failures
+    )
+    return tuple(failure for failure in failures if not (is_changed and _is_sum(failure)))
 
 
 def _is_sum(failure: GuardFailure) -> bool:
@@ -129,73 +139,79 @@ _VARIABLE = re.compile(r"\b[LG]\['(\w+)'\]")
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
     """Return the recompilations to report, in order; a part that an earlier one explains is folded into it."""
     out: list[Root] = []
-    for one in recompiles:
-        if _take_over(context, out, one):
+    for recompilation in recompiles:
+        if _take_over(context, out, recompilation):
             continue
-        former = _former(out, one) if resumed_at(context, one) is not None and nearest(one) else None
+        former = (
+            _former(out, recompilation)
+            if resumed_at(context, recompilation) is not None and nearest(recompilation)
+            else None
+        )
         if former is None:
-            out.append(Root(one))
+            out.append(Root(recompilation))
             continue
         known = {_change(failure) for failure in nearest(former.recompile)}
-        new = [failure for failure in nearest(one) if _change(failure) not in known]
+        new = [failure for failure in nearest(recompilation) if _change(failure) not in known]
         if not new:
-            former.parts.append(one)
+            former.parts.append(recompilation)
             continue
-        rest = tuple(failure for failure in nearest(one) if failure not in new)
-        first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
-        ordered = dataclasses.replace(one, entries=(first, *one.entries[1:]))
-        out.append(Root(ordered, explained=rest, unordered=one))
+        rest = tuple(failure for failure in nearest(recompilation) if failure not in new)
+        first = dataclasses.replace(recompilation.entries[0], failures=(*new, *rest))
+        ordered = dataclasses.replace(recompilation, entries=(first, *recompilation.entries[1:]))
+        out.append(Root(ordered, explained=rest, unordered=recompilation))
     return out
 
 
-def as_found(context: Context) -> list[Recompile]:
+def worded_recompilations(context: Context) -> list[Recompile]:
     """The report's recompilations, in order, each in the words of its finding and with what that shows first."""
-    worded = [in_the_users_words(context, one) for one in context.report.recompiles]
-    found = roots(context, (one for one in worded if one.compile_id is not None))
-    ordered = {id(root.unordered): root.recompile for root in found if root.unordered is not None}
-    return [ordered.get(id(one), one) for one in worded]
+    worded = [in_the_users_words(context, recompilation) for recompilation in context.report.recompiles]
+    first_of_each = roots(
+        context, (recompilation for recompilation in worded if recompilation.compile_id is not None)
+    )
+    ordered = {id(root.unordered): root.recompile for root in first_of_each if root.unordered is not None}
+    return [ordered.get(id(recompilation), recompilation) for recompilation in worded]
 
 
-def _take_over(context: Context, earlier: list[Root], one: Recompile) -> bool:
+def _take_over(context: Context, earlier: list[Root], recompilation: Recompile) -> bool:
     """Make a function the root in the place of the decorator that passed it the arguments that differ.
 
     The decorator is compiled first, and its guards are on the same values: the function's lines are what a reader
     looks for.
     """
-    if resumed_at(context, one) is not None or not nearest(one):
+    if resumed_at(context, recompilation) is not None or not nearest(recompilation):
         return False
-    changes = {_change(failure) for failure in nearest(one)}
+    changes = {_change(failure) for failure in nearest(recompilation)}
     for root in earlier:
         wrapper = root.recompile
-        if wrapper.call == one.call and _wraps(context, wrapper, one):
+        if wrapper.call == recompilation.call and _wraps(context, wrapper, recompilation):
             known = {_change(failure) for failure in nearest(wrapper)}
             if known and known <= changes:
-                root.recompile, root.wrappers = one, [*root.wrappers, wrapper]
+                root.recompile, root.wrappers = recompilation, [*root.wrappers, wrapper]
                 return True
     return False
 
 
-def _wraps(context: Context, wrapper: Recompile, one: Recompile) -> bool:
+def _wraps(context: Context, wrapper: Recompile, recompilation: Recompile) -> bool:
     """Whether a decorator of the user's passes its arguments to the function."""
     frame = context.frame_of(context.compile_of(wrapper.compile_id))
     if frame is None or frame.wraps is None or frame.resumes_at is not None:
         return False
     wrapped = frame.wraps
-    return (wrapped.path, wrapped.line) == (one.location.path, one.location.line)
+    return (wrapped.path, wrapped.line) == (recompilation.location.path, recompilation.location.line)
 
 
-def _former(earlier: list[Root], one: Recompile) -> Root | None:
+def _former(earlier: list[Root], recompilation: Recompile) -> Root | None:
     """The first recompilation of the same function in the same call; without calls, the last of the function."""
     same = [
         root
         for root in earlier
-        if root.recompile.call == one.call
-        and root.recompile.function == one.function
-        and root.recompile.location == one.location
+        if root.recompile.call == recompilation.call
+        and root.recompile.function == recompilation.function
+        and root.recompile.location == recompilation.location
     ]
     if not same:
         return None
-    return same[0] if one.call is not None else same[-1]
+    return same[0] if recompilation.call is not None else same[-1]
 
 
 def _change(failure: GuardFailure) -> tuple[object, ...]:

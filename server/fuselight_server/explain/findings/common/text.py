@@ -64,7 +64,7 @@ def shortened(text: str) -> str:
     """A text of three lines at most: whole sentences, or one that is cut."""
     if len(text) <= _THREE_LINES:
         return text
-    end = max((found.start() for found in _SENTENCE_END.finditer(text, 0, _THREE_LINES)), default=0)
+    end = max((match.start() for match in _SENTENCE_END.finditer(text, 0, _THREE_LINES)), default=0)
     return text[: end + 1] if end > 0 else f"{text[: _THREE_LINES - 1].rstrip()}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -75,10 +75,10 @@ def rounded(failure: GuardFailure) -> str:
     return failure.difference if is_small else _LONG_FLOAT.sub(_short_float, failure.difference)
 
 
-def _short_float(found: re.Match[str]) -> str:
-    if sum(character.isdecimal() for character in found[0].partition("e")[0]) <= _DIGITS:
-        return found[0]
-    short = f"{float(found[0]):.{_DIGITS}g}"
+def _short_float(match: re.Match[str]) -> str:
+    if sum(character.isdecimal() for character in match[0].partition("e")[0]) <= _DIGITS:
+        return match[0]
+    short = f"{float(match[0]):.{_DIGITS}g}"
     return short if "." in short or "e" in short else f"{short}.0"
 
 
@@ -121,7 +121,8 @@ def inputs_line(inputs: Inputs | None, call: int | None = None) -> str:
     if inputs is None:
         return ""
     chosen = next(
-        (one for one in inputs.calls if one.index == call), inputs.calls[0] if inputs.calls else None
+        (other_call for other_call in inputs.calls if other_call.index == call),
+        inputs.calls[0] if inputs.calls else None,
     )
     line = chosen.location.line if chosen and chosen.location else inputs.line
     rung = _rung(inputs, line)

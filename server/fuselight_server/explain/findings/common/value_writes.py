@@ -46,22 +46,22 @@ class _Writes:
     """Classes of the schedulers whose `step` is called."""
 
 
-def write_of(context: Context, one: Recompile, failure: GuardFailure) -> ValueWrite | None:
+def write_of(context: Context, recompilation: Recompile, failure: GuardFailure) -> ValueWrite | None:
     """The only line in the files of the call that writes the guarded value; None where it is not certain."""
     part = _LAST_PART.search(failure.source)
     if part is None:
         return None
     name = part["attribute"] or part["key"]
-    found = [
+    writes = [
         ValueWrite(Location(path, *place), by_scheduler)
-        for path in _files(context, one)
+        for path in _files(context, recompilation)
         for place, by_scheduler in _places(_writes(_text(context, path)), name, failure.source)
     ]
-    return found[0] if len({(item.place.path, item.place.line) for item in found}) == 1 else None
+    return writes[0] if len({(item.place.path, item.place.line) for item in writes}) == 1 else None
 
 
-def _files(context: Context, one: Recompile) -> dict[str, None]:
-    places = (*one.caller, one.location, context.target_location())
+def _files(context: Context, recompilation: Recompile) -> dict[str, None]:
+    places = (*recompilation.caller, recompilation.location, context.target_location())
     return dict.fromkeys(place.path for place in places if context.is_user_file(place.path))
 
 

@@ -72,23 +72,25 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
         if child is parent.func:
             return []
         given: list[ast.expr | ast.keyword] = [*parent.args, *parent.keywords]
-        done = itertools.takewhile(lambda one: one is not child, given)
+        done = itertools.takewhile(lambda node: node is not child, given)
         function = WaitingValue(ast.unparse(parent.func), is_method=isinstance(parent.func, ast.Attribute))
-        return [function, *(WaitingValue(ast.unparse(_value(one))) for one in done)]
+        return [function, *(WaitingValue(ast.unparse(_value(node))) for node in done)]
     if isinstance(parent, ast.BinOp):
         return [WaitingValue(ast.unparse(parent.left))] if child is parent.right else []
     if isinstance(parent, ast.Compare):
         operands = [parent.left, *parent.comparators]
-        earlier = [*itertools.takewhile(lambda one: one is not child, operands)]
-        return [WaitingValue(ast.unparse(one)) for one in earlier[-1:]]  # of `a < b < c`, `a < b` is done
+        earlier = [*itertools.takewhile(lambda expression: expression is not child, operands)]
+        return [
+            WaitingValue(ast.unparse(expression)) for expression in earlier[-1:]
+        ]  # of `a < b < c`, `a < b` is done
     if isinstance(parent, ast.Subscript):
         return [WaitingValue(ast.unparse(parent.value))] if child is parent.slice else []
     if isinstance(parent, ast.AugAssign):
         return [WaitingValue(ast.unparse(parent.target))] if child is parent.value else []
     if isinstance(parent, (ast.List, ast.Tuple, ast.Set)):
         return [
-            WaitingValue(ast.unparse(one))
-            for one in itertools.takewhile(lambda one: one is not child, parent.elts)
+            WaitingValue(ast.unparse(expression))
+            for expression in itertools.takewhile(lambda expression: expression is not child, parent.elts)
         ]
     handed_on = (
         ast.Module,
@@ -105,5 +107,5 @@ def _before(parent: ast.AST, child: ast.AST) -> list[WaitingValue] | None:  # no
     return None
 
 
-def _value(one: ast.expr | ast.keyword) -> ast.expr:
-    return one.value if isinstance(one, ast.keyword) else one
+def _value(node: ast.expr | ast.keyword) -> ast.expr:
+    return node.value if isinstance(node, ast.keyword) else node

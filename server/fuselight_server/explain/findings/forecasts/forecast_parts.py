@@ -40,11 +40,13 @@ class AskedChange:
 
 def linked_changes(context: Context) -> Iterator[AskedChange]:
     """The changes of the report's forecasts, each once for a function and its parts."""
-    frames = sorted(context.report.forecasts, key=lambda one: one.resumes_at is not None)
+    frames = sorted(
+        context.report.forecasts, key=lambda frame_forecast: frame_forecast.resumes_at is not None
+    )
     groups: dict[tuple[object, ...], list[AskedChange]] = {}
     for frame in frames:
-        for one in frame.changes:
-            change = one if frame.resumes_at is None else _in_words(context, frame, one)
+        for forecast in frame.changes:
+            change = forecast if frame.resumes_at is None else _in_words(context, frame, forecast)
             groups.setdefault(_key(frame, change), []).append(AskedChange(frame, change, frame))
     for group in groups.values():
         yield from _answers(group)
@@ -55,7 +57,7 @@ def is_of_call(context: Context, asked: AskedChange) -> bool:
     kind = KINDS[asked.change.kind]
     if kind.scope is ChangeScope.MODE:
         return True
-    first = next((one.location for one in context.report.frames), None)
+    first = next((frame.location for frame in context.report.frames), None)
     is_targets = first in {None, asked.named.location}
     return is_targets and (asked.named.resumes_at is None or kind.crosses_breaks)
 
@@ -73,56 +75,65 @@ def first_break(context: Context, asked: AskedChange) -> Location | None:
         return Location(frame.location.path, frame.resumes_at)
     callers = {(place.path, place.function) for place in _callers(context, frame)}
     broken = [
-        one
-        for one in context.report.breaks
-        if one.stack and (one.stack[0].path, one.stack[0].function) in callers
+        graph_break
+        for graph_break in context.report.breaks
+        if graph_break.stack and (graph_break.stack[0].path, graph_break.stack[0].function) in callers
     ]
-    broken.sort(key=lambda one: not one.frame_skipped)
+    broken.sort(key=lambda graph_break: not graph_break.frame_skipped)
     place = context.innermost_user_frame(broken[0].stack) if broken else None
     return Location(place.path, place.line) if place is not None else None
 
 
 def _callers(context: Context, frame: FrameForecast) -> Iterator[Location]:
-    for one in context.report.compiles:
-        of = context.report.frames[one.frame] if one.frame < len(context.report.frames) else None
+    for record in context.report.compiles:
+        of = context.report.frames[record.frame] if record.frame < len(context.report.frames) else None
         if of is not None and (of.function, of.location) == (frame.function, frame.location):
-            yield from one.caller
+            yield from record.caller
 
 
-def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast:
+def _in_words(context: Context, frame: FrameForecast, forecast: Forecast) -> Forecast:
     """Name what a break carried over by what made it, instead of torch's `___stack0`."""
     after = resumption_on(context, frame.location, frame.resumes_at or 0)
 
     def words(text: str) -> str:
         return carried_in_words(context, after, text)
 
-    return dataclasses.replace(one, subject=tuple(map(words, one.subject)), source=words(one.source))
+    return dataclasses.replace(
+        forecast, subject=tuple(map(words, forecast.subject)), source=words(forecast.source)
+    )
 
 
-def _key(frame: FrameForecast, one: Forecast) -> tuple[object, ...]:
+def _key(frame: FrameForecast, forecast: Forecast) -> tuple[object, ...]:
     """What changes with the same key have in common: one change of the call makes them all."""
-    scope = KINDS[one.kind].scope
+    scope = KINDS[forecast.kind].scope
     if scope is ChangeScope.MODE:
-        return one.kind, one.was, one.now
+        return forecast.kind, forecast.was, forecast.now
     function = (frame.function, frame.location.path, frame.location.line)
     if scope is ChangeScope.DIMENSION:
-        dimension = _DIMENSION.search(one.subject[0])
-        return *function, one.kind, one.was, one.now, dimension and dimension[1]
+        dimension = _DIMENSION.search(forecast.subject[0])
+        return *function, forecast.kind, forecast.was, forecast.now, dimension and dimension[1]
     if scope is ChangeScope.TENSORS:
-        return *function, one.kind, one.was, one.now
-    return *function, one.kind, one.was, one.subject
+        return *function, forecast.kind, forecast.was, forecast.now
+    return *function, forecast.kind, forecast.was, forecast.subject
 
 
 def _answers(group: list[AskedChange]) -> Iterator[AskedChange]:
-    again = [one for one in group if one.change.recompiles]
+    again = [asked_change for asked_change in group if asked_change.change.recompiles]
     if not again:
         # A variable that only a part has is no news if it may change.
-        yield from (one for one in group if one.frame.resumes_at is None)
+        yield from (asked_change for asked_change in group if asked_change.frame.resumes_at is None)
         return
     for same in _by_function(again):
         first, *rest = same
-        parts = tuple(one.frame for one in rest)
-        whole = next((one for one in group if one.frame.resumes_at is None and _is_of(one, first)), first)
+        parts = tuple(asked_change.frame for asked_change in rest)
+        whole = next(
+            (
+                asked_change
+                for asked_change in group
+                if asked_change.frame.resumes_at is None and _is_of(asked_change, first)
+            ),
+            first,
+        )
         change = dataclasses.replace(
             first.change,
             subject=whole.change.subject,
@@ -136,10 +147,10 @@ def _answers(group: list[AskedChange]) -> Iterator[AskedChange]:
 def _by_function(group: Iterable[AskedChange]) -> Iterator[list[AskedChange]]:
     left = list(group)
     while left:
-        yield [one for one in left if _is_of(one, left[0])]
-        left = [one for one in left if not _is_of(one, left[0])]
+        yield [change for change in left if _is_of(change, left[0])]
+        left = [change for change in left if not _is_of(change, left[0])]
 
 
-def _is_of(one: AskedChange, other: AskedChange) -> bool:
+def _is_of(change: AskedChange, other: AskedChange) -> bool:
     """Whether both are of one function."""
-    return (one.frame.function, one.frame.location) == (other.frame.function, other.frame.location)
+    return (change.frame.function, change.frame.location) == (other.frame.function, other.frame.location)

@@ -81,8 +81,8 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
     if "size mismatch" not in guard and not guard.startswith("2 <= "):
         return (_DEPENDS_ON_SIZE,)
     is_one = advice.change.kind is ChangeKind.SIZE_ONE
-    matches = [found for name in advice.subject if (found := _SIZE.match(name)) is not None]
-    sizes = [(one["tensor"], int(one["dimension"])) for one in matches]
+    matches = [match for name in advice.subject if (match := _SIZE.match(name)) is not None]
+    sizes = [(match["tensor"], int(match["dimension"])) for match in matches]
     spec = _spec(sizes, advice.ranks, advice.torch) if advice.is_users else ""
     mark = "decorators.mark_unbacked" if is_one else "mark_dynamic"
     marks = [mark_call(*size, ours=advice.is_users, mark=mark) for size in sizes]

@@ -80,7 +80,7 @@ class ExpectedChange:
     first_break: Location | None = None
     """The graph break to fix first: for values of code that is compiled separately because of it, which no caller of
     the target passes."""
-    made: tuple[CallChange, ...] = ()
+    call_changes: tuple[CallChange, ...] = ()
     """Changed calls that make it happen; none for what a call cannot change, and for modes, which have no remedy."""
 
     @property
@@ -100,24 +100,26 @@ def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
     for asked in linked_changes(context):
         if asked.change.recompiles or not is_partial:
             groups.setdefault(_reason_key(context, asked), []).append(asked)
-    found = [_expected(context, group) for group in groups.values()]
-    found.sort(
-        key=lambda one: (
-            not one.recompiles,
-            one.first_break is not None,
-            not one.is_likely,
-            RANKS[one.kind],
+    changes = [_expected(context, group) for group in groups.values()]
+    changes.sort(
+        key=lambda change: (
+            not change.recompiles,
+            change.first_break is not None,
+            not change.is_likely,
+            RANKS[change.kind],
         )
     )
-    return tuple(found)
+    return tuple(changes)
 
 
 def has_unasked_parts(report: Report) -> bool:
     """Whether some compiled code has no forecast: one that changes what its guards check, or one of a library."""
-    asked = {(one.location.path, one.location.line, one.resumes_at) for one in report.forecasts}
-    compiled = {one.frame for one in report.compiles if one.outcome is Outcome.COMPILED}
+    asked = {
+        (forecast.location.path, forecast.location.line, forecast.resumes_at) for forecast in report.forecasts
+    }
+    compiled = {record.frame for record in report.compiles if record.outcome is Outcome.COMPILED}
     frames = (frame for index, frame in enumerate(report.frames) if index in compiled)
-    return any((one.location.path, one.location.line, one.resumes_at) not in asked for one in frames)
+    return any((frame.location.path, frame.location.line, frame.resumes_at) not in asked for frame in frames)
 
 
 def lens_text(changes: Iterable[ExpectedChange]) -> str:
@@ -126,7 +128,9 @@ def lens_text(changes: Iterable[ExpectedChange]) -> str:
     A mode is not named: nearly every function is compiled again for each mode. Nor is what no caller can change.
     """
     nouns = dict.fromkeys(
-        one.noun for one in changes if one.made and one.is_likely and KINDS[one.kind].is_of_data
+        change.noun
+        for change in changes
+        if change.call_changes and change.is_likely and KINDS[change.kind].is_of_data
     )
     shown = list(nouns)[:_IN_LENS]
     return f"recompiles if {' or '.join(shown)} changes" if shown else ""
@@ -136,11 +140,11 @@ def folded(changes: Iterable[ExpectedChange]) -> tuple[list[ExpectedChange], lis
     """The changes to list, and for each break to fix first how many more changes code compiles again for."""
     listed: list[ExpectedChange] = []
     counts: dict[Location, int] = {}
-    for one in changes:
-        if one.first_break is None:
-            listed.append(one)
+    for change in changes:
+        if change.first_break is None:
+            listed.append(change)
         else:
-            counts[one.first_break] = counts.get(one.first_break, 0) + 1
+            counts[change.first_break] = counts.get(change.first_break, 0) + 1
     return listed, list(counts.items())
 
 
@@ -153,70 +157,83 @@ def folded_text(place: str, count: int) -> str:
 
 
 def _reason_key(context: Context, asked: AskedChange) -> tuple[object, ...]:
-    frame, one = asked.frame, asked.change
-    kind = KINDS[one.kind]
+    frame, forecast = asked.frame, asked.change
+    kind = KINDS[forecast.kind]
     if kind.scope is ChangeScope.MODE:
-        return (one.kind, one.was, one.now, one.recompiles)
-    place = _place(context, one)
+        return (forecast.kind, forecast.was, forecast.now, forecast.recompiles)
+    place = _place(context, forecast)
     line = None if place is None else (place.path, place.line)
     function = (frame.function, frame.location.path, frame.location.line, frame.resumes_at, asked.parts)
-    subject = one.subject if kind.scope is ChangeScope.DIMENSION else ()
-    values = (one.was, one.now) if kind.differs_by_values else one.was in _BOOLS
-    return (function, one.kind, one.recompiles, one.is_likely, one.repeats, line, subject, values)
+    subject = forecast.subject if kind.scope is ChangeScope.DIMENSION else ()
+    values = (forecast.was, forecast.now) if kind.differs_by_values else forecast.was in _BOOLS
+    return (
+        function,
+        forecast.kind,
+        forecast.recompiles,
+        forecast.is_likely,
+        forecast.repeats,
+        line,
+        subject,
+        values,
+    )
 
 
-def _place(context: Context, one: Forecast) -> Location | None:
-    home = context.innermost_user_frame(one.born)
-    return home or next((frame for frame in reversed(one.born) if not is_machinery(frame.path)), None)
+def _place(context: Context, forecast: Forecast) -> Location | None:
+    home = context.innermost_user_frame(forecast.born)
+    return home or next((frame for frame in reversed(forecast.born) if not is_machinery(frame.path)), None)
 
 
 def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
-    frame, one = group[0].frame, group[0].change
+    frame, forecast = group[0].frame, group[0].change
     subject = tuple(dict.fromkeys(_words(name) for asked in group for name in asked.change.subject))
     noun = _noun(group[0], subject)
-    kind = KINDS[one.kind]
-    what, detail = kind.phrase(NamedChange(one, noun, subject, is_alone=len(group) == 1))
+    kind = KINDS[forecast.kind]
+    what, detail = kind.phrase(NamedChange(forecast, noun, subject, is_alone=len(group) == 1))
     line = group[0].named.resumes_at
     if line is not None and not kind.crosses_breaks:
         detail = ", ".join(filter(None, [detail, f"after the graph break on line {line}"]))
     left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
     reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
     functions = (name for asked in group for name in (_function(asked.frame), *map(_function, asked.parts)))
-    cost = _cost(one, frame.limit, left) + _parts(group[0].parts) if one.recompiles else ""
+    cost = _cost(forecast, frame.limit, left) + _parts(group[0].parts) if forecast.recompiles else ""
     return ExpectedChange(
-        kind=one.kind,
+        kind=forecast.kind,
         subject=subject,
         functions=tuple(dict.fromkeys(functions)),
         path=frame.location.path,
         noun=noun,
         what=what,
         detail=detail,
-        recompiles=one.recompiles,
-        is_likely=one.is_likely,
+        recompiles=forecast.recompiles,
+        is_likely=forecast.is_likely,
         cost=cost,
-        further_compiles=(left if _repeats(one) else min(left, 1)) if one.recompiles else 0,
+        further_compiles=(left if _repeats(forecast) else min(left, 1)) if forecast.recompiles else 0,
         reason="; ".join(filter(None, reasons)),
         guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
-        place=_place(context, one),
+        place=_place(context, forecast),
         remedies=_remedies(context, group[0], subject),
-        first_break=first_break(context, group[0]) if one.recompiles else None,
-        made=_made(context, group[0]) if one.recompiles else (),
+        first_break=first_break(context, group[0]) if forecast.recompiles else None,
+        call_changes=_call_changes(context, group[0]) if forecast.recompiles else (),
     )
 
 
-def _made(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
+def _call_changes(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
     """Calls with the change; two, with two values, where each new value compiles."""
-    one, kind = asked.change, KINDS[asked.change.kind]
+    forecast, kind = asked.change, KINDS[asked.change.kind]
     if kind.scope is ChangeScope.MODE or not is_of_call(context, asked):
         return ()
-    subject = tuple(map(_words, one.subject))
-    first = CallChange(one.kind, subject, one.now)
-    if not kind.has_second_value or not _repeats(one) or not (_is_int(one.was) and _is_int(one.now)):
+    subject = tuple(map(_words, forecast.subject))
+    first = CallChange(forecast.kind, subject, forecast.now)
+    if (
+        not kind.has_second_value
+        or not _repeats(forecast)
+        or not (_is_int(forecast.was) and _is_int(forecast.now))
+    ):
         return (first,)
-    further = 2 * int(one.now) - int(one.was)
+    further = 2 * int(forecast.now) - int(forecast.was)
     if kind.smallest is not None and further < kind.smallest:
         return (first,)
-    return first, CallChange(one.kind, subject, str(further))
+    return first, CallChange(forecast.kind, subject, str(further))
 
 
 def _is_int(text: str) -> bool:
@@ -230,7 +247,7 @@ def _function(frame: FrameForecast) -> str:
 
 def _parts(parts: Sequence[FrameForecast]) -> str:
     """What else is compiled again, at the end of a cost."""
-    lines = [str(one.resumes_at) for one in parts]
+    lines = [str(forecast.resumes_at) for forecast in parts]
     if not lines:
         return ""
     words = (
@@ -240,18 +257,20 @@ def _parts(parts: Sequence[FrameForecast]) -> str:
 
 
 def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) -> tuple[str, ...]:
-    frame, one, kind = asked.frame, asked.change, KINDS[asked.change.kind]
-    if not one.recompiles:
+    frame, forecast, kind = asked.frame, asked.change, KINDS[asked.change.kind]
+    if not forecast.recompiles:
         return ()
     # Without the break, an argument has the same guard; a tensor that was computed before the break has none.
-    passed = _words(one.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}
+    passed = _words(forecast.source) in {_SIZE.sub(r"\g<tensor>", name) for name in subject}
     is_argument = asked.named.resumes_at is None and (kind.is_python_value or passed)
     if frame.resumes_at is not None and not is_argument and not kind.crosses_breaks:
         return after_break(frame.resumes_at)
-    if one.is_loop_count:
+    if forecast.is_loop_count:
         return loop_remedies(subject[0])
     is_users = context.is_user_file(frame.location.path)
-    return kind.remedies(Advice(one, subject, is_users, _ranks(frame), context.report.versions.torch or ""))
+    return kind.remedies(
+        Advice(forecast, subject, is_users, _ranks(frame), context.report.versions.torch or "")
+    )
 
 
 def _words(text: str) -> str:
@@ -262,26 +281,26 @@ def _words(text: str) -> str:
 
 def _ranks(frame: FrameForecast) -> dict[str, int]:
     """The number of dimensions of each tensor: every size of a tensor has a forecast."""
-    found: dict[str, int] = {}
-    for one in frame.changes:
-        for name in one.subject if one.kind is ChangeKind.SIZE else ():
+    ranks: dict[str, int] = {}
+    for change in frame.changes:
+        for name in change.subject if change.kind is ChangeKind.SIZE else ():
             size = _SIZE.match(_words(name))
             if size is not None:
                 tensor, count = size["tensor"], int(size["dimension"]) + 1
-                found[tensor] = max(found.get(tensor, 0), count)
-    return found
+                ranks[tensor] = max(ranks.get(tensor, 0), count)
+    return ranks
 
 
 def _noun(asked: AskedChange, subject: tuple[str, ...]) -> str:
     """What changes, in one or two words: the usual meaning of a size, else the names."""
-    one, kind = asked.change, KINDS[asked.change.kind]
+    forecast, kind = asked.change, KINDS[asked.change.kind]
     # A tensor that the code made may have sizes that mean anything.
     if kind.scope is ChangeScope.DIMENSION and asked.named.resumes_at is None:
         ranks = _ranks(asked.named)
-        sizes = [found for name in subject if (found := _SIZE.match(name)) is not None]
-        meanings = {_MEANINGS.get((ranks.get(one["tensor"], 0), int(one["dimension"]))) for one in sizes}
+        sizes = [match for name in subject if (match := _SIZE.match(name)) is not None]
+        meanings = {_MEANINGS.get((ranks.get(size["tensor"], 0), int(size["dimension"]))) for size in sizes}
         meaning = meanings.pop() if len(meanings) == 1 else None
-        if meaning is not None and one.is_likely:
+        if meaning is not None and forecast.is_likely:
             return meaning
     return kind.noun.format(names_text(subject))
 
@@ -298,33 +317,38 @@ _MEANINGS = {
 """What programs usually use a dimension for, by the number of dimensions and its index."""
 
 
-def _repeats(one: Forecast) -> bool:
-    return one.repeats and one.was not in _BOOLS  # a bool has one other value only
+def _repeats(forecast: Forecast) -> bool:
+    return forecast.repeats and forecast.was not in _BOOLS  # a bool has one other value only
 
 
-def _cost(one: Forecast, limit: int, left: int) -> str:
+def _cost(forecast: Forecast, limit: int, left: int) -> str:
     if left == 0:
         return f"eager mode: the limit of {limit} compiles is reached"
-    kind = KINDS[one.kind]
-    if kind.others and one.repeats and not one.is_loop_count and "size mismatch" not in one.guard:
+    kind = KINDS[forecast.kind]
+    if (
+        kind.others
+        and forecast.repeats
+        and not forecast.is_loop_count
+        and "size mismatch" not in forecast.guard
+    ):
         return f"other {kind.others} may compile too: up to {left} more until the limit of {limit}, then eager mode"
-    if _repeats(one):
+    if _repeats(forecast):
         return f"each new {kind.each} compiles: {left} more until the limit of {limit}, then eager mode"
     return f"one more compile{kind.then}"
 
 
 def _reason(context: Context, asked: AskedChange) -> str:
     """The guard as a condition: `x.size(0) == 6`, `mode == 'sum'`."""
-    one, line, kind = asked.change, asked.frame.resumes_at, KINDS[asked.change.kind]
+    forecast, line, kind = asked.change, asked.frame.resumes_at, KINDS[asked.change.kind]
     if kind.state:
-        return f"{kind.state} is {one.was}"
-    source = _words(one.source)
-    found = _MISMATCH.search(one.guard)
-    if found is not None and found["index"]:
-        return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
-    if found is not None and kind.has_tensor_guard:
-        return f"{source}.{found['what']} == {one.was}"
-    text = _words(one.condition or one.guard)
+        return f"{kind.state} is {forecast.was}"
+    source = _words(forecast.source)
+    match = _MISMATCH.search(forecast.guard)
+    if match is not None and match["index"]:
+        return f"{source}.{match['what']}({match['index']}) == {match['expected'].strip()}"
+    if match is not None and kind.has_tensor_guard:
+        return f"{source}.{match['what']} == {forecast.was}"
+    text = _words(forecast.condition or forecast.guard)
     if line is not None:
         text = carried_in_words(context, resumption_on(context, asked.frame.location, line), text)
     return text[:_LONGEST_REASON]

@@ -90,13 +90,13 @@ def kernel_findings(context: Context) -> Iterator[Finding]:
     yield from _repeated(context)
 
 
-def _by_line(context: Context, found: Iterable[tuple[Stack, str, T]]) -> list[tuple[Stack, str, list[T]]]:
+def _by_line(context: Context, launches: Iterable[tuple[Stack, str, T]]) -> list[tuple[Stack, str, list[T]]]:
     """Group what was found by the user's line in its stack and by its cause; each group has its first stack."""
     groups: dict[object, tuple[Stack, str, list[T]]] = {}
-    for stack, cause, one in found:
+    for stack, cause, value in launches:
         home = context.innermost_user_frame(stack)
         key = (home and (home.path, home.line), cause)
-        groups.setdefault(key, (stack, cause, []))[2].append(one)
+        groups.setdefault(key, (stack, cause, []))[2].append(value)
     return list(groups.values())
 
 
@@ -106,13 +106,17 @@ def _device_name(context: Context) -> str:
 
 
 def _fallbacks(context: Context) -> Iterator[Finding]:
-    found = (
-        (next((one.stack for one in kernel.operators if one.stack), ()), _operator(kernel), kernel)
+    fallbacks = (
+        (
+            next((operator.stack for operator in kernel.operators if operator.stack), ()),
+            _operator(kernel),
+            kernel,
+        )
         for graph in context.report.generated
         for kernel in graph.kernels
         if kernel.kind is KernelKind.FALLBACK
     )
-    for stack, name, kernels in _by_line(context, found):
+    for stack, name, kernels in _by_line(context, fallbacks):
         if name not in _VIEWS and not is_library_call(name):
             yield _fallback(context, stack, name, kernels)
 
@@ -164,12 +168,12 @@ def _moved(kernels: Iterable[Kernel]) -> int:
 
 
 def _skips(context: Context) -> Iterator[Finding]:
-    found = (
+    skips = (
         (skip.stack, _INSTANCES.sub("", skip.reason), (graph, skip))
         for graph in context.report.generated
         for skip in graph.cudagraph_skips
     )
-    for stack, reason, group in _by_line(context, found):
+    for stack, reason, group in _by_line(context, skips):
         yield _skip(context, stack, reason, group)
 
 
@@ -207,7 +211,9 @@ def _lacking(context: Context) -> Iterator[Finding]:
     for graph in context.report.generated:
         for kernel in graph.kernels:
             if kernel.dtype is not None and places.get(kernel.dtype) is None:
-                places[kernel.dtype] = context.innermost_user_frame(*(one.stack for one in kernel.operators))
+                places[kernel.dtype] = context.innermost_user_frame(
+                    *(operator.stack for operator in kernel.operators)
+                )
     for dtype, place in places.items():
         words = lacks(device, dtype)
         if words is not None:
@@ -217,7 +223,7 @@ def _lacking(context: Context) -> Iterator[Finding]:
 
 def _failed(context: Context, graph: GeneratedGraph, why: str) -> Finding:
     frame = context.frame_of(context.compile_of(graph.compile_id))
-    others = any(one.kernels for one in context.report.generated)
+    others = any(generated_graph.kernels for generated_graph in context.report.generated)
     return context.finding(
         "FL704",
         f"no kernels for the {graph.phase.value} graph: {plain(why.splitlines()[0])}",
@@ -246,13 +252,13 @@ def _boundaries(context: Context) -> Iterator[Finding]:
         return
     groups: dict[Location, tuple[Break, list[Handed]]] = {}
     for graph in context.report.generated:
-        fusible = [one for one in graph.handed if one.fusible]
+        fusible = [handed_tensor for handed_tensor in graph.handed if handed_tensor.fusible]
         broke = _between(context, graph, fusible[0].graph) if fusible else None
         home = context.innermost_user_frame(broke.stack, broke.above) if broke is not None else None
         if broke is not None and home is not None:
             groups.setdefault(home, (broke, []))[1].extend(fusible)
     for home, (broke, handed) in groups.items():
-        traffic = sum(one.bytes * (2 if _spared(one) else 1) for one in handed)
+        traffic = sum(handed_tensor.bytes * (2 if _spared(handed_tensor) else 1) for handed_tensor in handed)
         us = traffic / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED)
         if us >= whole * least:
             yield _break_finding(context, home, broke, handed, us)
@@ -261,7 +267,10 @@ def _boundaries(context: Context) -> Iterator[Finding]:
 def _break_finding(
     context: Context, home: Location, broke: Break, handed: list[Handed], us: float
 ) -> Finding:
-    written, read = sum(one.bytes for one in handed if _spared(one)), sum(one.bytes for one in handed)
+    written, read = (
+        sum(handed_tensor.bytes for handed_tensor in handed if _spared(handed_tensor)),
+        sum(handed_tensor.bytes for handed_tensor in handed),
+    )
     tensors = format_count(len(handed), "tensor")
     moved = f"{format_size(written)} written and {format_size(read)}" if written else format_size(read)
     part = format_percent(us, context.estimated_us)
@@ -282,35 +291,42 @@ def _break_finding(
     )
 
 
-def _spared(one: Handed) -> bool:
+def _spared(handed_tensor: Handed) -> bool:
     """Whether only kernels that could be fused with the tensor's writer read it."""
-    return not one.kept and one.fusible == one.read_by
+    return not handed_tensor.kept and handed_tensor.fusible == handed_tensor.read_by
 
 
 def _between(context: Context, graph: GeneratedGraph, earlier: int) -> Break | None:
     """The break between a graph and the one that ran before it; None where the report does not show it."""
     reader = context.compile_of(graph.compile_id)
-    before = next((one for one in context.report.generated if one.graph == earlier), None)
+    before = next(
+        (generated_graph for generated_graph in context.report.generated if generated_graph.graph == earlier),
+        None,
+    )
     writer = context.compile_of(before.compile_id) if before is not None else None
     frame = context.frame_of(reader)
     if reader is None or frame is None or writer is None or reader.call != writer.call:
         return None
     if frame.resumes_at is not None:
-        found = [one for one in context.report.breaks if _is_at(one, frame, frame.resumes_at)]
-    else:  # a function that the one before it called, and could not take in
-        found = [
-            one
-            for one in context.report.breaks
-            if one.compile_id == writer.id and any(_is_in(at, frame) for at in one.stack[1:])
+        graph_breaks = [
+            graph_break
+            for graph_break in context.report.breaks
+            if _is_at(graph_break, frame, frame.resumes_at)
         ]
-    return max(found, key=lambda one: len(one.stack), default=None)
+    else:  # a function that the one before it called, and could not take in
+        graph_breaks = [
+            graph_break
+            for graph_break in context.report.breaks
+            if graph_break.compile_id == writer.id and any(_is_in(at, frame) for at in graph_break.stack[1:])
+        ]
+    return max(graph_breaks, key=lambda graph_break: len(graph_break.stack), default=None)
 
 
-def _is_at(one: Break, frame: Frame, line: int) -> bool:
+def _is_at(graph_break: Break, frame: Frame, line: int) -> bool:
     """Whether a break is where the function of a frame resumes."""
-    if not one.stack or one.frame_skipped:
+    if not graph_break.stack or graph_break.frame_skipped:
         return False
-    at = one.stack[0]
+    at = graph_break.stack[0]
     return at.path == frame.location.path and at.line <= line <= (at.end_line or at.line)
 
 
@@ -345,13 +361,13 @@ def _copies(context: Context) -> Iterator[Finding]:
     least, whole = context.thresholds.kernel_share, context.estimated_us
     if not least or not whole:
         return
-    found = (
+    copies = (
         (_copy_place(kernel, cause), cause, kernel)
         for graph in context.report.generated
         for kernel in graph.kernels
         if (cause := _copy_cause(kernel)) is not None
     )
-    for stack, cause, kernels in _by_line(context, found):
+    for stack, cause, kernels in _by_line(context, copies):
         if _us(kernels) >= whole * least:
             yield _copy_finding(context, stack, cause, kernels)
 
@@ -360,7 +376,7 @@ def _copy_cause(kernel: Kernel) -> str | None:
     """`aten.clone`, or the library's operator that the copy is made for; None for what is no copy of that kind."""
     if not kernel.copies or kernel.bound != "memory":
         return None
-    computing = [one.name for one in kernel.operators if _short(one.name) not in _COPY_VIEWS]
+    computing = [operator.name for operator in kernel.operators if _short(operator.name) not in _COPY_VIEWS]
     library = [name for name in computing if is_library_call(name) or _short(name) in _MULTIPLICATIONS]
     if library:
         return _short(library[-1])
@@ -369,7 +385,9 @@ def _copy_cause(kernel: Kernel) -> str | None:
 
 def _copy_place(kernel: Kernel, cause: str) -> Stack:
     """Of the operator that the copy is for: the last of a library's, whose origins hold those of its inputs, too."""
-    stacks = [one.stack for one in kernel.operators if _short(one.name) == cause and one.stack]
+    stacks = [
+        operator.stack for operator in kernel.operators if _short(operator.name) == cause and operator.stack
+    ]
     return next(iter(stacks if cause == _CLONE else reversed(stacks)), ())
 
 
@@ -417,40 +435,44 @@ def _repeated(context: Context) -> Iterator[Finding]:
         return
     reported = set()
     for graph in context.report.generated:
-        one = graph.repeated
-        if one is None or one.count < least or one.operators < one.whole * _LEAST_PART:
+        repeat = graph.repeated
+        if repeat is None or repeat.count < least or repeat.operators < repeat.whole * _LEAST_PART:
             continue
-        if _again(one) >= _LEAST_REPEATED and one.name not in reported:
-            reported.add(one.name)
-            yield _in_one_graph(context, graph, one)
+        if _again(repeat) >= _LEAST_REPEATED and repeat.name not in reported:
+            reported.add(repeat.name)
+            yield _in_one_graph(context, graph, repeat)
     yield from _as_many_graphs(context, least)
 
 
-def _again(one: Repeated) -> int:
+def _again(repeat: Repeated) -> int:
     """Return the number of operators in all instances after the first."""
-    return one.operators - one.operators // one.count
+    return repeat.operators - repeat.operators // repeat.count
 
 
-def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Finding:
-    seconds = next((made.seconds for made in context.report.compiles if made.id == graph.compile_id), None)
-    again = _again(one)
+def _in_one_graph(context: Context, graph: GeneratedGraph, repeat: Repeated) -> Finding:
+    seconds = next(
+        (record.seconds for record in context.report.compiles if record.id == graph.compile_id), None
+    )
+    again = _again(repeat)
     cost = [
-        f"{one.operators} of the graph's {one.whole} captured operators are in the {one.count} instances",
-        f"{format_percent(again, one.whole)} of all operators are in the instances after the first",
+        f"{repeat.operators} of the graph's {repeat.whole} captured operators are in the {repeat.count} instances",
+        f"{format_percent(again, repeat.whole)} of all operators are in the instances after the first",
     ]
     if seconds is not None:
         cost.append(
-            f"this graph took {seconds:.1f} s to compile here, ~{seconds * again / one.whole:.1f} s of it for those "
+            f"this graph took {seconds:.1f} s to compile here, ~{seconds * again / repeat.whole:.1f} s of it for those "
             "instances"
         )
-    name = one.name.rpartition(".")[2]
+    name = repeat.name.rpartition(".")[2]
     return context.finding(
         "FL707",
-        f"{one.count} equal instances of `{name}` are compiled one by one: one compile of the block is enough",
-        f"The graph contains `{name}` {one.count} times, with the same operators on the same sizes. Each is "
+        f"{repeat.count} equal instances of `{name}` are compiled one by one: one compile of the block is enough",
+        f"The graph contains `{name}` {repeat.count} times, with the same operators on the same sizes. Each is "
         "captured and compiled separately.",
-        at=context.innermost_user_frame(one.call, (one.location,) if one.location is not None else ()),
-        stack=one.call,
+        at=context.innermost_user_frame(
+            repeat.call, (repeat.location,) if repeat.location is not None else ()
+        ),
+        stack=repeat.call,
         cost=cost,
         hints=(
             (
@@ -459,7 +481,7 @@ def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Fin
             ),
             "Or ignore it if compile time does not matter: only one graph fuses kernels across block boundaries",
         ),
-        count=one.count,
+        count=repeat.count,
     )
 
 
@@ -467,21 +489,21 @@ def _as_many_graphs(context: Context, least: int) -> Iterator[Finding]:
     """Graphs whose ATen text is the same, which were generated each by itself."""
     groups: dict[tuple[str, int], tuple[Frame, list[GeneratedGraph]]] = {}
     for graph in context.report.generated:
-        made = context.compile_of(graph.compile_id)
-        frame = context.frame_of(made)
-        if graph.aten_key is not None and graph.phase is not Phase.BACKWARD and made and frame:
-            groups.setdefault((graph.aten_key, made.frame), (frame, []))[1].append(graph)
+        compilation = context.compile_of(graph.compile_id)
+        frame = context.frame_of(compilation)
+        if graph.aten_key is not None and graph.phase is not Phase.BACKWARD and compilation and frame:
+            groups.setdefault((graph.aten_key, compilation.frame), (frame, []))[1].append(graph)
     for frame, graphs in groups.values():
-        launches = sum(len(one.kernels) for one in graphs)
+        launches = sum(len(generated_graph.kernels) for generated_graph in graphs)
         if len(graphs) >= least and launches:
             yield _many_graphs(context, graphs, frame, launches)
 
 
 def _many_graphs(context: Context, graphs: list[GeneratedGraph], frame: Frame, launches: int) -> Finding:
     function = frame.function
-    whole = sum(len(one.kernels) for one in context.report.generated if one.phase is not Phase.BACKWARD)
-    seconds = {one.id: one.seconds or 0.0 for one in context.report.compiles}
-    spent = sum(seconds[one.compile_id] for one in graphs[1:])
+    whole = sum(len(graph.kernels) for graph in context.report.generated if graph.phase is not Phase.BACKWARD)
+    seconds = {record.id: record.seconds or 0.0 for record in context.report.compiles}
+    spent = sum(seconds[graph.compile_id] for graph in graphs[1:])
     took = f"; the graphs after the first took {spent:.1f} s to compile here" if spent else ""
     return context.finding(
         "FL707",

@@ -36,7 +36,11 @@ def measured_findings(context: Context) -> Iterator[Finding]:
     measured = context.report.measured
     if measured is None:
         return
-    wrong = {one.name: found for one in compiled_of(measured) if (found := wrong_results(one))}
+    wrong = {
+        configuration.name: results
+        for configuration in compiled_of(measured)
+        if (results := wrong_results(configuration))
+    }
     for name, accuracy in wrong.items():
         yield _wrong(context, name, accuracy)
     statements = verdict(context.report)
@@ -71,7 +75,7 @@ def _figure(value: float | None) -> str:
 def _slower(context: Context, statements: Sequence[Statement]) -> Finding:
     headline, *rest = statements
     causes = [each for each in rest if each.cause not in _HEADLINES]
-    found = context.finding(
+    finding = context.finding(
         "FL802",
         f"`{headline.configuration}` is slower than eager",
         f"{headline.text}.",
@@ -82,4 +86,4 @@ def _slower(context: Context, statements: Sequence[Statement]) -> Finding:
             if each.place is not None
         ),
     )
-    return replace(found, cost=(headline.text,))  # the message begins with it
+    return replace(finding, cost=(headline.text,))  # the message begins with it

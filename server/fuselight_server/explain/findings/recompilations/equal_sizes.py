@@ -25,13 +25,13 @@ _SHAPE = re.compile(r"\w+\[(?P<sizes>[^\]]*)\]")
 
 def equal_size(context: Context, symbol: Symbol, at: Location) -> str:
     """The advice for a size that was fixed on the line `at`; empty if its cause there is not known."""
-    found = _SIZE_OF.match(symbol.source)
+    match = _SIZE_OF.match(symbol.source)
     size = symbol.specialized_to
     tree = tree_around(context, at)
-    if found is None or size is None or tree is None:
+    if match is None or size is None or tree is None:
         return ""
     nodes = [node for node in ast.walk(tree) if _is_within(node, at)]
-    tensor = found["tensor"]
+    tensor = match["tensor"]
     others = dict.fromkeys(name for name in _tensors(context, at, nodes, size) if name != tensor)
     numbers = [node for node in nodes if isinstance(node, ast.Constant) and str(node.value) == size]
     if len(others) == 1 and not numbers:
@@ -71,8 +71,8 @@ def _tensors(context: Context, at: Location, nodes: list[ast.AST], size: str) ->
 
 
 def _sizes(text: str) -> list[str]:
-    found = _SHAPE.match(text)
-    return [part.strip() for part in found["sizes"].split(",")] if found is not None else []
+    match = _SHAPE.match(text)
+    return [part.strip() for part in match["sizes"].split(",")] if match is not None else []
 
 
 def _is_within(node: ast.AST, at: Location) -> bool:

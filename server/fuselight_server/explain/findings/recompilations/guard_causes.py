@@ -137,13 +137,13 @@ def _kind_advice(failure: GuardFailure) -> tuple[str, ...]:
 
 def varying_sizes(*failures: GuardFailure) -> tuple[tuple[str, int], ...]:
     """Tensor and dimension of each size that differs and that torch can keep symbolic; a guard may name several."""
-    found = (
+    sizes = (
         (size.name, size.dimension)
         for failure in failures
         for size in failure.sizes
         if not size.name.startswith(CARRIED) and {0, 1}.isdisjoint((size.was, size.now))
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sizes))
 
 
 def advice(  # noqa: PLR0911 - one return a kind of failure
@@ -161,9 +161,9 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
     does with a number. `other_object`: whether the function belongs to another object than at the compile.
     """
     if failure.static is StaticSizes.STATE and (
-        found := _advice_for_state(failure, other_object=other_object)
+        kind_advice := _advice_for_state(failure, other_object=other_object)
     ):
-        return found
+        return kind_advice
     if _ENVIRON.search(failure.source):
         return (_READ_OUTSIDE,)
     if fixed_by_torch(failure):
@@ -172,8 +172,8 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
         return _dimension_advice(failure, ours=ours, also=also, unmarked=unmarked)
     if failure.cause is GuardCause.NUMBER:
         return _number_advice(failure, uses)
-    if failure.cause is GuardCause.DISPATCH and (found := _kind_advice(failure)):
-        return found
+    if failure.cause is GuardCause.DISPATCH and (kind_advice := _kind_advice(failure)):
+        return kind_advice
     if other_object and is_of_object(failure) and failure.cause in _PARTS:
         return _ONE_FOR_EACH_OBJECT
     if failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"):

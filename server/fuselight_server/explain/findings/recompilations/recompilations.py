@@ -65,7 +65,9 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's recompilations."""
     groups: dict[tuple[object, ...], list[Root]] = {}
     worded = (
-        in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is not None
+        in_the_users_words(context, recompilation)
+        for recompilation in context.report.recompiles
+        if recompilation.compile_id is not None
     )
     for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
@@ -83,17 +85,21 @@ def _variable(failure: GuardFailure) -> str:
 _INDEX = re.compile(r"\[\d+\](?=`|$)")
 
 
-def difference_of(one: Recompile, failure: GuardFailure | None = None) -> str:
+def difference_of(recompilation: Recompile, failure: GuardFailure | None = None) -> str:
     """The smallest difference or that of `failure`, as `x.size(0) was 4, now 7`; without a guard, torch's words."""
-    failures = (failure,) if failure else root_failures(one)
+    failures = (failure,) if failure else root_failures(recompilation)
     if failures:
         return plain(failures[0].difference or failures[0].code)
-    return plain(one.reasons[0]) if one.reasons else "torch gives no reason"
+    return plain(recompilation.reasons[0]) if recompilation.reasons else "torch gives no reason"
 
 
 def stopped_by_limit(context: Context) -> Iterator[Recompile]:
     """The recompilations that a limit stopped."""
-    return (in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is None)
+    return (
+        in_the_users_words(context, recompilation)
+        for recompilation in context.report.recompiles
+        if recompilation.compile_id is None
+    )
 
 
 def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
@@ -105,41 +111,41 @@ def limit_hints(context: Context, stopped: Recompile | None) -> tuple[str, ...]:
     return (*first, "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded")
 
 
-def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
+def birthplace(context: Context, recompilation: Recompile) -> tuple[Location, GuardFailure | None]:
     """Where in the workspace the failing guard was born, and the guard.
 
     Without such a place: the break before the part, the `def` line, the caller, the target.
     """
-    failures = root_failures(one)
+    failures = root_failures(recompilation)
     for failure in failures:
         home = context.innermost_user_frame(failure.born)
         if home is not None:
             return home, failure
-    line = resumed_at(context, one)
-    frame = break_at(context, one, line) if line is not None else one.location
-    home = context.innermost_user_frame((frame,), one.caller) or context.target_location()
+    line = resumed_at(context, recompilation)
+    frame = break_at(context, recompilation, line) if line is not None else recompilation.location
+    home = context.innermost_user_frame((frame,), recompilation.caller) or context.target_location()
     return home, next(iter(failures), None)
 
 
 def _finding(context: Context, group: list[Root]) -> Finding:
-    one = group[0].recompile
+    recompilation = group[0].recompile
     again = [recompile for root in group for recompile in (root.recompile, *root.parts, *root.wrappers)]
-    home, failure = birthplace(context, one)
-    difference = difference_of(one, failure) + _freed_by(context, failure)
-    line = resumed_at(context, one)
-    name = f"`{plain(one.function)}`"
+    home, failure = birthplace(context, recompilation)
+    difference = difference_of(recompilation, failure) + _freed_by(context, failure)
+    line = resumed_at(context, recompilation)
+    name = f"`{plain(recompilation.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
-    fixes, data = _fix(context, one, failure)
+    fixes, data = _fix(context, recompilation, failure)
     expected = all(_is_expected(context, root) for root in group)
     hints = _hints(context, group[0], failure)
     return context.finding(
         "FL201",
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because {_why(failure)}.",
-        _about_object(one, failure),
+        _about_object(recompilation, failure),
         _about_dropped(failure),
         _about_dynamic(context, group),
-        *_others(context, one, failure),
+        *_others(context, recompilation, failure),
         _later(group),
         at=home,
         severity=Severity.INFORMATION if expected else None,
@@ -150,20 +156,20 @@ def _finding(context: Context, group: list[Root]) -> Finding:
             *_seconds(context, again),
         ),
         hints=hints,
-        call=one.call,
-        related=tuple(_related(context, one, home)),
+        call=recompilation.call,
+        related=tuple(_related(context, recompilation, home)),
         subject=subject_of(failure) if failure is not None else "",
-        cause=_shared_cause(context, one, failure, hints),
+        cause=_shared_cause(context, recompilation, failure, hints),
         count=len(group),
         fixes=fixes,
-        data=(*data, *_accepts_tensor(context, one, failure), *_is_inner(context, one)),
+        data=(*data, *_accepts_tensor(context, recompilation, failure), *_is_inner(context, recompilation)),
     )
 
 
-def _is_inner(context: Context, one: Recompile) -> tuple[tuple[str, str], ...]:
+def _is_inner(context: Context, recompilation: Recompile) -> tuple[tuple[str, str], ...]:
     """Whether it is a function that the target calls: its variables are none of the target's call."""
-    first = next((frame.location for frame in context.report.frames), one.location)
-    return (("frame", "inner"),) if first != one.location else ()
+    first = next((frame.location for frame in context.report.frames), recompilation.location)
+    return (("frame", "inner"),) if first != recompilation.location else ()
 
 
 def _why(failure: GuardFailure | None) -> str:
@@ -186,12 +192,12 @@ def _freed_by(context: Context, failure: GuardFailure | None) -> str:
     return f" by `{text}`" if text else ""
 
 
-def _about_object(one: Recompile, failure: GuardFailure | None) -> str:
+def _about_object(recompilation: Recompile, failure: GuardFailure | None) -> str:
     """What a reader needs to know of the object that the function belongs to."""
     if failure is not None and failure.cause is GuardCause.CLASS and failure.defined is not None:
         return f"The class is created again by each run of its `class` statement, on line {failure.defined.line}."
-    is_other = bool(one.entries) and one.entries[0].other_object
-    if is_other and failure is not None and is_of_object(held_by(one, failure)):
+    is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
+    if is_other and failure is not None and is_of_object(held_by(recompilation, failure)):
         return "It was called on another object than the compiled version: the class is the same."
     return ""
 
@@ -206,8 +212,10 @@ def _about_dropped(failure: GuardFailure | None) -> str:
 def _about_dynamic(context: Context, group: list[Root]) -> str:
     """Say that what changed needs no further compile, where torch made it symbolic."""
     of_each = [
-        made_dynamic(context, one, [failure for failure in nearest(one) if failure.was is not None])
-        for one in (root.recompile for root in group)
+        made_dynamic(
+            context, recompile, [failure for failure in nearest(recompile) if failure.was is not None]
+        )
+        for recompile in (root.recompile for root in group)
     ]
     if not of_each[-1]:
         return ""
@@ -226,15 +234,15 @@ def _later(group: list[Root]) -> str:
 
 
 def _accepts_tensor(
-    context: Context, one: Recompile, failure: GuardFailure | None
+    context: Context, recompilation: Recompile, failure: GuardFailure | None
 ) -> tuple[tuple[str, str], ...]:
     """What an example in the hover needs to know: whether a tensor does in the place of the number."""
-    is_known = failure is not None and accepts_tensor(number_uses(context, one, failure))
+    is_known = failure is not None and accepts_tensor(number_uses(context, recompilation, failure))
     return (("accepts", "tensor"),) if is_known else ()
 
 
 def _shared_cause(
-    context: Context, one: Recompile, failure: GuardFailure | None, hints: tuple[str, ...]
+    context: Context, recompilation: Recompile, failure: GuardFailure | None, hints: tuple[str, ...]
 ) -> str:
     """What recompilations on several lines share where one read in a library made the guards that failed.
 
@@ -242,8 +250,16 @@ def _shared_cause(
     """
     if failure is None or not failure.born or context.innermost_user_frame(failure.born) is not None:
         return ""
-    read, code = failure.born[-1], one.location
-    parts = (read.path, read.line, read.column, code.path, code.line, one.function, resumed_at(context, one))
+    read, code = failure.born[-1], recompilation.location
+    parts = (
+        read.path,
+        read.line,
+        read.column,
+        code.path,
+        code.line,
+        recompilation.function,
+        resumed_at(context, recompilation),
+    )
     guard = (failure.source, failure.cause.value, failure.kind)
     return "\0".join(map(str, (context.report.target.path, *parts, *guard, *hints)))
 
@@ -267,17 +283,17 @@ def _is_expected(context: Context, root: Root) -> bool:
 
     A size of 0 or 1, a side of a branch, a grad mode, the first state of an optimizer, the object of the class.
     """
-    one = root.recompile
-    failures = [failure for failure in nearest(one) if failure not in root.explained]
-    if is_of_other_object(one, failures):
+    recompilation = root.recompile
+    failures = [failure for failure in nearest(recompilation) if failure not in root.explained]
+    if is_of_other_object(recompilation, failures):
         return True
-    shown = root_failures(one)
-    if shown and all(is_expected(one, failure) for failure in shown):
+    shown = root_failures(recompilation)
+    if shown and all(is_expected(recompilation, failure) for failure in shown):
         return True
     return bool(failures) and all(
         (fixed_by_torch(failure) and failure.count == 1)
-        or branch_on_size(context, one, failure) is not None
-        or is_expected(one, failure)
+        or branch_on_size(context, recompilation, failure) is not None
+        or is_expected(recompilation, failure)
         for failure in failures
     )
 
@@ -295,29 +311,29 @@ def _parts(context: Context, group: list[Root]) -> Iterator[str]:
 
 def _wrappers(group: list[Root]) -> Iterator[str]:
     """The decorators that were compiled again for the same arguments."""
-    names = dict.fromkeys(f"`{plain(one.function)}`" for root in group for one in root.wrappers)
+    names = dict.fromkeys(f"`{plain(wrapper.function)}`" for root in group for wrapper in root.wrappers)
     if names:
         verb = "was" if len(names) == 1 else "were"
         yield f"{format_list(list(names))}, around it, {verb} compiled again too"
 
 
 def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
-    ids = {one.compile_id for one in group}
+    ids = {recompilation.compile_id for recompilation in group}
     spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
     if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
         yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
 
 
-def _others(context: Context, one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
+def _others(context: Context, recompilation: Recompile, shown: GuardFailure | None) -> Iterator[str]:
     """The other failing guards of the nearest entry, and how many entries there were."""
-    rest = [failure for failure in nearest(one) if failure is not shown]
+    rest = [failure for failure in nearest(recompilation) if failure is not shown]
     if shown is not None and shown.cause is GuardCause.DELETED:
         changed = [f"{plain(failure.difference)}{changing_line(context, failure)}" for failure in rest]
         yield _listed("Values that also changed", changed)
     else:
         yield _listed("Other failed guards", _merged(rest))
-    if len(one.entries) > 1:
-        versions = format_count(len(one.entries), "compiled version")
+    if len(recompilation.entries) > 1:
+        versions = format_count(len(recompilation.entries), "compiled version")
         yield f"{versions} existed; the comparison is with the nearest."
 
 
@@ -344,24 +360,24 @@ def _listed(head: str, items: list[str]) -> str:
     return "\n".join([f"{head}:", *lines]) if items else ""
 
 
-def _no_guard_advice(one: Recompile) -> str:
-    text = " ".join(one.reasons)
+def _no_guard_advice(recompilation: Recompile) -> str:
+    text = " ".join(recompilation.reasons)
     if "backend" in text or "mode" in text:
         return "Compile once, with one backend, mode and set of options, and keep the result"
     return "Call it the same way each time, or expect one compile per way"
 
 
 def _fix(
-    context: Context, one: Recompile, failure: GuardFailure | None
+    context: Context, recompilation: Recompile, failure: GuardFailure | None
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """`mark_dynamic` where sizes varied of arguments that the user named; what a break carried over is none.
 
     It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
     """
-    if failure is None or not _may_be_marked(context, one, failure):
+    if failure is None or not _may_be_marked(context, recompilation, failure):
         return (), ()
-    failures = (failure, *other_sizes(context, one, failure))
-    unmarked = unmarked_sizes(context, one, *failures)
+    failures = (failure, *other_sizes(context, recompilation, failure))
+    unmarked = unmarked_sizes(context, recompilation, *failures)
     sizes = tuple(size for size in varying_sizes(*failures) if size not in unmarked)
     if not sizes or not all(name.isidentifier() for name, _ in sizes):
         return (), ()
@@ -369,52 +385,62 @@ def _fix(
     return ("mark_dynamic",), tuple(data)
 
 
-def _may_be_marked(context: Context, one: Recompile, failure: GuardFailure) -> bool:
+def _may_be_marked(context: Context, recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether a mark of the size is possible, and saves a compile."""
     if (
         failure.cause is not GuardCause.DIMENSION
         or fixed_by_torch(failure)
-        or held_by(one, failure).static is not None
+        or held_by(recompilation, failure).static is not None
     ):
         return False
-    if resumed_at(context, one) is not None or not context.is_user_file(one.location.path):
+    if resumed_at(context, recompilation) is not None or not context.is_user_file(
+        recompilation.location.path
+    ):
         return False
-    return not what_holds_it(context, one, failure) and branch_on_size(context, one, failure) is None
+    return (
+        not what_holds_it(context, recompilation, failure)
+        and branch_on_size(context, recompilation, failure) is None
+    )
 
 
-def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:
+def _related(context: Context, recompilation: Recompile, home: Location) -> Iterator[Related]:
     """The call that brought the new value, the compile that it was compared with, the function itself."""
-    call = _call_above(context, one, home)
+    call = _call_above(context, recompilation, home)
     calls = context.report.inputs.calls if context.report.inputs else ()
-    made = next((item for item in calls if item.index == one.call), None)
-    before = _earlier_call(context, one, calls, home)
+    compiling_call = next((item for item in calls if item.index == recompilation.call), None)
+    before = _earlier_call(context, recompilation, calls, home)
     if call is not None:
         both = before == call
         more = ", as was the earlier compile" if both else ""
         yield Related(span_of(call), f"triggered by this call{more}")
         before = None if both else before
-    elif made is not None and made.location is not None:
-        yield Related(span_of(made.location), f"triggered by this call, {made.text}")
+    elif compiling_call is not None and compiling_call.location is not None:
+        yield Related(span_of(compiling_call.location), f"triggered by this call, {compiling_call.text}")
     if before is not None:
         yield Related(span_of(before), "the earlier compile was triggered by this call")
-    line = resumed_at(context, one)
+    line = resumed_at(context, recompilation)
     if line is not None and line != home.line:
         yield Related(
-            span_of(break_at(context, one, line)), "the code after this graph break is compiled separately"
+            span_of(break_at(context, recompilation, line)),
+            "the code after this graph break is compiled separately",
         )
-    failure = birthplace(context, one)[1]
+    failure = birthplace(context, recompilation)[1]
     if failure is not None:
-        yield from _related_to(context, one, failure, home)
-    if (one.location.path, one.location.line) != (home.path, home.line):
-        yield Related(span_of(one.location), f"`{plain(one.function)}` was compiled again")
+        yield from _related_to(context, recompilation, failure, home)
+    if (recompilation.location.path, recompilation.location.line) != (home.path, home.line):
+        yield Related(
+            span_of(recompilation.location), f"`{plain(recompilation.function)}` was compiled again"
+        )
 
 
-def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: Location) -> Iterator[Related]:
+def _related_to(
+    context: Context, recompilation: Recompile, failure: GuardFailure, home: Location
+) -> Iterator[Related]:
     """The places that explain the guard: what fixes the value, what freed it, its class, and a library's read."""
-    fixes = fixing_line(context, one, failure)
+    fixes = fixing_line(context, recompilation, failure)
     if fixes is not None and (fixes.path, fixes.line) != (home.path, home.line):
         yield Related(span_of(fixes), "this line fixes it to one value")
-    write = write_of(context, one, failure)
+    write = write_of(context, recompilation, failure)
     if write is not None and (write.place.path, write.place.line) != (home.path, home.line):
         who = "a scheduler sets it here" if write.by_scheduler else "it is assigned here"
         yield Related(span_of(write.place), who)
@@ -427,20 +453,20 @@ def _related_to(context: Context, one: Recompile, failure: GuardFailure, home: L
         yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
 
 
-def _call_above(context: Context, one: Recompile | Compile, home: Location) -> Location | None:
+def _call_above(context: Context, recompilation: Recompile | Compile, home: Location) -> Location | None:
     """The nearest line of the user's on the stack above a frame that is another one than the finding's."""
-    user = (place for place in reversed(one.caller) if context.is_user_file(place.path))
+    user = (place for place in reversed(recompilation.caller) if context.is_user_file(place.path))
     return next((place for place in user if (place.path, place.line) != (home.path, home.line)), None)
 
 
 def _earlier_call(
-    context: Context, one: Recompile, calls: tuple[Call, ...], home: Location
+    context: Context, recompilation: Recompile, calls: tuple[Call, ...], home: Location
 ) -> Location | None:
     """The call that the compile it is compared with was for, where it is known."""
-    earlier = context.compile_of(one.entries[0].compile_id) if one.entries else None
+    earlier = context.compile_of(recompilation.entries[0].compile_id) if recompilation.entries else None
     if earlier is None:
         return None
     before = _call_above(context, earlier, home)
-    if before is None and earlier.call != one.call:
+    if before is None and earlier.call != recompilation.call:
         before = next((item.location for item in calls if item.index == earlier.call), None)
     return before

@@ -42,49 +42,55 @@ _ROOTS = (GuardCause.GLOBAL_STATE, GuardCause.CLASS)
 """Causes that make other guards fail: the first one that occurs is what to report."""
 
 
-def root_failures(one: Recompile) -> tuple[GuardFailure, ...]:
+def root_failures(recompilation: Recompile) -> tuple[GuardFailure, ...]:
     """The failed guards, those first that explain others: a setting of torch, a class, the size of a parameter."""
-    failures = nearest(one)
+    failures = nearest(recompilation)
     for cause in _ROOTS:
-        found = tuple(failure for failure in failures if failure.cause is cause)
-        if found:
-            return found
+        guard_failures = tuple(failure for failure in failures if failure.cause is cause)
+        if guard_failures:
+            return guard_failures
     state = tuple(
         failure
         for failure in failures
         if failure.static is not None and failure.cause is GuardCause.DIMENSION
     )
-    if given := _inputs_of_other_sizes(one, state):
+    if given := _inputs_of_other_sizes(recompilation, state):
         state = (*given, *state)
     rest = [failure for failure in failures if failure not in state]
     # A relation between values says less than a value that changed.
     return (*state, *sorted(rest, key=lambda failure: failure.cause is GuardCause.RELATION))
 
 
-def _inputs_of_other_sizes(one: Recompile, state: tuple[GuardFailure, ...]) -> tuple[GuardFailure, ...]:
+def _inputs_of_other_sizes(
+    recompilation: Recompile, state: tuple[GuardFailure, ...]
+) -> tuple[GuardFailure, ...]:
     """The inputs whose sizes changed with those of the object's own tensors, if torch's first failed guard is on one.
 
     They are what the user passes, as the channels of the input of a block with other channels.
     """
-    if not state or not one.entries or not all(map(is_of_object, state)):
+    if not state or not recompilation.entries or not all(map(is_of_object, state)):
         return ()
-    reasons = (reason for reason in one.reasons if reason.startswith(f"{one.entries[0].compile_id}: "))
+    reasons = (
+        reason
+        for reason in recompilation.reasons
+        if reason.startswith(f"{recompilation.entries[0].compile_id}: ")
+    )
     first = next(reasons, "")
     given = tuple(
         failure
-        for failure in nearest(one)
+        for failure in nearest(recompilation)
         if failure.cause is GuardCause.DIMENSION and failure.static is None and not is_of_object(failure)
     )
     return given if any(f"tensor '{failure.source}'" in first for failure in given) else ()
 
 
-def held_by(one: Recompile, failure: GuardFailure) -> GuardFailure:
+def held_by(recompilation: Recompile, failure: GuardFailure) -> GuardFailure:
     """The failure whose remedy is that of a failure too: the size of an input is fixed by the object's own tensors."""
     if failure.cause is not GuardCause.DIMENSION or failure.static is not None:
         return failure
     state = (
         other
-        for other in nearest(one)
+        for other in nearest(recompilation)
         if other.cause is GuardCause.DIMENSION and other.static is not None and is_of_object(other)
     )
     sizes = {(size.was, size.now) for size in failure.sizes}
@@ -94,23 +100,23 @@ def held_by(one: Recompile, failure: GuardFailure) -> GuardFailure:
 
 def hints_of(
     context: Context,
-    one: Recompile,
+    recompilation: Recompile,
     shown: GuardFailure,
     explained: Collection[GuardFailure] = (),
 ) -> tuple[str, ...]:
     """The hints for the failure that is shown, then for each other cause that no other finding reports."""
     out: list[str] = []
     causes: list[GuardCause] = []
-    is_free = set(made_dynamic(context, one, nearest(one)))
-    shown = held_by(one, shown)
-    for item in (shown, *(other for other in nearest(one) if other not in (shown, *explained))):
+    is_free = set(made_dynamic(context, recompilation, nearest(recompilation)))
+    shown = held_by(recompilation, shown)
+    for item in (shown, *(other for other in nearest(recompilation) if other not in (shown, *explained))):
         cause = item.cause
         if cause in causes or len(causes) == _MOST_CAUSES or not set(_ROOTS).isdisjoint(causes):
             continue
         if item is not shown and item.source in is_free:
             continue  # no later call compiles again for it
         causes.append(cause)
-        words = remedies_for(context, one, item)
+        words = remedies_for(context, recompilation, item)
         if item is shown:
             out += words
         elif words:
@@ -119,23 +125,23 @@ def hints_of(
     return tuple(dict.fromkeys(out))
 
 
-def remedies_for(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about one failed guard: the first that is known, from the most special to the cause alone."""
-    uses = number_uses(context, one, failure)
+    uses = number_uses(context, recompilation, failure)
     is_free = not uses or accepts_tensor(uses)
     return (
-        library_remedy(failure, one.location)
-        or size_remedy(context, one, failure)
-        or value_remedy(context, one, failure, uses)
-        or (what_holds_it(context, one, failure) if is_free else ())
+        library_remedy(failure, recompilation.location)
+        or size_remedy(context, recompilation, failure)
+        or value_remedy(context, recompilation, failure, uses)
+        or (what_holds_it(context, recompilation, failure) if is_free else ())
         or _by_read(context, failure)
-        or _by_cause(context, one, failure, uses)
+        or _by_cause(context, recompilation, failure, uses)
     )
 
 
 def _by_read(context: Context, failure: GuardFailure) -> tuple[str, ...]:
     """The advice for a value that a library reads, or a container that the line that reads it changes."""
-    if failure.cause is GuardCause.NUMBER and _is_librarys(context, failure):
+    if failure.cause is GuardCause.NUMBER and _is_of_library(context, failure):
         return (
             f"Keep {quoted(failure.source)} the same: a library reads it, and each value needs its own compile",
         )
@@ -146,30 +152,34 @@ def _by_read(context: Context, failure: GuardFailure) -> tuple[str, ...]:
 
 
 def _by_cause(
-    context: Context, one: Recompile, failure: GuardFailure, uses: frozenset[Use]
+    context: Context, recompilation: Recompile, failure: GuardFailure, uses: frozenset[Use]
 ) -> tuple[str, ...]:
     """The advice for the cause of a failed guard."""
-    line = resumed_at(context, one)
-    is_other = bool(one.entries) and one.entries[0].other_object
+    line = resumed_at(context, recompilation)
+    is_other = bool(recompilation.entries) and recompilation.entries[0].other_object
     if line is not None:
-        return advice_after_break(failure, line, _parameters(context, one), uses=uses, other_object=is_other)
-    also = other_sizes(context, one, failure)
+        return advice_after_break(
+            failure, line, _parameters(context, recompilation), uses=uses, other_object=is_other
+        )
+    also = other_sizes(context, recompilation, failure)
     return advice(
         failure,
-        ours=context.is_user_file(one.location.path),
+        ours=context.is_user_file(recompilation.location.path),
         also=also,
-        unmarked=unmarked_sizes(context, one, failure, *also),
+        unmarked=unmarked_sizes(context, recompilation, failure, *also),
         uses=uses,
         other_object=is_other,
     )
 
 
-def unmarked_sizes(context: Context, one: Recompile, *failures: GuardFailure) -> frozenset[tuple[str, int]]:
+def unmarked_sizes(
+    context: Context, recompilation: Recompile, *failures: GuardFailure
+) -> frozenset[tuple[str, int]]:
     """The sizes that were 0 or 1 at the first compile: a mark does not help."""
-    return frozenset(size for size in varying_sizes(*failures) if starts_small(context, one, size))
+    return frozenset(size for size in varying_sizes(*failures) if starts_small(context, recompilation, size))
 
 
-def number_uses(context: Context, one: Recompile, failure: GuardFailure) -> frozenset[Use]:
+def number_uses(context: Context, recompilation: Recompile, failure: GuardFailure) -> frozenset[Use]:
     """What the user's function does with the number of a failed guard; empty if that is not known."""
     if failure.cause is not GuardCause.NUMBER or not failure.born:
         return frozenset()
@@ -179,8 +189,8 @@ def number_uses(context: Context, one: Recompile, failure: GuardFailure) -> froz
     names = tuple(
         filter(None, (failure.source, _text_at(context, read.path, read.line, read.column, read.end_column)))
     )
-    is_within = read.path == one.location.path and read.function == one.location.function
-    function = one.location if is_within else context.def_above(read)
+    is_within = read.path == recompilation.location.path and read.function == recompilation.location.function
+    function = recompilation.location if is_within else context.def_above(read)
     return frozenset() if function is None else uses_of(context.read_line, function, names)
 
 
@@ -212,26 +222,26 @@ _GROWING = (
 )
 
 
-def _is_librarys(context: Context, failure: GuardFailure) -> bool:
+def _is_of_library(context: Context, failure: GuardFailure) -> bool:
     """Whether a library reads the value, so that no code of the user's can take a tensor instead."""
     return bool(failure.born) and not context.is_user_file(failure.born[-1].path)
 
 
-def other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:
+def other_sizes(context: Context, recompilation: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:
     """The sizes that changed with the one that is shown, less those that something keeps fixed."""
     return tuple(
         other
-        for other in nearest(one)
+        for other in nearest(recompilation)
         if other is not shown
         and other.cause is GuardCause.DIMENSION
         and other.static is None
-        and not what_holds_it(context, one, other)
+        and not what_holds_it(context, recompilation, other)
     )
 
 
-def is_of_other_object(one: Recompile, failures: Collection[GuardFailure]) -> bool:
+def is_of_other_object(recompilation: Recompile, failures: Collection[GuardFailure]) -> bool:
     """Whether nothing but another object of the class, with other sizes or parts, made the guards fail."""
-    if not one.entries or not one.entries[0].other_object:
+    if not recompilation.entries or not recompilation.entries[0].other_object:
         return False
     sizes = {(size.was, size.now) for failure in failures if is_of_object(failure) for size in failure.sizes}
     own = [
@@ -247,10 +257,10 @@ def is_of_other_object(one: Recompile, failures: Collection[GuardFailure]) -> bo
     )
 
 
-def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
+def _parameters(context: Context, recompilation: Recompile) -> tuple[str, ...]:
     frames: Iterator[tuple[str, ...]] = (
         frame.parameters
         for frame in context.report.frames
-        if (frame.function, frame.location) == (one.function, one.location)
+        if (frame.function, frame.location) == (recompilation.function, recompilation.location)
     )
     return next(frames, ())

@@ -61,16 +61,16 @@ def size_of(failure: GuardFailure) -> Size | None:
     """The size that a failed guard is about."""
     if failure.sizes:
         return failure.sizes[0].name, failure.sizes[0].dimension
-    found = _RELATION.search(failure.difference)
-    return (found["name"], int(found["dimension"])) if found is not None else None
+    match = _RELATION.search(failure.difference)
+    return (match["name"], int(match["dimension"])) if match is not None else None
 
 
-def history_of(context: Context, one: Recompile, size: Size) -> SizeHistory:
+def history_of(context: Context, recompilation: Recompile, size: Size) -> SizeHistory:
     """The values of a size in all recompilations of the function, or of its part after a break."""
     first: int | None = None
     later: list[int] = []
     compiles = 0
-    for other in _same(context, one):
+    for other in _same(context, recompilation):
         changes = list(_changes(other, size))
         if not changes:
             continue
@@ -81,45 +81,49 @@ def history_of(context: Context, one: Recompile, size: Size) -> SizeHistory:
     return SizeHistory(first, tuple(later), compiles)
 
 
-def _same(context: Context, one: Recompile) -> Iterator[Recompile]:
-    line = resumed_at(context, one)
+def _same(context: Context, recompilation: Recompile) -> Iterator[Recompile]:
+    line = resumed_at(context, recompilation)
     for other in context.report.recompiles:
-        is_same = (other.function, other.location) == (one.function, one.location)
+        is_same = (other.function, other.location) == (recompilation.function, recompilation.location)
         if is_same and resumed_at(context, other) == line:
             yield other
 
 
-def _changes(one: Recompile, size: Size) -> Iterator[tuple[int | None, int]]:
-    for failure in nearest(one):
+def _changes(recompilation: Recompile, size: Size) -> Iterator[tuple[int | None, int]]:
+    for failure in nearest(recompilation):
         for change in failure.sizes:
             if (change.name, change.dimension) == size:
                 yield change.was, change.now
-        found = _RELATION.search(failure.difference)
-        if found is not None and (found["name"], int(found["dimension"])) == size:
-            yield None, int(found["now"])
+        match = _RELATION.search(failure.difference)
+        if match is not None and (match["name"], int(match["dimension"])) == size:
+            yield None, int(match["now"])
 
 
-def starts_small(context: Context, one: Recompile, size: Size) -> bool:
+def starts_small(context: Context, recompilation: Recompile, size: Size) -> bool:
     """Whether the size was 0 or 1 at the first compile: torch fixes such a size, and a mark changes nothing."""
-    return history_of(context, one, size).first in _SMALL
+    return history_of(context, recompilation, size).first in _SMALL
 
 
-def size_remedy(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def size_remedy(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about a size of 0 or 1, or one that a branch decides on; empty for all else."""
-    branch = branch_on_size(context, one, failure)
+    branch = branch_on_size(context, recompilation, failure)
     if branch is not None:
         return (f"Expect it: each side of the branch on line {branch} needs its own compile",)
     size = size_of(failure)
     if size is None or not fixed_by_torch(failure):
         return ()
-    history = history_of(context, one, size)
+    history = history_of(context, recompilation, size)
     several = len(history.general) > 1
-    if several and (held := static_words(context, one)):
+    if several and (held := static_words(context, recompilation)):
         return (held,)
-    if several and history.first not in {None, *_SMALL} and (marks := _marks(context, one, failure)):
+    if (
+        several
+        and history.first not in {None, *_SMALL}
+        and (marks := _marks(context, recompilation, failure))
+    ):
         return (marks, f"Then expect {_extra(len(history.small))}: {_ZERO_OR_ONE}")
     expected = f"Expect {_extra(max(history.compiles, 1))}: {_ZERO_OR_ONE}"
-    is_alone = all(fixed_by_torch(other) and other.count == 1 for other in nearest(one))
+    is_alone = all(fixed_by_torch(other) and other.count == 1 for other in nearest(recompilation))
     return (
         (expected, "Or pad to a size of 2 or more") if is_alone and len(history.later) == 1 else (expected,)
     )
@@ -129,32 +133,38 @@ def _extra(number: int) -> str:
     return "one extra compile" if number <= 1 else f"{number} extra compiles"
 
 
-def _marks(context: Context, one: Recompile, shown: GuardFailure) -> str:
+def _marks(context: Context, recompilation: Recompile, shown: GuardFailure) -> str:
     """Advice to mark the sizes that changed with the one shown; empty where a mark is not possible."""
-    if resumed_at(context, one) is not None:
+    if resumed_at(context, recompilation) is not None:
         return ""
-    failures = (shown, *(other for other in nearest(one) if other is not shown and fixed_by_torch(other)))
+    failures = (
+        shown,
+        *(other for other in nearest(recompilation) if other is not shown and fixed_by_torch(other)),
+    )
     sizes = [
         size
         for failure in failures
         if failure.static is None and (size := size_of(failure)) is not None
-        if not starts_small(context, one, size)
+        if not starts_small(context, recompilation, size)
     ]
     if shown.static is not None or not sizes:
         return ""
-    return mark_words(tuple(dict.fromkeys(sizes)), ours=context.is_user_file(one.location.path))
+    return mark_words(tuple(dict.fromkeys(sizes)), ours=context.is_user_file(recompilation.location.path))
 
 
-def static_words(context: Context, one: Recompile) -> str:
+def static_words(context: Context, recompilation: Recompile) -> str:
     """What keeps all sizes of the function fixed, and what to do about it; empty if nothing does."""
     if _SETTING in context.report.environment.config:
         return f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic"
-    if all(item.makes_dynamic is not False for item in context.compiles_of(one.function, one.location)):
+    if all(
+        item.makes_dynamic is not False
+        for item in context.compiles_of(recompilation.function, recompilation.location)
+    ):
         return ""
     places = context.report.static_compiles
     lines = [
         f"line {place.line}"
-        if place.path == one.location.path
+        if place.path == recompilation.location.path
         else f"{PurePath(place.path).name}:{place.line}"
         for place in places
     ]
@@ -167,15 +177,17 @@ def static_words(context: Context, one: Recompile) -> str:
 # Branches
 
 
-def branch_on_size(context: Context, one: Recompile, failure: GuardFailure) -> int | None:
+def branch_on_size(context: Context, recompilation: Recompile, failure: GuardFailure) -> int | None:
     """The line of a branch on the size whose two sides were compiled: one cannot be valid for the other."""
     size = size_of(failure)
-    if size is None or fixed_by_torch(failure) or not context.is_user_file(one.location.path):
+    if size is None or fixed_by_torch(failure) or not context.is_user_file(recompilation.location.path):
         return None
-    if failure.cause is not GuardCause.RELATION and not _is_out_of_range(context, one, failure, size):
+    if failure.cause is not GuardCause.RELATION and not _is_out_of_range(
+        context, recompilation, failure, size
+    ):
         return None
-    tree = function_tree(context.read_line, one.location)
-    facts = context.report.facts.files.get(one.location.path)
+    tree = function_tree(context.read_line, recompilation.location)
+    facts = context.report.facts.files.get(recompilation.location.path)
     if tree is None or facts is None:
         return None
     both = [branch for branch in facts.branches if branch.true and branch.false]
@@ -183,16 +195,16 @@ def branch_on_size(context: Context, one: Recompile, failure: GuardFailure) -> i
     return next((test.lineno for test in tests if any(_is_at(branch, test) for branch in both)), None)
 
 
-def _is_out_of_range(context: Context, one: Recompile, failure: GuardFailure, size: Size) -> bool:
+def _is_out_of_range(context: Context, recompilation: Recompile, failure: GuardFailure, size: Size) -> bool:
     """Whether the code of the new size, although it is symbolic, does not accept the size before."""
-    compiled = context.compile_of(one.compile_id)
+    compiled = context.compile_of(recompilation.compile_id)
     if compiled is None or len(failure.sizes) != 1:
         return False
     was, source = failure.sizes[0].was, f"{size[0]}.size({size[1]})"
     for symbol in compiled.symbols:
-        found = _RANGE.match(symbol.range or "")
-        if symbol.source == source and symbol.specialized_to is None and found is not None:
-            return was < int(found[1]) or (found[2].isdecimal() and was > int(found[2]))
+        match = _RANGE.match(symbol.range or "")
+        if symbol.source == source and symbol.specialized_to is None and match is not None:
+            return was < int(match[1]) or (match[2].isdecimal() and was > int(match[2]))
     return False
 
 

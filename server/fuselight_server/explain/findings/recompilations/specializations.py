@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def specialization_findings(context: Context) -> Iterator[Finding]:
     """The findings of symbols that were fixed."""
-    again = {one.compile_id: one for one in context.report.recompiles}
+    again = {recompilation.compile_id: recompilation for recompilation in context.report.recompiles}
     groups: dict[tuple[object, ...], list[tuple[Compile, Symbol]]] = {}
     for compiled in context.report.compiles:
         for symbol in compiled.symbols:
@@ -49,15 +49,15 @@ def _is_of_recompilation(
     context: Context, compiled: Compile, symbol: Symbol, again: Mapping[str | None, Recompile]
 ) -> bool:
     """Whether the recompilation's own finding has it: torch made what changed symbolic by itself, and code fixed it."""
-    one = again.get(compiled.id)
-    if one is None or symbol.marked:
-        return one is not None and _is_torchs_rule(symbol)
+    recompilation = again.get(compiled.id)
+    if recompilation is None or symbol.marked:
+        return recompilation is not None and _is_torchs_rule(symbol)
     if _is_torchs_rule(symbol):
         return True
     changed = {
         name
         for other in context.report.recompiles
-        if (other.function, other.location) == (one.function, one.location)
+        if (other.function, other.location) == (recompilation.function, recompilation.location)
         for entry in other.entries
         for failure in entry.failures
         for name in (failure.source, *(f"{size.name}.size({size.dimension})" for size in failure.sizes))
@@ -65,9 +65,9 @@ def _is_of_recompilation(
     return symbol.source in changed
 
 
-def fixing_line(context: Context, one: Recompile, failure: GuardFailure) -> Location | None:
+def fixing_line(context: Context, recompilation: Recompile, failure: GuardFailure) -> Location | None:
     """The line that fixes the size or the number that changed; None where nothing does."""
-    fixed = _fixed_symbol(context, one, failure)
+    fixed = _fixed_symbol(context, recompilation, failure)
     return None if fixed is None else context.innermost_user_frame(fixed.stack)
 
 
@@ -128,16 +128,16 @@ def _marks(context: Context, compiled: Compile, symbol: Symbol) -> Iterator[Rela
         if context.is_user_file(place.path)
     )
     wanted = re.compile(rf"\bmark_(?:dynamic|unbacked)\([^()]*,\s*(?:index\s*=\s*)?{dimension[1]}\s*[,)]")
-    found = []
+    locations = []
     for path in paths:
         for line in range(1, _MOST_LINES):
             text = context.read_line(path, line)
             if text is None:
                 break
             if wanted.search(text) and not text.lstrip().startswith("#"):
-                found.append(Location(path, line))
-    if len(found) == 1:
-        yield Related(span_of(found[0]), "marked dynamic here")
+                locations.append(Location(path, line))
+    if len(locations) == 1:
+        yield Related(span_of(locations[0]), "marked dynamic here")
 
 
 _SIZE_OF = re.compile(r"\.size\((\d+)\)$")
@@ -165,28 +165,28 @@ def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
     return symbol.source if after is None else carried_in_words(context, after, symbol.source)
 
 
-def _symbols_of(context: Context, one: Recompile, failure: GuardFailure) -> list[Symbol]:
+def _symbols_of(context: Context, recompilation: Recompile, failure: GuardFailure) -> list[Symbol]:
     """The symbols of the function for the size or the number of a failed guard, in all of its compiles."""
     size = failure.sizes[0] if failure.sizes else None
     source = failure.source
     if failure.cause is GuardCause.DIMENSION:
         source = f"{size.name}.size({size.dimension})" if size is not None else ""
-        after = resumption_of(context, one)
+        after = resumption_of(context, recompilation)
         source = source if after is None else carried_in_words(context, after, source)
     return [
         symbol
-        for compiled in context.compiles_of(one.function, one.location)
+        for compiled in context.compiles_of(recompilation.function, recompilation.location)
         for symbol in compiled.symbols
         if in_words(context, compiled, symbol) == source
     ]
 
 
-def _fixed_symbol(context: Context, one: Recompile, failure: GuardFailure) -> Symbol | None:
-    symbols = _symbols_of(context, one, failure)
+def _fixed_symbol(context: Context, recompilation: Recompile, failure: GuardFailure) -> Symbol | None:
+    symbols = _symbols_of(context, recompilation, failure)
     return next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
 
 
-def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def what_holds_it(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
     cause = failure.cause
     if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
@@ -195,7 +195,7 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
         return ()
     if failure.static is StaticSizes.MARKED:
         return ("Remove mark_static, which keeps this size fixed: torch then makes a varying size dynamic",)
-    symbols = _symbols_of(context, one, failure)
+    symbols = _symbols_of(context, recompilation, failure)
     fixed = next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
     if fixed is not None:
         home = context.innermost_user_frame(fixed.stack)
@@ -214,13 +214,15 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
     if symbols or not is_plain:
         return ()
     # Torch makes a size that varied dynamic by itself, unless the program forbids it.
-    words = static_words(context, one)
+    words = static_words(context, recompilation)
     return (words,) if words else ()
 
 
-def made_dynamic(context: Context, one: Recompile, failures: Iterable[GuardFailure]) -> tuple[str, ...]:
+def made_dynamic(
+    context: Context, recompilation: Recompile, failures: Iterable[GuardFailure]
+) -> tuple[str, ...]:
     """The sizes and numbers that torch made symbolic in the compile that followed."""
-    compiled = context.compile_of(one.compile_id)
+    compiled = context.compile_of(recompilation.compile_id)
     # A float that stays symbolic is an input of the graph, as a tensor; AOTAutograd fixes all others.
     inputs = compiled.graph.inputs if compiled is not None and compiled.graph is not None else ()
     has_tensors = any(item.endswith(": f64[]") for item in inputs)

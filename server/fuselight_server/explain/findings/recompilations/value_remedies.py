@@ -33,22 +33,22 @@ _GRAD_MODE = "Expect one compile for each grad mode: training and evaluation nee
 
 
 def value_remedy(
-    context: Context, one: Recompile, failure: GuardFailure, uses: Collection[Use]
+    context: Context, recompilation: Recompile, failure: GuardFailure, uses: Collection[Use]
 ) -> tuple[str, ...]:
     """What to do about a value of a kind that this module knows; empty for all others."""
     if is_grad_mode(failure):
         return (_GRAD_MODE,)
     if _is_text(failure):
-        return _text_hints(context, one, failure)
+        return _text_hints(context, recompilation, failure)
     if _is_switch(failure):
         return ("Expect one compile for each value, or choose between functions outside the compiled region",)
     update = _update(context, failure, uses)
     return _counter_hints(failure, update) if update is not None else ()
 
 
-def is_expected(one: Recompile, failure: GuardFailure) -> bool:
+def is_expected(recompilation: Recompile, failure: GuardFailure) -> bool:
     """Whether every such program compiles again for it: there is nothing to change."""
-    return is_grad_mode(failure) or is_new_state(failure, one.location)
+    return is_grad_mode(failure) or is_new_state(failure, recompilation.location)
 
 
 def is_grad_mode(failure: GuardFailure) -> bool:
@@ -66,9 +66,11 @@ def _is_switch(failure: GuardFailure) -> bool:
     return failure.cause is GuardCause.VALUE and {failure.was, failure.now} == {"True", "False"}
 
 
-def _text_hints(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+def _text_hints(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """A string selects something: what it selects can be passed in its place."""
-    is_of_each = is_of_object(failure) and bool(one.entries) and one.entries[0].other_object
+    is_of_each = (
+        is_of_object(failure) and bool(recompilation.entries) and recompilation.entries[0].other_object
+    )
     selected = _selected(context, failure)
     first = (
         f"Pass `{selected}` in as an argument: compiled code then does not read the string"
@@ -97,12 +99,12 @@ def _selected(context: Context, failure: GuardFailure) -> str:
     """The expression that the string selects from a dict, as `batch[self.key]`; empty if it does something else."""
     read = context.innermost_user_frame(failure.born)
     tree = tree_around(context, read) if read is not None else None
-    found = (
+    selected = (
         ast.unparse(node)
         for node in ast.walk(tree or ast.Module([], []))
         if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == failure.source
     )
-    return next(found, "")
+    return next(selected, "")
 
 
 def _update(context: Context, failure: GuardFailure, uses: Collection[Use]) -> ast.AugAssign | None:
@@ -111,14 +113,14 @@ def _update(context: Context, failure: GuardFailure, uses: Collection[Use]) -> a
     read = context.innermost_user_frame(failure.born)
     if not is_number or read is None or not _COUNTED.issuperset(uses):
         return None
-    found = (
+    nodes = (
         node
         for node in ast.walk(tree_around(context, read) or ast.Module([], []))
         if isinstance(node, ast.AugAssign)
         and type(node.op) in _IN_PLACE
         and ast.unparse(node.target) == failure.source
     )
-    return next(found, None)
+    return next(nodes, None)
 
 
 _IN_PLACE: dict[type[ast.operator], str] = {

@@ -1,0 +1,75 @@
+"""The check of names: which names a program binds, and which of them it rejects."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from check_words import bound_names, name_fault
+
+PROGRAM = """\
+import shutil as tools
+class Row:
+    found: int = 0
+    def made(self, one, *, said=()):
+        self.found, (first, *rest) = 1, [1, 2]
+        with open("a") as handle, (again := handle):
+            return [other for other in one if (lambda key: key)(other)]
+try:
+    total += one.found
+except OSError as error:
+    print(error, found=one)
+"""
+
+
+def test_each_way_to_bind_a_name_is_read_and_no_use_of_a_name() -> None:
+    assert sorted(set(bound_names(ast.parse(PROGRAM)))) == [
+        (1, "tools"),
+        (2, "Row"),
+        (3, "found"),
+        (4, "made"),
+        (4, "one"),
+        (4, "said"),
+        (4, "self"),
+        (5, "first"),
+        (5, "found"),
+        (5, "rest"),
+        (6, "again"),
+        (6, "handle"),
+        (7, "key"),
+        (7, "other"),
+        (9, "total"),
+        (10, "error"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "better"),
+    [
+        ("one", "scripts/lint.py", "`row`"),
+        ("_found", "scripts/lint.py", "`matches`"),
+        ("made", "compiler/fuselight/doctor/checks.py", "`report`"),
+        ("_said", "tests/unit/cli/test_bench.py", "`message`"),
+        ("test_a_librarys_kernel", "tests/unit/cli/test_bench.py", "`library`"),
+        ("BehaviourOfAKernel", "scripts/lint.py", "`behavior`"),
+        ("_Hearing", "compiler/fuselight/capture/events.py", "`_EventListener`"),
+        ("lane", "server/fuselight_server/execution/runs/queue.py", "`worker_key`"),
+    ],
+)
+def test_a_vague_or_misspelled_name_is_rejected_with_a_proposal(name: str, path: str, better: str) -> None:
+    assert better in name_fault(name, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("one_sided", "scripts/lint.py"),
+        ("is_found", "scripts/lint.py"),
+        ("library", "scripts/lint.py"),
+        ("lane", "benchmarks/tuning_on_gpus.py"),
+        ("Hearing", "scripts/lint.py"),
+        ("found", "compiler/fuselight/doctor/check.py"),
+    ],
+)
+def test_a_name_with_a_noun_passes_and_so_does_a_field_of_a_format(name: str, path: str) -> None:
+    assert name_fault(name, path) == ""

@@ -299,16 +299,18 @@ def test_a_number_that_torch_fixes_again_is_compared_with_the_version_before(tmp
         """,
         aot_autograd=True,
     )
-    nearest = [one.entries[0] for one in got.parts.recompiles]
+    nearest = [recompile.entries[0] for recompile in got.parts.recompiles]
     assert [entry.compile_id for entry in nearest] == ["0/0", "0/1", "0/2"]
-    assert [[one.difference for one in entry.failures] for entry in nearest] == [
+    assert [[failure.difference for failure in entry.failures] for entry in nearest] == [
         ["self.settings['decay'] was 0.9, now 0.8"],
         ["self.settings['decay'] was 0.8, now 0.7"],
         ["self.settings['decay'] was 0.7, now 0.6"],
     ]
     failures = [entry.failures[0] for entry in nearest]
-    assert {(one.cause, one.source) for one in failures} == {(GuardCause.NUMBER, "self.settings['decay']")}
-    assert {one.born[-1].line for one in failures} == {got.line("_foreach_lerp")}
+    assert {(failure.cause, failure.source) for failure in failures} == {
+        (GuardCause.NUMBER, "self.settings['decay']")
+    }
+    assert {failure.born[-1].line for failure in failures} == {got.line("_foreach_lerp")}
 
 
 def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> None:

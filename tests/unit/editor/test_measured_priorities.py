@@ -12,7 +12,7 @@ from fuselight_server.editor.results.captures import CaptureResult, read_capture
 from fuselight_server.editor.session.report_reading import line_reader
 from fuselight_server.execution.runs.keys import Key
 from fuselight_server.explain.findings import Thresholds
-from tests.support.benchmark_session import TEXT, BenchmarkSession, found, measured
+from tests.support.benchmark_session import TEXT, BenchmarkSession, benchmark_report, measured
 from tests.support.measured import profile, ran, row
 from tests.support.reports import broken, report
 
@@ -39,7 +39,7 @@ def capture(path: str, name: str, *recorded: Recorded) -> CaptureResult:
 
 def benchmark_with_eager_time(session: BenchmarkSession) -> Report:
     """A benchmark in which the second line takes the most time in eager mode."""
-    given = found(session)
+    given = benchmark_report(session)
     launches = [
         replace(ran(None, us), stack=(Location(session.path, line),), kind=LaunchKind.EAGER)
         for line, us in ((FIRST, 4.0), (SECOND, 1230.0))

@@ -259,9 +259,14 @@ ROOMS = (
         "fuselight.shared",
     ),
     _room(
+        f"{_S}.jobs.reports",
+        "logs → Reports as a run yields them; which local file and line is which of the job",
+        "fuselight.shared base jobs.trace_log",
+    ),
+    _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
-        "fuselight.shared base source execution explain fixes",
+        "fuselight.shared base source execution explain fixes jobs",
     ),
     _room(
         f"{_S}.sweep",

@@ -213,8 +213,7 @@ class _TimedSearch:
         configuration = parse_configuration(result.configuration)
         request = self._request
         root = next(
-            (folder for folder in request.roots if request.target.path.startswith(os.path.join(folder, ""))),
-            "",
+            (root for root in request.roots if request.target.path.startswith(os.path.join(root, ""))), ""
         )
         return replace(
             result,

@@ -62,12 +62,12 @@ def find_logs(paths: Sequence[str | os.PathLike[str]]) -> FoundLogs:
     notes: list[LogNote] = []
     for path in (os.fspath(path) for path in paths):
         is_folder = Path(path).is_dir()
-        log_names = list(_in_folder(path, notes)) if is_folder else [path]
-        for name in log_names[: MAX_FILES - len(files)]:
+        folder = list(_in_folder(path, notes)) if is_folder else [path]
+        for name in folder[: MAX_FILES - len(files)]:
             file = _log_file(name, notes, is_named=not is_folder)
             if file is not None:
                 files.setdefault(file.path, file)
-        if len(log_names) > MAX_FILES:
+        if len(folder) > MAX_FILES:
             message = f"The folder has more than {MAX_FILES:,} logs: the others are not read."
             notes.append(LogNote(NoteKind.TOO_MANY_FILES, message, path))
     if not files:
@@ -141,8 +141,8 @@ def _walk(folder: str, notes: list[LogNote]) -> Iterator[str]:
             yield path
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
+def _is_inside(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _looks_like_log(name: str) -> bool:

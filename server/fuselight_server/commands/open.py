@@ -1,0 +1,415 @@
+"""What the logs of jobs show, as after a run here: Reports, findings on local lines, and which lines have changed.
+
+Invariant: nothing of the job runs, and no local file is read outside of the source folders. The findings of a partial
+result are those of the compiles that were read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.commands.chosen_files import keep_choices, kept_choices
+from fuselight_server.commands.findings import compose_findings
+from fuselight_server.commands.outcome import CheckOutcome
+from fuselight_server.commands.sources import SourceFiles, shown_path
+from fuselight_server.explain.findings import Thresholds, findings
+from fuselight_server.jobs.reports.compile_steps import read_compile_steps
+from fuselight_server.jobs.reports.conversion import read_report
+from fuselight_server.jobs.reports.evidence import read_evidence
+from fuselight_server.jobs.reports.mapping import JobFiles, LineState, LocalSources, is_of_job, map_files
+from fuselight_server.jobs.reports.texts import LogTexts
+from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.reader import JobReader
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from fuselight.shared.report import CompileStep, Report
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.base.finding import Finding, Span
+    from fuselight_server.jobs.reports.mapping import AmbiguousFile
+    from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
+    from fuselight_server.jobs.trace_log.reader import ReadStep
+    from fuselight_server.source.reading import Reading
+
+ChooseFile: TypeAlias = "Callable[[AmbiguousFile], Awaitable[str | None]]"
+"""Asks which local file a file of the job is; None: none of them."""
+_FIRST_PARTIAL = 0.4
+"""Seconds after which the first partial result is reported."""
+_PARTIAL_COST = 4
+"""Times as long as a partial result took is the time to the next one."""
+_FOLLOW_EVERY = 0.5
+"""Seconds between two looks at logs that grow."""
+_LISTED_FILES = 3
+_NO_THRESHOLDS = Thresholds()
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """Which logs to open, and where the job's source is."""
+
+    paths: tuple[Path, ...]
+    """Logs, or folders with logs."""
+    source: tuple[Path, ...]
+    """Folders with the job's source. The first one has the store of answers."""
+    is_followed: bool = False
+    """Whether to go on while the logs grow: until the token is canceled, which then is no error."""
+    thresholds: Thresholds = _NO_THRESHOLDS
+
+
+@dataclass(frozen=True)
+class OpenedProcess:
+    """One process of a job."""
+
+    log: ProcessLog
+    report: Report
+    """As a run yields it, with local paths. Its `problems` are what a trace cannot show."""
+    compile_steps: tuple[CompileStep, ...]
+    """The phases of its compiles, for a flame chart."""
+
+    @property
+    def label(self) -> str:
+        """`rank 3`, `process 4121`, or the name of its log."""
+        if self.log.rank is not None:
+            return f"rank {self.log.rank}"
+        return f"process {self.log.process}" if self.log.process is not None else self.log.file
+
+
+@dataclass(frozen=True)
+class OpenedJob:
+    """One job: the findings of all of its processes, and what they come from."""
+
+    name: str
+    started: float | None
+    """Seconds since the epoch."""
+    job: LoggedJob
+    processes: tuple[OpenedProcess, ...]
+    """In the order of `job.processes`."""
+    files: JobFiles
+    outcome: CheckOutcome
+    """As a check has it, for every format and every face: findings, reports, sources, problems."""
+    notes: tuple[str, ...]
+    """What a reader should know of the logs and of the source."""
+    is_partial: bool = False
+    """Whether it is still being read."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings of all processes, each once, by place."""
+        return self.outcome.findings
+
+    @property
+    def exit_code(self) -> int:
+        """As after a check: 0 nothing at warning or above, 1 findings, 2 something could not be analyzed."""
+        return self.outcome.exit_code
+
+    def state_of(self, finding: Finding) -> LineState:
+        """How the line of a finding compares with the line that ran."""
+        return self.files.state(finding.span.path, finding.span.line)
+
+
+OnPartial: TypeAlias = "Callable[[tuple[OpenedJob, ...]], None]"
+
+
+def _refuse_to_choose(file: AmbiguousFile) -> NoReturn:
+    """Raise CommandError: where nobody can be asked, the user names the folder of the source."""
+    candidates = format_list([f"`{shown_path(path)}`" for path in file.candidates])
+    raise CommandError(
+        f"`{file.path}` of the job may be {candidates}. Name the folder of the job's source with `--source DIR`."
+    )
+
+
+async def open_jobs(
+    request: OpenRequest,
+    show: Callable[[str], None],
+    token: CancelToken,
+    *,
+    choose: ChooseFile | None = None,
+    on_partial: OnPartial | None = None,
+) -> tuple[OpenedJob, ...]:
+    """Read the logs, and return the jobs in them. Raises CommandError, and asyncio.CancelledError once canceled.
+
+    `choose` is asked for each file of the job that several local files may be; without it, such a file is an error.
+    `on_partial` gets what is known while the logs are read, in the order of time. A job that is followed ends with the
+    token, and its result is returned.
+    """
+    opening = _Opening(request, show, token, choose, asyncio.get_running_loop(), on_partial)
+    stops = threading.Event()
+    reading = asyncio.ensure_future(asyncio.to_thread(opening.read, stops))
+    try:
+        return await (reading if request.is_followed else token.run(asyncio.shield(reading)))
+    except LogError as error:
+        raise CommandError(str(error)) from None
+    finally:
+        stops.set()
+        if not reading.done():
+            await asyncio.wait([reading])
+
+
+class _Opening:
+    """One opening of logs, in a thread of its own."""
+
+    def __init__(  # noqa: PLR0917 - as the use case has them
+        self,
+        request: OpenRequest,
+        show: Callable[[str], None],
+        token: CancelToken,
+        choose: ChooseFile | None,
+        loop: asyncio.AbstractEventLoop,
+        on_partial: OnPartial | None,
+    ) -> None:
+        self._request, self._show, self._token = request, show, token
+        self._choose, self._loop, self._on_partial = choose, loop, on_partial
+        self._texts = LogTexts()
+        self._sources: LocalSources | None = None
+        self._chosen: dict[str, str] = {}
+        self._stops = threading.Event()
+
+    def read(self, stops: threading.Event) -> tuple[OpenedJob, ...]:
+        """Read the logs to their end, or until they are no longer followed."""
+        self._stops = stops
+        self._check_source()
+        reader = JobReader(self._request.paths, is_cancelled=self._is_canceled)
+        self._chosen = dict(kept_choices(self._request.source[0]))
+        partial = _PartialSchedule()
+
+        def report() -> None:
+            if partial.is_due():
+                with partial.timed():
+                    self._report_partial(reader)
+
+        def wait() -> bool:
+            report()
+            return self._wait()
+
+        for step in reader.follow(wait) if self._request.is_followed else reader.steps():
+            self._show(_progress(step))
+            # The records of a compile that goes on are news for who follows a job.
+            partial.has_news |= bool(step.finished) or self._request.is_followed
+            report()
+        return self._compose(reader.jobs(), is_partial=False)
+
+    def _is_canceled(self) -> bool:
+        return self._stops.is_set() or self._token.is_canceled
+
+    def _wait(self) -> bool:
+        """Wait for a log that is followed to grow; False: the user has ended it."""
+        end = time.monotonic() + _FOLLOW_EVERY
+        while time.monotonic() < end:
+            if self._is_canceled():
+                return False
+            self._stops.wait(0.05)
+        return not self._is_canceled()
+
+    def _check_source(self) -> None:
+        for folder in self._request.source:
+            if not folder.is_dir():
+                raise CommandError(
+                    f"`{folder}` is no folder. Name the folder of the job's source with `--source`."
+                )
+
+    def _report_partial(self, reader: JobReader) -> None:
+        if self._on_partial is None:
+            return
+        try:
+            jobs = reader.jobs()
+        except LogError:
+            return
+        opened = self._compose(jobs, is_partial=True)
+        if opened:
+            self._loop.call_soon_threadsafe(self._on_partial, opened)
+
+    def _compose(self, jobs: tuple[LoggedJob, ...], *, is_partial: bool) -> tuple[OpenedJob, ...]:
+        return tuple(self._compose_job(job, is_partial=is_partial) for job in jobs)
+
+    def _compose_job(self, job: LoggedJob, *, is_partial: bool) -> OpenedJob:
+        for process in job.processes:
+            self._texts.read(process)
+        files = self._map(job, is_partial=is_partial)
+        processes = []
+        for process in job.processes:
+            report = read_report(process, files, self._texts)
+            processes.append(OpenedProcess(process, report, read_compile_steps(process, report)))
+        return compose_job(job, tuple(processes), files, self._request.thresholds, is_partial=is_partial)
+
+    def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:
+        if self._sources is None:
+            self._show("listing the source")
+            self._sources = LocalSources(self._request.source)
+        evidence = read_evidence(job.processes, self._texts)
+        files = map_files(evidence, self._sources, self._chosen)
+        if is_partial or not files.ambiguous:
+            return files
+        for file in files.ambiguous:
+            if is_of_job(file.path):
+                asked = asyncio.run_coroutine_threadsafe(self._ask(file), self._loop)
+                self._chosen[file.path] = asked.result() or ""
+        keep_choices(self._request.source[0], self._chosen)
+        return map_files(evidence, self._sources, self._chosen)
+
+    async def _ask(self, file: AmbiguousFile) -> str | None:
+        if self._choose is None:
+            _refuse_to_choose(file)
+        return await self._choose(file)
+
+
+class _PartialSchedule:
+    """When partial results are due: the first one early, then so that they take at most a fifth of the time."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _FIRST_PARTIAL
+        self.has_news = False
+        """Whether something was read since the last result."""
+
+    def is_due(self) -> bool:
+        """Whether a result is due."""
+        return self.has_news and time.monotonic() >= self._next
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measure how long a result takes."""
+        started = time.monotonic()
+        yield
+        now = time.monotonic()
+        self.has_news = False
+        self._next = now + max(_FIRST_PARTIAL, (now - started) * _PARTIAL_COST)
+
+
+def compose_job(
+    job: LoggedJob,
+    processes: tuple[OpenedProcess, ...],
+    files: JobFiles,
+    thresholds: Thresholds = _NO_THRESHOLDS,
+    *,
+    is_partial: bool = False,
+) -> OpenedJob:
+    """The findings of a job's processes, and its notes."""
+    outcome = CheckOutcome(
+        reports=[process.report for process in processes],
+        sources=JobSources(files=files),
+    )
+    opened = OpenedJob(
+        name=job.name,
+        started=job.started,
+        job=job,
+        processes=processes,
+        files=files,
+        outcome=outcome,
+        notes=tuple(_notes(job, files, outcome.reports)),
+        is_partial=is_partial,
+    )
+    per_process = [
+        (process.label, findings(process.report, thresholds=thresholds, read_line=files.line))
+        for process in processes
+    ]
+    ran = [with_state(finding, files) for finding in merge_processes(per_process)]
+    outcome.readings = _readings({finding.span.path for finding in ran}, files)
+    # A trace need not reach every line, so no ignore comment counts as unused.
+    kept = compose_findings(ran, (), outcome.readings, is_known=lambda _code: False)
+    outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
+    return opened
+
+
+@dataclass
+class JobSources(SourceFiles):
+    """The lines of a job's files: local ones, and those that the logs quote of files that are not here."""
+
+    files: JobFiles | None = None
+
+    def line(self, path: str, number: int) -> str | None:
+        """Line `number` (1-based) of a file of the job; a file outside of the source folders is never read."""
+        return self.files.line(path, number) if self.files is not None else None
+
+
+def merge_processes(per_process: list[tuple[str, tuple[Finding, ...]]]) -> list[Finding]:
+    """The findings of all processes, each once; those of a part of the processes name them."""
+    kept: dict[tuple[Span, str, str], Finding] = {}
+    labels: dict[tuple[Span, str, str], dict[str, None]] = {}
+    for label, ran in per_process:
+        for finding in ran:
+            key = (finding.span, finding.code, finding.title)
+            kept.setdefault(key, finding)
+            labels.setdefault(key, {})[label] = None
+    out = []
+    for key, finding in kept.items():
+        if len(labels[key]) < len(per_process):
+            out.append(
+                _with_paragraph(
+                    finding, f"In {format_labels(labels[key])} of {len(per_process):,} processes."
+                )
+            )
+        else:
+            out.append(finding)
+    return out
+
+
+def format_labels(labels: Mapping[str, None]) -> str:
+    """`rank 0, rank 3 and 5 more`."""
+    names = list(labels)
+    if len(names) <= _LISTED_FILES + 1:
+        return format_list(names)
+    return f"{', '.join(names[:_LISTED_FILES])} and {len(names) - _LISTED_FILES:,} more"
+
+
+def with_state(finding: Finding, files: JobFiles) -> Finding:
+    """The finding, with a remark where its line is not known to be the line that ran."""
+    path, line = finding.span.path, finding.span.line
+    state = files.state(path, line)
+    if state is LineState.CURRENT:
+        return finding
+    if state is LineState.CHANGED:
+        return _with_paragraph(
+            finding,
+            f"Of the job's source: line {line} was `{files.quote(path, line)}`, and has changed since.",
+        )
+    if state is LineState.UNKNOWN:
+        return _with_paragraph(
+            finding, "The trace does not quote this line: whether it has changed since is unknown."
+        )
+    return _with_paragraph(finding, "The file is not in the source folder: this is its path in the job.")
+
+
+def _with_paragraph(finding: Finding, text: str) -> Finding:
+    return replace(finding, message=f"{finding.message}\n{text}" if finding.message else text)
+
+
+def _readings(paths: set[str], files: JobFiles) -> dict[str, Reading]:
+    """The local files with findings, for their ignore comments."""
+    texts = {
+        path: "\n".join(lines) for path in sorted(paths) if (lines := files.sources.lines(path)) is not None
+    }
+    if not texts:
+        return {}
+    from fuselight_server.source.document import read_sources  # noqa: PLC0415 - only where source is here
+
+    return read_sources(texts, (), lambda: False)
+
+
+def _notes(job: LoggedJob, files: JobFiles, reports: list[Report]) -> Iterator[str]:
+    for note in job.notes:
+        yield f"{note.file}: {note.message}" if note.file else note.message
+    own = [path for path in files.evidence if is_of_job(path)]
+    absent = [path for path in own if path not in files.local]
+    if absent:
+        names = [f"`{path}`" for path in absent[:_LISTED_FILES]]
+        more = f" and {len(absent) - _LISTED_FILES:,} more" if len(absent) > _LISTED_FILES else ""
+        files_word = format_count(len(absent), "file")
+        yield (
+            f"The source of {files_word} of the job is not here: {', '.join(names)}{more}. "
+            "Name its folder with `--source DIR`."
+        )
+    for problem in dict.fromkeys(problem for report in reports for problem in report.problems):
+        yield f"Not in a trace: {problem.what} ({problem.why})."
+
+
+def _progress(step: ReadStep) -> str:
+    share = f" ({step.bytes_read * 100 // step.total_bytes}%)" if step.total_bytes else ""
+    return f"reading {step.file}{share}"

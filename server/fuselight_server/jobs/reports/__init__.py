@@ -1,0 +1,1 @@
+"""Logs of a job → Reports as a run yields them, with local paths."""

@@ -1,0 +1,454 @@
+"""What a process of a job recorded → the Report that a run yields.
+
+Invariant: a fact that a log does not have is missing, and `problems` of the Report name it. Logs have no values, no
+calls, no columns, and no origins of most guards.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import (
+    Break,
+    Compile,
+    Culprit,
+    Environment,
+    Failure,
+    Frame,
+    Graph,
+    Inputs,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Problem,
+    Recompile,
+    Report,
+    Rung,
+    Symbol,
+    TargetRef,
+    Tier,
+    Versions,
+    is_pythons_own,
+)
+from fuselight.shared.report.failure import LONGEST
+from fuselight.shared.torch_texts import in_user_words, read_reasons
+from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
+from fuselight_server.jobs.reports.mapping import is_of_job, is_torch_file
+from fuselight_server.jobs.trace_log.facts import read_printed_stack
+from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
+from fuselight_server.jobs.trace_log.payloads import read_metrics, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.shared.report import Stack
+    from fuselight.shared.torch_texts import Reason
+    from fuselight_server.jobs.reports.mapping import JobFiles
+    from fuselight_server.jobs.reports.texts import LogTexts
+    from fuselight_server.jobs.trace_log import model as log
+    from fuselight_server.jobs.trace_log.model import ProcessLog
+
+_UNSUPPORTED = "Unsupported"
+_UNKNOWN = "unknown"
+_LIMIT = re.compile(
+    r"(?P<name>(?:accumulated_)?recompile_limit)\b.*?(?:currently set to |\()(?P<number>\d{1,9})", re.DOTALL
+)
+_FULLGRAPH = "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here."
+_BACKEND = (
+    "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
+    "report that to the backend's authors."
+)
+
+
+@dataclass
+class _Facts:
+    """The parts of a Report, in order of their records."""
+
+    frames: dict[Frame, int] = field(default_factory=dict)
+    compiles: list[Compile] = field(default_factory=list)
+    breaks: list[Break] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    not_compiled: list[NotCompiled] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    keys: dict[str, None] = field(default_factory=dict)
+    """Texts that the Report refers to."""
+
+
+def read_report(process: ProcessLog, files: JobFiles, texts: LogTexts) -> Report:
+    """The Report of a process. `texts` has the graphs that were read."""
+    return _Conversion(process, files, texts).report()
+
+
+class _Conversion:
+    def __init__(self, process: ProcessLog, files: JobFiles, texts: LogTexts) -> None:
+        self._process = process
+        self._files = files
+        self._texts = texts
+        self._facts = _Facts()
+        self._definitions: dict[tuple[int | None, int | None], Frame] = {}
+        self._first_lines: dict[Frame, int] = {}
+        self._paths = frozenset(files.evidence)
+
+    def report(self) -> Report:
+        for compiled in self._process.compiles:
+            self._add(compiled)
+        facts = self._facts
+        return Report(
+            versions=Versions(_UNKNOWN, self._process.torch_version, None, _UNKNOWN, _UNKNOWN, _UNKNOWN),
+            target=self._target(),
+            tier=Tier.CAPTURE,
+            generation=0,
+            inputs=Inputs(Rung.PROGRAM, self._target().path),
+            environment=Environment(variables=dict(self._process.environment)),
+            frames=tuple(facts.frames),
+            compiles=tuple(facts.compiles),
+            breaks=tuple(facts.breaks),
+            recompiles=tuple(facts.recompiles),
+            not_compiled=tuple(facts.not_compiled),
+            failures=tuple(facts.failures),
+            problems=self._problems(),
+            roots=self._files.roots(),
+            texts={key: self._texts.texts[key] for key in facts.keys},
+        )
+
+    def _target(self) -> TargetRef:
+        """The program: the outermost frame of the job's own code, its module if it is on a stack."""
+        frames = [frame for compiled in self._process.compiles for frame in compiled.stack[:-1]]
+        own = [frame for frame in frames if is_of_job(frame.path) or frame.path in self._files.local]
+        program = next((frame for frame in own if frame.function == "<module>"), own[0] if own else None)
+        path = program.path if program is not None else self._compiled_path()
+        return TargetRef(self._files.path(path), "", 1, "main")
+
+    def _compiled_path(self) -> str:
+        places = (compiled.location for compiled in self._process.compiles)
+        return next((place.path for place in places if place is not None), self._process.file)
+
+    def _add(self, compiled: log.LoggedCompile) -> None:
+        frame = self._frame(compiled)
+        if frame is None:
+            return
+        facts = self._facts
+        limit = _limit(compiled)
+        if compiled.recompile_reasons is not None:
+            facts.recompiles.append(self._recompile(compiled, frame, is_limited=limit is not None))
+        if limit is not None:
+            caller = self._caller(compiled)
+            facts.not_compiled.append(
+                NotCompiled(
+                    limit.kind, frame.function, frame.location, limit.reason, gb_id=limit.gb_id, caller=caller
+                )
+            )
+            return
+        facts.compiles.append(self._compile(compiled, facts.frames.setdefault(frame, len(facts.frames))))
+        facts.breaks += [self._break(compiled, frame, item) for item in compiled.breaks]
+        if _is_failed(compiled):
+            self._add_failed(compiled, frame)
+
+    def _frame(self, compiled: log.LoggedCompile) -> Frame | None:
+        key = (compiled.id.autograd, compiled.id.frame)
+        if key in self._definitions:
+            return self._definitions[key]
+        metrics, location = compiled.metrics, compiled.location
+        if metrics is not None and metrics.path is not None and metrics.line is not None:
+            location = Location(metrics.path, metrics.line, function=metrics.function)
+        if location is None:
+            return None
+        resumed_at = next(
+            (item.resumed_at for item in compiled.attempts if item.resumed_at is not None), None
+        )
+        frame = self._frame_at(location, resumed_at)
+        self._definitions[key] = frame
+        self._first_lines[frame] = location.line
+        return frame
+
+    def _frame_at(self, logged: Location, resumed_at: int | None) -> Frame:
+        """A frame; that of code which resumes after a break has the `def` line of the function that broke."""
+        here = self._files.location(logged)
+        name = here.function or ""
+        if resumed_at is not None:
+            broken = next(
+                (frame for frame in reversed(self._facts.frames) if _resumes(frame, here, resumed_at)), None
+            )
+            if broken is not None:
+                return replace(broken, resumes_at=resumed_at)
+        definition = self._files.sources.definition(here.path, here.line, name)
+        if definition is None:
+            return Frame(name, here, resumed_at)
+        return Frame(
+            definition.name, replace(here, line=definition.line), resumed_at, parameters=definition.parameters
+        )
+
+    def _compile(self, compiled: log.LoggedCompile, frame: int) -> Compile:
+        metrics, guards = compiled.metrics, compiled.last.guards
+        graph = self._graph(compiled)
+        outcome = Outcome.COMPILED if graph is not None else Outcome.EMPTY
+        is_failed = compiled.state is AttemptState.FAILED
+        if is_failed or (metrics is not None and metrics.fail_type is not None):
+            is_skipped = metrics is not None and metrics.fail_type == _UNSUPPORTED
+            outcome, graph = Outcome.SKIPPED if is_skipped else Outcome.FAILED, None
+        fixed = {item.symbol: item for item in reversed(compiled.specializations)}
+        guard_count = metrics.guards if metrics is not None else None
+        return Compile(
+            id=str(compiled.id),
+            frame=frame,
+            outcome=outcome,
+            graph=graph,
+            guard_count=guard_count if guard_count is not None or guards is None else guards.count,
+            guard_us=None if guards is None else guards.latency_us,
+            symbols=tuple(self._symbol(symbol, fixed.get(symbol.name)) for symbol in compiled.symbols),
+            seconds=None if metrics is None else metrics.seconds,
+            restarts=() if metrics is None else tuple(item.split("\n", 1)[0] for item in metrics.restarts),
+            caller=self._caller(compiled),
+        )
+
+    def _graph(self, compiled: log.LoggedCompile) -> Graph | None:
+        printed = [item for item in compiled.last.graphs if item.kind is GraphKind.DYNAMO]
+        if not printed:
+            return None
+        metrics, payload = compiled.metrics, printed[-1].payload
+        key, nodes = self._texts.key(payload), self._texts.lines(payload)
+        operators = metrics.operators if metrics is not None else None
+        if key is not None:
+            self._facts.keys[key] = None
+        return Graph(
+            operators=operators if operators is not None else len(nodes),
+            text_key=key,
+            lines=tuple(
+                ()
+                if node.path is None or node.line is None
+                else (self._files.location(Location(node.path, node.line, function=node.function)),)
+                for node in nodes
+            ),
+            targets=tuple(node.operator for node in nodes),
+        )
+
+    def _symbol(self, created: log.LoggedSymbol, fixed: log.Specialization | None) -> Symbol:
+        return Symbol(
+            name=created.name,
+            source=in_user_words(created.source or ""),
+            hint=created.hint,
+            range=None if created.range is None else created.range.replace("int_oo", "inf"),
+            specialized_to=None if fixed is None else fixed.value,
+            reason=None if fixed is None else fixed.reason,
+            stack=() if fixed is None else self._shown(frame.location for frame in fixed.stack),
+        )
+
+    def _break(self, compiled: log.LoggedCompile, frame: Frame, graph_break: log.GraphBreak) -> Break:
+        cause = graph_break.chain[0]
+        metrics, location = compiled.metrics, self._files.location(graph_break.location)
+        stack = self._shown(item.location for item in graph_break.stack)
+        above, traced = _split(stack, frame)
+        if not traced or (traced[-1].path, traced[-1].line) != (location.path, location.line):
+            above, traced = (stack, (location,))
+        return Break(
+            compile_id=str(compiled.id),
+            ids=tuple(link.gb_id for link in graph_break.chain),
+            types=tuple(link.title for link in graph_break.chain),
+            stack=traced,
+            above=above,
+            reason=cause.title,
+            explanation=cause.explanation,
+            hints=cause.hints,
+            context=cause.context,
+            frame_function=frame.function,
+            frame_line=self._first_lines.get(frame, frame.location.line),
+            frame_skipped=metrics is not None and metrics.fail_type == _UNSUPPORTED,
+        )
+
+    def _recompile(self, compiled: log.LoggedCompile, frame: Frame, *, is_limited: bool) -> Recompile:
+        reasons = compiled.recompile_reasons or ()
+        origins = GuardOrigins(compiled.symbols, self._paths, self._shown)
+        return Recompile(
+            function=frame.function,
+            location=frame.location,
+            entries=read_mismatches(reasons, origins),
+            compile_id=None if is_limited else str(compiled.id),
+            caller=self._caller(compiled),
+            reasons=reasons,
+        )
+
+    def _add_failed(self, compiled: log.LoggedCompile, frame: Frame) -> None:
+        """A compile that failed: torch ran the frame in eager mode, or raised the error to the caller."""
+        error = _read_error(compiled)
+        metrics = compiled.metrics
+        is_unsupported = metrics is not None and metrics.fail_type == _UNSUPPORTED
+        stack = self._shown(item.location for item in read_printed_stack(error.user_code))
+        if is_unsupported and (compiled.breaks or not error.text):
+            kind = NotCompiledKind.SKIPPED
+        elif self._suppresses_errors(compiled):
+            kind = NotCompiledKind.COMPILER_ERROR
+        else:
+            self._facts.failures.append(self._failure(compiled, error, stack, is_unsupported=is_unsupported))
+            return
+        self._facts.not_compiled.append(
+            NotCompiled(
+                kind,
+                frame.function,
+                frame.location,
+                error.reason.title or "the compile failed",
+                stack=stack,
+                gb_id=error.reason.gb_id,
+                caller=self._caller(compiled),
+            )
+        )
+
+    def _failure(
+        self, compiled: log.LoggedCompile, error: _LoggedError, stack: Stack, *, is_unsupported: bool
+    ) -> Failure:
+        """An error that torch raised. A log does not show whether the program caught it."""
+        return Failure(
+            culprit=Culprit.USER if is_unsupported else Culprit.COMPILER,
+            kind="fullgraph" if is_unsupported else "backend",
+            message=error.reason.title or error.summary,
+            next_step=_FULLGRAPH if is_unsupported else _BACKEND,
+            exception=error.exception,
+            stack=(*self._caller(compiled), *stack) if stack else self._caller(compiled),
+            traceback=error.text[-LONGEST:],
+            gb_id=error.reason.gb_id,
+        )
+
+    def _suppresses_errors(self, compiled: log.LoggedCompile) -> bool:
+        metrics = compiled.metrics
+        if metrics is None:
+            return False
+        try:
+            return read_metrics(metrics).get("config_suppress_errors") is True
+        except LogError:
+            return False
+
+    def _caller(self, compiled: log.LoggedCompile) -> Stack:
+        return self._shown(frame.location for frame in compiled.stack[:-1])
+
+    def _shown(self, stack: Iterable[Location]) -> Stack:
+        """Frames of the job's code and of installed packages, as the runs of a Report have them: none of torch's."""
+        return tuple(self._files.location(frame) for frame in stack if not _is_hidden(frame.path))
+
+    def _problems(self) -> tuple[Problem, ...]:
+        process = self._process
+        problems = [Problem("trace", what, why) for what, why in NOT_LOGGED]
+        unread = self._texts.unread.get(process.file)
+        if unread:
+            problems.append(
+                Problem(
+                    "trace",
+                    f"{unread:,} graphs and generated modules",
+                    "the job has more than are kept in memory",
+                )
+            )
+        return tuple(problems)
+
+
+NOT_LOGGED = (
+    ("the values of arguments and attributes", "a trace has the conditions that failed, not the new values"),
+    ("the number of calls", "a trace has an entry for each compile, not for each call"),
+    ("the waits and the times of kernels", "a trace has the time of compiles alone"),
+    ("the columns of lines", "a trace has lines"),
+    (
+        "the lines on which most guards were created",
+        "a trace names them for conditions on values and symbols alone",
+    ),
+)
+"""What no trace has: the subject, and what it has instead."""
+
+
+def _split(stack: Stack, frame: Frame) -> tuple[Stack, Stack]:
+    """The frames above the compiled function, and its traced frames: those from its last activation on."""
+    name = _last_name(frame.function)
+    for index in range(len(stack) - 1, -1, -1):
+        if stack[index].path == frame.location.path and stack[index].function == name:
+            return stack[:index], stack[index:]
+    return stack[:-1], stack[-1:]
+
+
+def _last_name(function: str) -> str:
+    return function.rpartition(".")[2]
+
+
+def _resumes(frame: Frame, here: Location, line: int) -> bool:
+    """Whether code that resumes on a line can be that of a frame."""
+    is_same = (frame.location.path, _last_name(frame.function)) == (
+        here.path,
+        _last_name(here.function or ""),
+    )
+    return is_same and frame.location.line <= line
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """The recompile limit that refused a compile."""
+
+    kind: NotCompiledKind
+    reason: str
+    gb_id: str | None
+
+
+def _limit(compiled: log.LoggedCompile) -> _Limit | None:
+    """The limit that a compile met; older releases of torch record the reasons for the compile and then nothing."""
+    metrics = compiled.metrics
+    text = (metrics.fail_reason or "") if metrics is not None else ""
+    if "recompile limit exceeded" not in text and compiled.state is not AttemptState.REFUSED:
+        return None
+    limit = _LIMIT.search(text)
+    name = "recompile_limit" if limit is None else limit["name"]
+    shown = "a recompile limit" if limit is None else f"torch._dynamo.config.{name} ({limit['number']})"
+    return _Limit(
+        NotCompiledKind.ACCUMULATED_LIMIT if name.startswith("acc") else NotCompiledKind.RECOMPILE_LIMIT,
+        f"{shown} is reached: calls that no cache entry fits run in eager",
+        read_reasons(text)[0].gb_id if text else None,
+    )
+
+
+@dataclass(frozen=True)
+class _LoggedError:
+    """The exception that ended a compile."""
+
+    summary: str
+    text: str
+    reason: Reason
+    exception: str | None
+    user_code: str
+
+
+def _is_failed(compiled: log.LoggedCompile) -> bool:
+    metrics = compiled.metrics
+    return compiled.state is AttemptState.FAILED or (metrics is not None and metrics.fail_type is not None)
+
+
+def _read_error(compiled: log.LoggedCompile) -> _LoggedError:
+    """The last error of a compile: the exception at the end of its traceback, else the cause in torch's metrics."""
+    metrics = compiled.metrics
+    message = (metrics.fail_reason or "") if metrics is not None else ""
+    exception = metrics.fail_type if metrics is not None else None
+    errors = [error for attempt in compiled.attempts for error in attempt.errors]
+    summary, text = message.partition("\n")[0], ""
+    if errors:
+        summary, text = errors[-1].summary, _error_text(errors[-1])
+        name = summary.partition(":")[0]
+        exception = name.rpartition(".")[2] or exception
+        raised = text.rfind(f"\n{name}: ")
+        message = text[raised:].partition(": ")[2] if raised >= 0 else message or summary.partition(": ")[2]
+    reason = next((item.chain[0] for item in reversed(compiled.breaks)), None)
+    return _LoggedError(
+        summary,
+        text,
+        reason or read_reasons(message)[0],
+        exception,
+        text.partition("from user code:")[2].replace(
+            "\n   File", "\n  File"
+        ),  # the first frame has a blank more
+    )
+
+
+def _error_text(error: log.CompileError) -> str:
+    try:
+        return read_text(error.payload)
+    except LogError:
+        return ""
+
+
+def _is_hidden(path: str) -> bool:
+    return path.startswith("<") or is_torch_file(path) or is_pythons_own(path)

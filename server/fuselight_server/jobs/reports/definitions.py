@@ -1,0 +1,64 @@
+"""The functions of a local file, by their first line: `def` line, qualified name, parameters.
+
+Invariant: the source is parsed and never run; a file that does not parse has no functions.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_LINES = 100_000
+
+
+@dataclass(frozen=True)
+class LocalFunction:
+    """A function of a file."""
+
+    line: int
+    """Its `def` line."""
+    name: str
+    """As Python qualifies it, without the functions around it: `Net.forward`."""
+    parameters: tuple[str, ...]
+
+
+def read_definitions(lines: Sequence[str]) -> dict[tuple[int, str], LocalFunction]:
+    """The functions by first line, which is that of a decorator if there is one, and name; by `def` line, too."""
+    if len(lines) > _MOST_LINES:
+        return {}
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    out: dict[tuple[int, str], LocalFunction] = {}
+    for node, definition in _functions(tree):
+        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+        for line in (first, node.lineno):
+            out.setdefault((line, node.name), definition)
+    return out
+
+
+def _functions(
+    tree: ast.Module,
+) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, LocalFunction]]:
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, prefix = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node, LocalFunction(node.lineno, f"{prefix}{node.name}", _parameters(node.args))
+            prefix = ""
+        elif isinstance(node, ast.ClassDef):
+            prefix = f"{prefix}{node.name}."
+        waiting += [(child, prefix) for child in ast.iter_child_nodes(node)]
+
+
+def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
+    """As `co_varnames` has them: the positional ones, the keyword-only ones, then those with stars."""
+    stars = (item for item in (arguments.vararg, arguments.kwarg) if item is not None)
+    return tuple(
+        item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *stars)
+    )

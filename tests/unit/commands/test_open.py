@@ -1,0 +1,275 @@
+"""The use case that opens the logs of jobs: findings on local lines, partial results, questions, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.base.command_error import CommandError
+from fuselight_server.commands import open as opening
+from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
+from fuselight_server.jobs.reports.mapping import AmbiguousFile, LineState
+from tests.support.trace_logs import artifact, record
+
+SOURCE = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        x = x * self.scale
+        print(x)
+        return x.cos()
+"""
+REASON = """\
+Graph break in user code at {path}:7
+Graph Break Reason: Failed to trace builtin operator
+  Explanation: Dynamo does not know how to trace builtin operator `print`.
+  Hint: Avoid calling it.
+
+  Developer debug context: builtin print
+
+ For more details about this graph break, please visit: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html
+
+User code traceback:
+  File "{root}/train.py", line 3, in <module>
+    net(x)
+  File "{path}", line 7, in forward
+    {text}
+"""
+
+
+def log_of(
+    path: str, *, process: int = 7, text: str = "print(x)", scale: str = "1.0", rank: int | None = None
+) -> bytes:
+    """The log of a process whose `forward` has a break, and compiles again for another scale."""
+    root = path.rpartition("/")[0]
+    ranks: dict[str, Any] = {} if rank is None else {"rank": rank}
+    stack = [
+        {"line": 3, "name": "<module>", "filename": 1, "loc": "net(x)"},
+        {"line": 5, "name": "forward", "filename": 2},
+    ]
+    reason = f"0/0: L['self'].scale == {scale}  # x = x * self.scale  # {path[3:]}:6 in forward"
+    metrics = {"co_name": "forward", "co_filename": path, "co_firstlineno": 5, "graph_op_count": 1}
+    return b"".join(
+        (
+            record("str", [f"{root}/train.py", 1], at="", process=process, **ranks),
+            record("str", [path, 2], at="", process=process, **ranks),
+            record("dynamo_start", {"stack": stack}, process=process, **ranks),
+            artifact(
+                "dynamo_graph_break_reason",
+                REASON.format(path=path, root=root, text=text),
+                process=process,
+                **ranks,
+            ),
+            record("compilation_metrics", metrics, process=process, **ranks),
+            record("dynamo_start", {"stack": stack}, at="0/1/0", process=process, **ranks),
+            artifact("recompile_reasons", f'["{reason}"]', at="0/1/0", process=process, **ranks),
+            record("compilation_metrics", metrics, at="0/1/0", process=process, **ranks),
+        )
+    )
+
+
+def written(folder: Path, logs: dict[str, bytes]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, data in logs.items():
+        (folder / f"dedicated_log_torch_trace_{name}.log").write_bytes(data)
+    return folder
+
+
+def project(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    folder.mkdir(exist_ok=True)
+    (folder / "pyproject.toml").touch()
+    return folder
+
+
+def opened(logs: Path, source: Path, **more: object) -> OpenedJob:
+    request = OpenRequest((logs,), (source,))
+    (job,) = asyncio.run(open_jobs(request, lambda _text: None, CancelToken(), **more))  # type: ignore[arg-type]
+    return job
+
+
+def lines_of(job: OpenedJob) -> list[tuple[str, int, str]]:
+    return [(Path(finding.span.path).name, finding.span.line, finding.code) for finding in job.findings]
+
+
+def test_the_findings_of_a_job_stand_on_local_lines(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"src/net.py": SOURCE})
+    job = opened(written(tmp_path / "logs", {"a": log_of("/job/src/net.py")}), source)
+    assert lines_of(job) == [("net.py", 6, "FL201"), ("net.py", 7, "GB0059")]
+    recompiled, broken = job.findings
+    assert recompiled.span.path == broken.span.path == str(source / "src/net.py")
+    assert recompiled.title == "recompiled: self.scale is no longer 1.0"
+    assert [job.state_of(finding) for finding in job.findings] == [LineState.UNKNOWN, LineState.CURRENT]
+    assert "whether it has changed since is unknown" in recompiled.message
+    assert "`Net.forward`" in broken.message
+    (process,) = job.processes
+    assert process.report.target.path == "/job/src/train.py"
+    assert (job.exit_code, job.is_partial) == (1, False)
+    assert (
+        "Not in a trace: the number of calls (a trace has an entry for each compile, not for each call)."
+        in job.notes
+    )
+
+
+def test_a_line_that_has_changed_is_of_the_jobs_source(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"net.py": SOURCE.replace("print(x)", "log(x)")})
+    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
+    broken = job.findings[-1]
+    assert job.state_of(broken) is LineState.CHANGED
+    assert broken.message.endswith("Of the job's source: line 7 was `print(x)`, and has changed since.")
+
+
+def test_findings_of_files_that_are_not_here_keep_their_path_in_the_job(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"other.py": ""})
+    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
+    assert {finding.span.path for finding in job.findings} == {"/job/net.py"}
+    assert job.outcome.sources.line("/job/net.py", 7) == "print(x)", "as the log quotes it"
+    assert any("/job/net.py" in note and "--source" in note for note in job.notes)
+
+
+def test_no_file_is_read_because_a_log_names_it(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    secret = tmp_path / "net.py"
+    secret.write_text("\n" * 6 + "token = 'hunter2'\n")
+    for path in (str(secret), f"{source}/../net.py"):
+        job = opened(written(tmp_path / "logs", {"a": log_of(path)}), source)
+        shown = "".join(f"{finding.message}{job.outcome.sources.line(path, 7)}" for finding in job.findings)
+        assert "hunter2" not in shown
+
+
+def test_each_finding_of_several_ranks_is_there_once_and_names_its_ranks(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    logs = {
+        f"rank_{rank}": log_of(
+            "/job/net.py", process=20 + rank, rank=rank, scale="2.0" if rank == 3 else "1.0"
+        )
+        for rank in range(4)
+    }
+    job = opened(written(tmp_path / "logs", logs), source)
+    assert [process.label for process in job.processes] == ["rank 0", "rank 1", "rank 2", "rank 3"]
+    assert lines_of(job) == [("net.py", 6, "FL201"), ("net.py", 6, "FL201"), ("net.py", 7, "GB0059")]
+    first, second, broken = job.findings
+    assert "In rank 0, rank 1 and rank 2 of 4 processes." in first.message
+    assert "In rank 3 of 4 processes." in second.message
+    assert "processes" not in broken.message
+
+
+def test_a_comment_silences_a_finding_of_a_job(tmp_path: Path) -> None:
+    text = SOURCE.replace("print(x)", "print(x)  # fuselight: ignore[GB0059]")
+    source = project(tmp_path / "source", {"net.py": text})
+    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py", text="print(x)")}), source)
+    assert [finding.code for finding in job.findings] == ["FL201"]
+
+
+def test_an_ambiguous_file_is_asked_for_once(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"a/net.py": SOURCE, "b/net.py": SOURCE})
+    logs = written(tmp_path / "logs", {"a": log_of("/job/net.py")})
+    with pytest.raises(CommandError, match=r"`/job/net.py` of the job may be .*a/net.py.*--source DIR"):
+        opened(logs, source)
+    asked: list[AmbiguousFile] = []
+
+    async def choose(file: AmbiguousFile) -> str | None:
+        asked.append(file)
+        return next(path for path in file.candidates if "/b/" in path)
+
+    assert opened(logs, source, choose=choose).findings[0].span.path == str(source / "b/net.py")
+    assert [file.path for file in asked] == ["/job/net.py"]
+    assert opened(logs, source).findings[0].span.path == str(source / "b/net.py"), "the answer is kept"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "has no log of torch.compile"),
+        ({"app.log": b"2026-11-27 started\n"}, "has no log of torch.compile"),
+        ({"dedicated_log_torch_trace_x.log": bytes(range(256)) * 64}, "has no record of torch.compile"),
+        ({"dedicated_log_torch_trace_x.log": b""}, "has no record of torch.compile"),
+    ],
+    ids=["an empty folder", "another program's log", "binary rubbish", "an empty log"],
+)
+def test_what_is_no_log_is_refused_with_the_next_step(
+    tmp_path: Path, files: dict[str, bytes], message: str
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name, data in files.items():
+        (logs / name).write_bytes(data)
+    with pytest.raises(CommandError) as error:
+        opened(logs, project(tmp_path / "source", {}))
+    assert message in str(error.value)
+    assert "TORCH_TRACE" in str(error.value)
+
+
+def test_a_source_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    logs = written(tmp_path / "logs", {"a": log_of("/job/net.py")})
+    with pytest.raises(CommandError, match="is no folder"):
+        opened(logs, tmp_path / "absent")
+    with pytest.raises(CommandError, match="cannot be read"):
+        opened(tmp_path / "absent.log", project(tmp_path / "source", {}))
+
+
+def test_partial_results_come_while_the_logs_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_FIRST_PARTIAL", 0.0)
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    logs = written(tmp_path / "logs", {"a": log_of("/job/net.py"), "b": log_of("/job/net.py", process=8)})
+    partial: list[tuple[OpenedJob, ...]] = []
+    job = opened(logs, source, on_partial=partial.append)
+    assert partial
+    assert all(each.is_partial for (each,) in partial)
+    assert lines_of(partial[0][0]) == lines_of(job)
+
+
+def test_a_growing_log_is_followed_until_the_token_is_canceled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_FIRST_PARTIAL", 0.0)
+    monkeypatch.setattr(opening, "_FOLLOW_EVERY", 0.05)
+    source = project(tmp_path / "source", {"net.py": SOURCE})
+    data = log_of("/job/net.py")
+    half = data.index(b"recompile_reasons")
+    half = data.rindex(b"\nV", 0, half) + 1
+    logs = written(tmp_path / "logs", {"a": data[:half]})
+    token = CancelToken()
+    partial: list[list[str]] = []
+
+    def take(jobs: tuple[OpenedJob, ...]) -> None:
+        partial.append([finding.code for finding in jobs[0].findings])
+        if len(partial) == 1:
+            with (logs / "dedicated_log_torch_trace_a.log").open("ab") as file:
+                file.write(data[half:])
+        elif "FL201" in partial[-1]:
+            token.cancel()
+
+    async def follow() -> tuple[OpenedJob, ...]:
+        request = OpenRequest((logs,), (source,), is_followed=True)
+        return await asyncio.wait_for(open_jobs(request, lambda _: None, token, on_partial=take), 60)
+
+    (job,) = asyncio.run(follow())
+    assert partial[0] == ["GB0059"]
+    assert [finding.code for finding in job.findings] == ["FL201", "GB0059"]
+
+
+def test_a_cancel_ends_the_reading(tmp_path: Path) -> None:
+    logs = written(tmp_path / "logs", {str(number): log_of("/job/net.py") for number in range(50)})
+    token = CancelToken()
+    source = project(tmp_path / "source", {})
+
+    async def run() -> None:
+        await open_jobs(OpenRequest((logs,), (source,)), lambda _: token.cancel(), token)
+
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
+    assert time.monotonic() - started < 60

@@ -1,0 +1,170 @@
+"""Which local file and line is which of a job, and that no path of a log leads out of the source folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fuselight.shared.report import Location
+from fuselight_server.jobs.reports.mapping import (
+    JobFiles,
+    LineState,
+    LocalSources,
+    SourceEvidence,
+    is_of_job,
+    map_files,
+)
+
+NET = "import torch\n\n\ndef forward(x):\n    return x.relu()\n"
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def mapped(folder: Path, logged: dict[str, dict[int, str]], chosen: dict[str, str] | None = None) -> JobFiles:
+    evidence = {path: SourceEvidence(dict(quotes)) for path, quotes in logged.items()}
+    return map_files(evidence, LocalSources((folder,)), chosen or {})
+
+
+@pytest.mark.parametrize(
+    ("logged", "quotes", "files", "local"),
+    [
+        pytest.param(
+            "/job/src/net.py", {}, {"src/net.py": NET, "old/net.py": NET}, "src/net.py", id="longest end"
+        ),
+        pytest.param("C:\\job\\src\\net.py", {}, {"src/net.py": NET}, "src/net.py", id="a job on Windows"),
+        pytest.param(
+            "/job/net.py", {5: "return x.relu()"}, {"a/net.py": NET}, "a/net.py", id="only the name"
+        ),
+        pytest.param(
+            "/job/net.py", {5: "return x.cos()"}, {"a/net.py": NET}, None, id="only the name, other text"
+        ),
+        pytest.param(
+            "net.py", {5: "return x.cos()"}, {"net.py": NET}, "net.py", id="a relative path, changed"
+        ),
+        pytest.param(
+            "/job/net.py",
+            {5: "return x.relu()"},
+            {"a/net.py": NET, "b/net.py": NET.replace("relu", "cos")},
+            "a/net.py",
+            id="the quoted line decides",
+        ),
+        pytest.param(
+            "/usr/lib/python3.11/site-packages/net.py",
+            {5: "return x.relu()"},
+            {"src/net.py": NET},
+            "src/net.py",
+            id="an installed module",
+        ),
+        pytest.param("/usr/lib/python3.11/net.py", {}, {"net.py": NET}, None, id="Python's own"),
+        pytest.param(
+            "/venv/site-packages/lib/net.py", {}, {"net.py": NET}, None, id="another package's module"
+        ),
+        pytest.param(
+            "/venv/site-packages/lib/net.py", {}, {"src/lib/net.py": NET}, "src/lib/net.py", id="a package"
+        ),
+        pytest.param("/opt/pytorch/torch/nn/utils/net.py", {}, {"utils/net.py": NET}, None, id="torch's own"),
+        pytest.param(
+            "/job/../../../etc/net.py", {}, {"src/other.py": NET}, None, id="a path that climbs out"
+        ),
+        pytest.param("", {}, {"net.py": NET}, None, id="no path"),
+        pytest.param("/", {}, {"net.py": NET}, None, id="the root"),
+        pytest.param("<string>", {}, {"net.py": NET}, None, id="no file"),
+    ],
+)
+def test_a_file_of_the_job_is_found_by_the_end_of_its_path_and_its_lines(
+    tmp_path: Path, logged: str, quotes: dict[int, str], files: dict[str, str], local: str | None
+) -> None:
+    of_job = mapped(written(tmp_path, files), {logged: quotes})
+    assert of_job.local.get(logged) == (None if local is None else str(tmp_path / local))
+    assert not of_job.ambiguous
+
+
+def test_a_file_outside_of_the_source_folders_is_never_read(tmp_path: Path) -> None:
+    folder = written(tmp_path / "here", {"net.py": NET})
+    written(tmp_path / "there", {"secret.py": "token = 1\n"})
+    (folder / "link.py").symlink_to(tmp_path / "there" / "secret.py")
+    logged = [str(tmp_path / "there" / "secret.py"), f"{folder}/../there/secret.py", "/job/link.py"]
+    files = mapped(folder, {path: {} for path in logged})
+    assert files.local == {}
+    for path in logged:
+        assert files.line(files.path(path), 1) is None
+        assert files.state(files.path(path), 1) is LineState.ABSENT
+
+
+def test_other_files_of_the_same_folder_decide_between_equal_names(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"new/model/net.py": NET, "new/utils.py": NET, "old/utils.py": NET})
+    files = mapped(folder, {"/job/model/net.py": {}, "/job/utils.py": {5: "return x.relu()"}})
+    assert files.local["/job/utils.py"] == str(tmp_path / "new/utils.py")
+    assert not files.ambiguous
+
+
+def test_what_nothing_decides_is_ambiguous_until_it_is_answered(tmp_path: Path) -> None:
+    folder = written(tmp_path, {"a/net.py": NET, "b/net.py": NET})
+    logged = {"/job/net.py": {5: "return x.relu()"}}
+    (file,) = mapped(folder, logged).ambiguous
+    assert (file.path, sorted(file.candidates)) == (
+        "/job/net.py",
+        [str(folder / "a/net.py"), str(folder / "b/net.py")],
+    )
+    answered = mapped(folder, logged, {"/job/net.py": str(folder / "b/net.py")})
+    assert (answered.local["/job/net.py"], answered.ambiguous) == (str(folder / "b/net.py"), ())
+    assert mapped(folder, logged, {"/job/net.py": ""}).local == {}
+    assert mapped(folder, logged, {"/job/net.py": os.devnull}).local == {}, "an answer outside of the folder"
+
+
+def test_a_line_is_compared_with_its_quote(tmp_path: Path) -> None:
+    text = "a = f(\n    1,\n    2,\n)\nb = 1\nc = 2\n"
+    quotes = {1: "a = f(1, 2,)", 5: "b = 1", 6: "c = 3"}
+    files = mapped(
+        written(tmp_path, {"net.py": text}), {"/job/net.py": quotes} | {"/job/gone.py": {3: "d = 4"}}
+    )
+    here, gone = files.path("/job/net.py"), files.path("/job/gone.py")
+    states = [files.state(here, line) for line in (1, 2, 5, 6, 99)]
+    assert states == [
+        LineState.CURRENT,
+        LineState.UNKNOWN,
+        LineState.CURRENT,
+        LineState.CHANGED,
+        LineState.UNKNOWN,
+    ]
+    assert (files.state(gone, 3), files.line(gone, 3), files.line(gone, 4)) == (
+        LineState.ABSENT,
+        "d = 4",
+        None,
+    )
+    assert files.quote(here, 6) == "c = 3"
+
+
+def test_locations_and_roots_are_local_where_the_file_is(tmp_path: Path) -> None:
+    files = mapped(
+        written(tmp_path, {"net.py": NET}), {"/job/net.py": {5: "return x.relu()"}, "/job/x/gone.py": {}}
+    )
+    assert files.location(Location("/job/net.py", 5, function="f")) == Location(
+        str(tmp_path / "net.py"), 5, function="f"
+    )
+    assert files.location(Location("/job/x/gone.py", 5)) == Location("/job/x/gone.py", 5)
+    assert files.roots() == (os.path.realpath(tmp_path), "/job/x")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("/job/train.py", True),
+        ("/data/torch/train.py", True),
+        ("/venv/lib/python3.11/site-packages/lib/net.py", False),
+        ("/usr/lib/python3.11/runpy.py", False),
+        ("/opt/pytorch/torch/nn/modules/module.py", False),
+        ("/opt/torch/_dynamo/eval_frame.py", False),
+        ("<frozen runpy>", False),
+    ],
+)
+def test_the_code_of_the_job_is_told_from_that_of_others(path: str, *, is_own: bool) -> None:
+    assert is_of_job(path) is is_own

@@ -254,6 +254,12 @@ ROOMS = (
         "fuselight.shared",
     ),
     _room(
+        f"{_S}.jobs.caches",
+        "what the caches of torch.compile did in a job, why a key differs from that of another start, "
+        "where the time of a start went",
+        "fuselight.shared base explain.findings.common jobs.trace_log",
+    ),
+    _room(
         f"{_S}.jobs.ranks",
         "what the ranks of a job did: table, first differences, timeline, waits from the flight recorder",
         "fuselight.shared",

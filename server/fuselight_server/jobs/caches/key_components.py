@@ -1,0 +1,239 @@
+"""The components of a cache key, in plain words.
+
+Invariant: values are text of the log; nothing in it is evaluated. An unknown component keeps torch's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fuselight_server.jobs.caches.model import Factor, KeyChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.jobs.trace_log.model import CacheComponent
+
+_INDEXED = re.compile(r"(?P<name>\w+)\[(?P<index>.*)\]$", re.DOTALL)
+_LONGEST = 160
+_FIELD = re.compile(r"(\w+)=((?:torch\.Size\(\[[^\]]*\]\)|device\([^)]*\)|\([^)]*\)|[^,()]+))")
+_BOXED = re.compile(r"Boxed\w+\(value=(.*)\)$")
+_UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f]")
+
+_TUPLES: dict[str, tuple[Factor, tuple[str, ...]]] = {
+    "cuda_matmul_settings": (
+        Factor.MATMUL,
+        (
+            "precision of float32 matrix multiplications (torch.set_float32_matmul_precision)",
+            "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+            "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+        ),
+    ),
+    "deterministic_algorithms_settings": (
+        Factor.DETERMINISM,
+        (
+            "deterministic algorithms (torch.use_deterministic_algorithms)",
+            "warn_only of torch.use_deterministic_algorithms",
+            "torch.utils.deterministic.fill_uninitialized_memory",
+        ),
+    ),
+}
+_PLAIN: dict[str, tuple[Factor, str]] = {
+    "deterministic_algorithms": (
+        Factor.DETERMINISM,
+        "deterministic algorithms (torch.use_deterministic_algorithms)",
+    ),
+    "cpp_runtime_thread_count": (Factor.THREADS, "number of threads (torch.get_num_threads)"),
+    "default_dtype": (Factor.DEFAULT_DTYPE, "default dtype (torch.set_default_dtype)"),
+    "default_cuda_device_index": (Factor.DEFAULT_DEVICE, "current device (torch.cuda.set_device)"),
+    "grad_enabled": (Factor.GRAD_MODE, "gradients (torch.set_grad_enabled)"),
+    "autocast_state": (Factor.AUTOCAST, "autocast around the compiled call"),
+    "cache_key_tag": (Factor.TAG, "cache key tag (TORCH_COMPILE_CACHE_KEY_TAG)"),
+    "gm": (Factor.GRAPH, "the graph"),
+    "torch_version": (Factor.TORCH, "the installed torch"),
+    "system_info": (Factor.SYSTEM, "the device, its driver, CUDA or Triton"),
+    "autograd_config": (Factor.SETTING, "a setting in torch._functorch.config"),
+    "precompile_enabled": (Factor.SETTING, "torch._functorch.config.bundled_autograd_cache"),
+    "provenance_tracking_level": (Factor.SETTING, "torch._inductor.config.trace.provenance_tracking_level"),
+    "user_defined_triton_source": (Factor.KERNEL_SOURCE, "source of a Triton kernel of the program"),
+    "triton_kernel_source_codes": (Factor.KERNEL_SOURCE, "source of a Triton kernel of the program"),
+    "custom_backend_passes": (Factor.CUSTOM_PASS, "a custom pass of an Inductor backend"),
+    "custom_backend_codegen_configs": (Factor.SETTING, "settings of a custom Inductor backend"),
+    "_custom_partitioner_fn": (Factor.CUSTOM_PASS, "torch._inductor.config.custom_partitioner_fn"),
+    "custom_estimator_solver_uuids": (
+        Factor.CUSTOM_PASS,
+        "uuid of a custom estimator or solver of the activation memory budget",
+    ),
+    "region_activation_memory_budget": (Factor.SETTING, "activation memory budget of the region"),
+    "sac_context_fn_hashes": (Factor.CUSTOM_PASS, "cache_hash of the context_fn of a checkpoint"),
+    "saved_tensors_hooks_fx_wrap_cache_hashes": (Factor.CUSTOM_PASS, "hash of a hook on saved tensors"),
+    "aot_config": (Factor.BACKEND_ARGUMENT, "AOTAutograd's description of the inputs"),
+    "fx_kwargs[cudagraphs]": (Factor.BACKEND_ARGUMENT, "CUDA graphs"),
+    "inputs_to_check": (Factor.BACKEND_ARGUMENT, "which inputs need a check of their alignment"),
+    "cudagraph_override": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
+    "cudagraph_annotation": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
+}
+_PREFIXES: dict[str, tuple[Factor, str]] = {
+    "inductor_config": (Factor.SETTING, "torch._inductor.config."),
+    "inductor_config_comms": (Factor.SETTING, "torch._inductor.config_comms."),
+    "autocast_state": (Factor.AUTOCAST, "autocast around the compiled call, "),
+    "example_inputs": (Factor.INPUT, "input "),
+}
+_CONSEQUENCES = frozenset(
+    ("fx_kwargs[static_input_idxs]", "aot_config", "inputs_to_check", "inductor_config[deterministic]")
+)
+"""Components that change with an input, the graph or determinism."""
+
+
+def differences(before: CacheComponent | None, after: CacheComponent | None) -> Iterator[KeyChange]:
+    """The changes between two states of one component; None: the key does not have it."""
+    known = after or before
+    if known is None:
+        return
+    if known.name in _TUPLES:
+        yield from _tuple_changes(known.name, before, after)
+        return
+    factor, subject = describe(known.name)
+    old, new = _shown(before), _shown(after)
+    if known.name == "system_info[hash]" or factor in {Factor.GRAPH, Factor.KERNEL_SOURCE, Factor.TORCH}:
+        old = new = None
+    elif factor is Factor.INPUT:
+        yield KeyChange(factor, known.name, subject, *input_change(_value(before), _value(after)))
+        return
+    elif old == new or _is_unreadable(before) or _is_unreadable(after):
+        old = new = None
+    yield KeyChange(factor, known.name, subject, old, new)
+
+
+def describe(name: str) -> tuple[Factor, str]:
+    """What a component depends on, and its name in plain words."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    match = _INDEXED.match(name)
+    base, index = (match["name"], match["index"]) if match else (name, "")
+    if base in _PREFIXES and match:
+        factor, prefix = _PREFIXES[base]
+        return factor, f"{prefix}{index}"
+    if base in _PLAIN:
+        return _PLAIN[base]
+    if base == "fx_kwargs":
+        return Factor.BACKEND_ARGUMENT, f"argument `{index}` of Inductor"
+    return (Factor.CUSTOM_PASS, f"torch._inductor.config.{base}") if "_pass" in base else (Factor.OTHER, name)
+
+
+def is_consequence(change: KeyChange) -> bool:
+    """Whether the component only follows another one that changed."""
+    return change.component in _CONSEQUENCES
+
+
+def _tuple_changes(
+    name: str, before: CacheComponent | None, after: CacheComponent | None
+) -> Iterator[KeyChange]:
+    factor, subjects = _TUPLES[name]
+    old, new = _items(_value(before)), _items(_value(after))
+    if len(old) != len(subjects) or len(new) != len(subjects):
+        yield KeyChange(factor, name, subjects[0], _shown(before), _shown(after))
+        return
+    for subject, left, right in zip(subjects, old, new, strict=True):
+        if left != right:
+            yield KeyChange(factor, name, subject, left, right)
+
+
+def _items(text: str) -> list[str]:
+    return [part.strip().strip("'\"") for part in text.strip().strip("()").split(",") if part.strip()]
+
+
+def _value(component: CacheComponent | None) -> str:
+    return "" if component is None else component.value
+
+
+def _is_unreadable(component: CacheComponent | None) -> bool:
+    """Whether the value is pickled data."""
+    return component is not None and _UNREADABLE.search(component.value) is not None
+
+
+def _shown(component: CacheComponent | None) -> str | None:
+    if component is None:
+        return None
+    match = _BOXED.match(component.value)
+    return shortened(match[1] if match else component.value)
+
+
+def shortened(text: str) -> str:
+    """The value as a message shows it."""
+    text = " ".join(text.split())
+    if not text:
+        return "empty"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def input_change(before: str, after: str) -> tuple[str | None, str | None]:
+    """The fields of an input that differ, as texts."""
+    old, new = _fields(before), _fields(after)
+    if old and new:
+        changed = [name for name in new if old.get(name) != new[name] and name in old]
+        if "shape" in changed and old.get("layout") == new.get("layout"):
+            changed = [name for name in changed if name not in {"stride", "memory_format", "storage_bytes"}]
+        if changed == ["shape"]:
+            return _field_text("shape", old["shape"], old), _size(new["shape"])
+        if changed:
+            return _fields_text(old, changed), _fields_text(new, changed)
+        return None, None
+    return input_text(before), input_text(after)
+
+
+def input_text(value: str) -> str | None:
+    """An input in short: `float32 4x8 on cpu`; None if there is none."""
+    if not value:
+        return None
+    fields = _fields(value)
+    if not fields:
+        symbol = re.fullmatch(r"\('(\w+)',\)", value)
+        return f"symbol {symbol[1]}" if symbol else shortened(value)
+    return f"{_dtype(fields)} {_size(fields.get('shape', ''))} on {_device(fields.get('device', ''))}"
+
+
+def _fields(value: str) -> dict[str, str]:
+    if not value.startswith("TensorMetadata("):
+        return {}
+    return dict(_FIELD.findall(value.removeprefix("TensorMetadata(")))
+
+
+def _fields_text(fields: dict[str, str], names: list[str]) -> str:
+    return ", ".join(_field_text(name, fields[name], fields) for name in names)
+
+
+def _field_text(name: str, value: str, fields: dict[str, str]) -> str:
+    if name == "shape":
+        return f"size {_size(value)}"
+    if name == "dtype":
+        return _dtype(fields)
+    if name == "device":
+        return f"on {_device(value)}"
+    return f"{name} {value.removeprefix('torch.')}"
+
+
+def _dtype(fields: dict[str, str]) -> str:
+    return fields.get("dtype", "").removeprefix("torch.")
+
+
+def _size(shape: str) -> str:
+    sizes = shape.removeprefix("torch.Size([").removesuffix("])")
+    return "x".join(part.strip() for part in sizes.split(",")) if sizes else "scalar"
+
+
+def _device(device: str) -> str:
+    match = re.search(r"type='(\w+)'(?:, index=(\d+))?", device)
+    if match is None:
+        return device
+    return match[1] if match[2] is None else f"{match[1]}:{match[2]}"
+
+
+def input_signature(value: str) -> tuple[str, int]:
+    """What stays of an input when its size changes: dtype and number of dimensions."""
+    fields = _fields(value)
+    if not fields:
+        return "value", 0
+    shape = fields.get("shape", "")
+    return _dtype(fields), shape.count(",") + 1 if _size(shape) != "scalar" else 0

@@ -1,0 +1,268 @@
+"""What the caches of torch.compile did in a job, and where the time of its start went, as data.
+
+Invariant: a fact that no log has is None. Seconds that a cache would have saved are an estimate: a hit takes time,
+too, and no log of a miss says how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Location
+    from fuselight_server.jobs.trace_log.model import CompileId
+
+
+class Factor(Enum):
+    """What a component of a cache key depends on."""
+
+    SETTING = "setting"
+    """A setting of Inductor, AOTAutograd or Dynamo."""
+    BACKEND_ARGUMENT = "backend_argument"
+    """An argument that torch.compile passes to the backend: CUDA graphs, the number of static inputs, ..."""
+    MATMUL = "matmul"
+    """Precision of matrix multiplications."""
+    DETERMINISM = "determinism"
+    DEFAULT_DTYPE = "default_dtype"
+    DEFAULT_DEVICE = "default_device"
+    THREADS = "threads"
+    GRAD_MODE = "grad_mode"
+    AUTOCAST = "autocast"
+    INPUT = "input"
+    """Shape, stride, dtype, device or kind of an input of the graph."""
+    GRAPH = "graph"
+    """The operators of the graph: a source line, or a value that Dynamo made part of it."""
+    KERNEL_SOURCE = "kernel_source"
+    """Source of a Triton kernel that the program defines."""
+    CUSTOM_PASS = "custom_pass"  # noqa: S105 - not a password
+    TAG = "tag"
+    """TORCH_COMPILE_CACHE_KEY_TAG."""
+    TORCH = "torch"
+    """The installed torch."""
+    SYSTEM = "system"
+    """Device, driver, CUDA, Triton."""
+    ENVIRONMENT = "environment"
+    """An environment variable that differs, beside the components that it changes."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedLine:
+    """Operators of a graph that differ between two compiles, with their line of source.
+
+    The texts are what the logs quote: source if torch quoted it, else operators. `before` is None for what was added,
+    `after` for what was removed. `location` is None if torch printed no line above the operators.
+    """
+
+    location: Location | None
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One component of a cache key that differs between two compiles."""
+
+    factor: Factor
+    component: str
+    """As torch names it: `inductor_config[max_fusion_size]`."""
+    subject: str
+    """In plain words: `torch._inductor.config.max_fusion_size`, `input 0`, `the graph`."""
+    before: str | None
+    """None: only its hash is recorded, or the key did not have the component."""
+    after: str | None
+    lines: tuple[ChangedLine, ...] = ()
+    """For a changed graph: first difference first, at most 20."""
+
+    @property
+    def text(self) -> str:
+        """`torch._inductor.config.max_fusion_size: 64 -> 32`."""
+        if self.before is None and self.after is None:
+            return f"{self.subject} changed"
+        return f"{self.subject}: {self.before or 'absent'} -> {self.after or 'absent'}"
+
+
+class CauseKind(Enum):
+    """How sure a cause is, and of what kind."""
+
+    KEY_CHANGED = "key_changed"
+    """Components of the key differ from those of an earlier compile."""
+    NOT_COMPARED = "not_compared"
+    """No other log has this compile: the cache was empty, or the key is new; a log alone cannot tell which."""
+    NEW = "new"
+    """The start that it is compared with did not compile this function, or not this often."""
+    NOT_RECORDED = "not_recorded"
+    """The keys differ, and the log does not list their components."""
+    SAME_KEY = "same_key"
+    """An earlier start had the same key: its entry was not kept, or the two starts use different cache folders."""
+    GUARDS = "guards"
+    """The key was known, but the guards of the entry did not hold (`guard_miss`)."""
+    BYPASS = "bypass"
+    """torch cannot cache this compile."""
+    DISABLED = "disabled"
+    """A setting switches the cache off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """What to change so that the next start hits."""
+
+    text: str
+    """One or two sentences."""
+    setting: str | None = None
+    """A setting of torch to change, if that is the cure."""
+    is_rewrite: bool = False
+    """Whether a change of the source on `CacheCause.location` is the cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCause:
+    """Why a cache missed or was bypassed."""
+
+    kind: CauseKind
+    text: str
+    """One sentence in plain words."""
+    location: Location | None = None
+    """The line in the graph that has it; None: the compiled function."""
+    changes: tuple[KeyChange, ...] = ()
+    cure: Cure | None = None
+    torch_reason: str | None = None
+    """As torch recorded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheResult:
+    """What one compile got from one cache."""
+
+    cache: CacheName
+    state: CacheState
+    compile_id: CompileId | None
+    rank: int | None
+    file: str
+    """The log."""
+    function: str | None
+    location: Location | None
+    """The compiled function."""
+    key: str | None
+    is_remote: bool | None
+    """Whether a remote cache answered; None if the log does not say."""
+    count: int
+    """Lookups with this result; more than 1 where torch records only their number."""
+    saved_seconds: float | None
+    """Of a hit: what torch recorded at the compile that the hit replaces."""
+    lost_seconds: float | None
+    """Of a miss or bypass: what this part of the compile took, an estimate of what a hit would have saved."""
+    causes: tuple[CacheCause, ...] = ()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the compile had to do the work."""
+        return self.state in {CacheState.MISS, CacheState.BYPASS}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTotal:
+    """All results of one cache, local or remote."""
+
+    cache: CacheName
+    is_remote: bool
+    hits: int
+    misses: int
+    bypasses: int
+    saved_seconds: float | None
+    lost_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSummary:
+    """What the caches did in a job."""
+
+    results: tuple[CacheResult, ...]
+    """Each lookup, in the order of processes and compiles; SAVED is left out."""
+    totals: tuple[CacheTotal, ...]
+    """One for each cache that the logs have records of; remote caches count apart."""
+    compared_with: str | None
+    """Name of the job or start whose keys the causes compare with; None: nothing to compare with."""
+    notes: tuple[str, ...] = ()
+    """What the logs cannot tell, and how to record it."""
+
+    @property
+    def lost(self) -> tuple[CacheResult, ...]:
+        """Misses and bypasses, the most expensive first."""
+        rows = [row for row in self.results if row.is_lost]
+        return tuple(sorted(rows, key=lambda row: -(row.lost_seconds or 0.0)))
+
+
+class StartStage(Enum):
+    """A part of a program's start, in the order in which a compile passes them."""
+
+    IMPORTS = "imports"
+    """Before the first compile: imports, and what the program does itself."""
+    TRACING = "tracing"
+    """Dynamo: bytecode to graph, guards."""
+    AOTAUTOGRAD = "aotautograd"
+    """Forward and backward graph, decompositions."""
+    CODE_GENERATION = "code_generation"
+    """Inductor: passes, lowering, scheduling, code."""
+    COMPILING = "compiling"
+    """Triton, the C++ compiler, loading of what they made."""
+    AUTOTUNING = "autotuning"
+    CUDA_GRAPHS = "cuda_graphs"
+    """Recording of CUDA graphs."""
+    CACHES = "caches"
+    """Keys, lookups, reading and writing of caches."""
+    OTHER = "other"
+    """Phases of the compiler that Fuselight does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Seconds of one stage."""
+
+    stage: StartStage
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineStart:
+    """What the start spent on the compiles of one function."""
+
+    location: Location | None
+    """First line of the function; None for phases of no compile."""
+    function: str | None
+    compiles: int
+    stages: tuple[StageTime, ...]
+    """Those with time, in the order of `StartStage`."""
+    saved_by_second_start: float | None
+    """Estimate, seconds; None if the log has no record of the caches."""
+
+    @property
+    def seconds(self) -> float:
+        """All stages together."""
+        return sum(part.seconds for part in self.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class StartPicture:
+    """The start of one process: what its compiles took, and what came before the first of them."""
+
+    file: str
+    rank: int | None
+    is_import_known: bool
+    """Whether the imports are part of it: most logs begin with the first compile."""
+    stages: tuple[StageTime, ...]
+    """Totals of those with time, in the order of `StartStage`."""
+    lines: tuple[LineStart, ...]
+    """Functions, the most expensive first."""
+    saved_by_second_start: float | None
+    """Estimate, seconds, of what a second start with the same caches would not do; None if it cannot be told."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """All stages together; what the program did between its compiles is not part of it."""
+        return sum(part.seconds for part in self.stages)

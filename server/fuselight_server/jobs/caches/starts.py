@@ -1,0 +1,188 @@
+"""The start of each process of a job: where the time of its compiles went, by stage and by function.
+
+Invariant: a second counts once, for the innermost phase that torch recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from fuselight_server.jobs.caches.lookups import lookups_of
+from fuselight_server.jobs.caches.losses import Losses
+from fuselight_server.jobs.caches.model import LineStart, StageTime, StartPicture, StartStage
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fuselight_server.jobs.trace_log.model import (
+        CompileId,
+        LoggedCompile,
+        LoggedJob,
+        ProcessLog,
+        TimelinePhase,
+    )
+
+_Times = dict[StartStage, float]
+_STAGES = (
+    (
+        StartStage.CACHES,
+        (
+            r"inductor_codecache_torch_key|CacheBase\..*|(?:AOTAutograd|FxGraph|Dynamo|Autotune)\w*Cache\..*"
+            r"|TritonBundler\..*|pgo\..*|GraphPickler\..*|after_deserialization|precompile_load_guards|.*[rR]emote_?[cC]ache.*"
+            r"|CompiledArtifact\..*"
+        ),
+    ),
+    (
+        StartStage.AUTOTUNING,
+        (
+            r".*autotun(?!er\.).*|CachingAutotuner\.(?:benchmark|combo|coordinate).*|benchmark_.*"
+            r"|.*_template_precompiling|collective_compute_do_bench"
+        ),
+    ),
+    (StartStage.CUDA_GRAPHS, r".*cudagraph.*|CUDAGraph.*"),
+    (
+        StartStage.COMPILING,
+        (
+            r"compile_file|async_compile\..*|PyCodeCache\..*|CppCodeCache\..*|CachingAutotuner\..*|StaticAutotuner.*"
+            r"|reload_kernel.*|AotCodeCompiler.*|aoti_.*|.*triton.*compile.*|cutlass_utils\..*|CUTLASS.*"
+        ),
+    ),
+    (
+        StartStage.CODE_GENERATION,
+        (
+            r"inductor_compile|inductor_import|compile_fx_inner|fx_codegen_and_compile|additional_fake_tensor_prop"
+            r"|_recursive_\w+_passes|pass\..*|fx\.bucketing.*|GraphLowering\..*|Scheduler\..*|code_gen"
+            r"|\w*Wrapper\w*\.generate|generate_kernel_code_from_nodes|convert_conv_weights_.*|debug_insert_nops|compile_fx\.<locals>\..*"
+        ),
+    ),
+    (
+        StartStage.AOTAUTOGRAD,
+        (
+            r"backend_compile|create_aot_dispatcher_function|aot_.*|min_cut_.*|entire_backward_compile"
+            r"|backward\._backward_impl|OutputGraph\.call_user_compiler|invoke_subgraph_.*"
+        ),
+    ),
+    (
+        StartStage.TRACING,
+        (
+            r"dynamo|entire_frame_compile|_compile\.compile_inner|compile_attempt_\d+|bytecode_.*|build_guards|gc"
+            r"|insert_deferred_runtime_asserts|fullgraph_capture|precompile_build_guards|guard_collective"
+            r"|compiler_collective"
+        ),
+    ),
+)
+_PATTERNS = tuple((stage, re.compile(pattern)) for stage, pattern in _STAGES)
+
+
+def stage_of(name: str) -> StartStage | None:
+    """The stage of a phase of torch; None for one that is not known: it belongs to the phase around it."""
+    return next((stage for stage, pattern in _PATTERNS if pattern.fullmatch(name)), None)
+
+
+def start_pictures(job: LoggedJob, started: Mapping[str, float] | None = None) -> tuple[StartPicture, ...]:
+    """The start of each process that compiled something, rank 0 first.
+
+    `started`: when a process began, seconds since the epoch, by its log, where it is known.
+    """
+    return tuple(
+        _picture(process, (started or {}).get(process.file)) for process in job.processes if process.phases
+    )
+
+
+def _picture(process: ProcessLog, started: float | None) -> StartPicture:
+    times = _times_by_compile(process)
+    before = None if started is None else max(0.0, process.phases[0].start - started)
+    totals: _Times = defaultdict(float)
+    if before is not None:
+        totals[StartStage.IMPORTS] = before
+    for stages in times.values():
+        for stage, seconds in stages.items():
+            totals[stage] += seconds
+    lines = tuple(sorted(_lines(process, times), key=lambda line: -line.seconds))
+    saved = [line.saved_by_second_start for line in lines if line.saved_by_second_start is not None]
+    return StartPicture(
+        file=process.file,
+        rank=process.rank,
+        is_import_known=before is not None,
+        stages=_ordered(totals),
+        lines=lines,
+        saved_by_second_start=sum(saved) if saved else None,
+        notes=tuple(_notes(process, is_import_known=before is not None)),
+    )
+
+
+def _times_by_compile(process: ProcessLog) -> dict[CompileId | None, _Times]:
+    """Seconds of each stage, each phase without the phases inside of it."""
+    times: dict[CompileId | None, _Times] = defaultdict(lambda: defaultdict(float))
+    stack: list[tuple[TimelinePhase, StartStage, float]] = []
+    for phase in process.phases:
+        del stack[phase.depth :]
+        around = stack[-1] if stack else None
+        stage = stage_of(phase.name) or (around[1] if around else StartStage.OTHER)
+        seconds = _seconds(phase, process)
+        times[phase.compile_id][stage] += seconds
+        if around is not None:
+            times[around[0].compile_id][around[1]] -= min(seconds, _seconds(around[0], process))
+        stack.append((phase, stage, seconds))
+    return times
+
+
+def _seconds(phase: TimelinePhase, process: ProcessLog) -> float:
+    """Duration; of a phase that the log does not end, up to the last record."""
+    end = phase.end if phase.end is not None else process.ended
+    return 0.0 if end is None else max(0.0, end - phase.start)
+
+
+def _ordered(times: Mapping[StartStage, float]) -> tuple[StageTime, ...]:
+    return tuple(StageTime(stage, times[stage]) for stage in StartStage if times.get(stage, 0.0) > 0.0)
+
+
+def _lines(process: ProcessLog, times: Mapping[CompileId | None, _Times]) -> Iterator[LineStart]:
+    compiles = {compiled.id: compiled for compiled in process.compiles}
+    groups: dict[tuple[object, ...], list[CompileId | None]] = defaultdict(list)
+    for compile_id in times:
+        groups[_function_of(None if compile_id is None else compiles.get(compile_id))].append(compile_id)
+    saved = _saved(process)
+    for members in groups.values():
+        known = next((compiles[one] for one in members if one is not None and one in compiles), None)
+        totals: _Times = defaultdict(float)
+        for member in members:
+            for stage, seconds in times[member].items():
+                totals[stage] += seconds
+        savings = [saved[member] for member in members if member is not None and member in saved]
+        yield LineStart(
+            location=None if known is None else known.location,
+            function=None if known is None else known.function,
+            compiles=sum(member is not None for member in members),
+            stages=_ordered(totals),
+            saved_by_second_start=sum(savings) if savings else None,
+        )
+
+
+def _function_of(compiled: LoggedCompile | None) -> tuple[object, ...]:
+    location = None if compiled is None else compiled.location
+    return () if location is None else (location.path, location.line, location.function)
+
+
+def _saved(process: ProcessLog) -> dict[CompileId, float]:
+    """What a second start would not do, by compile: what was missed and then written to the cache."""
+    losses = Losses(process)
+    saved: dict[CompileId, float] = defaultdict(float)
+    for lookup in lookups_of(process):
+        event = lookup.event
+        if event.compile_id is None or event.cache not in {CacheName.FX_GRAPH, CacheName.AOTAUTOGRAD}:
+            continue
+        saved[event.compile_id] += (losses.seconds(lookup) or 0.0) if event.state is CacheState.MISS else 0.0
+    return saved
+
+
+def _notes(process: ProcessLog, *, is_import_known: bool) -> Iterable[str]:
+    if not is_import_known:
+        yield "The log begins with the first compile: the time of imports is not in it."
+    if any(phase.end is None for phase in process.phases):
+        yield "The log ends inside a compile: the time of its last phases ends with the log."
+    if process.not_kept:
+        yield "The log has more phases than were kept: times are lower bounds."

@@ -1,0 +1,42 @@
+"""Names of caches, states and stages as a reader sees them."""
+
+from __future__ import annotations
+
+from fuselight_server.jobs.caches.model import StartStage
+from fuselight_server.jobs.trace_log.model import CacheName, CacheState
+
+CACHE_NAMES = {
+    CacheName.FX_GRAPH: "FX graph cache",
+    CacheName.AOTAUTOGRAD: "AOTAutograd cache",
+    CacheName.DYNAMO: "Dynamo cache",
+    CacheName.PRECOMPILE: "precompile",
+    CacheName.AUTOTUNE: "autotuning",
+    CacheName.TRITON: "Triton kernels",
+    CacheName.PROFILE: "profile of dynamic shapes",
+    CacheName.OTHER: "another cache",
+}
+STATE_NAMES = {
+    CacheState.HIT: "hit",
+    CacheState.MISS: "miss",
+    CacheState.BYPASS: "bypass",
+    CacheState.SAVED: "saved",
+}
+STAGE_NAMES = {
+    StartStage.IMPORTS: "imports",
+    StartStage.TRACING: "tracing (Dynamo)",
+    StartStage.AOTAUTOGRAD: "AOTAutograd",
+    StartStage.CODE_GENERATION: "code generation (Inductor)",
+    StartStage.COMPILING: "compiling kernels",
+    StartStage.AUTOTUNING: "autotuning",
+    StartStage.CUDA_GRAPHS: "recording CUDA graphs",
+    StartStage.CACHES: "caches",
+    StartStage.OTHER: "other phases",
+}
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop; a name of torch or a quote at its start stays as it is."""
+    first = text.split(maxsplit=1)[0] if text else ""
+    is_plain = first.isalpha()
+    capital = text[:1].upper() + text[1:] if is_plain else text
+    return capital if capital.endswith((".", "!", "?")) else f"{capital}."

@@ -99,3 +99,31 @@ def test_an_ended_process_gives_a_reason() -> None:
 def test_without_py_spy_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "py_spy_path", lambda: None)
     assert asyncio.run(sampling.sample(1)).why_not == "py-spy is not installed"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the sampler is a shell script")
+def test_only_asyncio_reads_the_exit_status_of_a_sampler_that_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sampler = tmp_path / "sampler"
+    sampler.write_text("#!/bin/sh\nexec sleep 100\n")
+    sampler.chmod(0o700)
+    monkeypatch.setattr(sampling, "py_spy_path", lambda: str(sampler))
+    polled = []
+    poll = subprocess.Popen.poll
+    monkeypatch.setattr(
+        subprocess.Popen, "poll", lambda process: [polled.append(process.pid), poll(process)][1]
+    )
+
+    async def end_two() -> None:
+        slow = await sampling.sample(1, seconds=0.1)
+        assert slow.why_not == "py-spy gave no answer within 0.1 s"
+        task = asyncio.create_task(sampling.sample(1, seconds=60))
+        _, pending = await asyncio.wait([task], timeout=0.1)
+        assert pending == {task}
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+
+    asyncio.run(end_two())
+    assert (polled, caplog.messages) == ([], [])

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
+import signal
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -59,8 +61,9 @@ async def sample(pid: int, *, seconds: float = 5.0) -> Sample:
         return Sample(why_not=f"py-spy gave no answer within {seconds:g} s")
     finally:
         if process.returncode is None:
+            # `Process.kill` first reads the exit status, which asyncio's watcher waits for and then misses.
             with contextlib.suppress(ProcessLookupError):
-                process.kill()
+                os.kill(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode != 0:
         words = err.decode("utf-8", "replace").strip().splitlines()

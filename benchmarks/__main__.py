@@ -15,6 +15,7 @@ from benchmarks.print_table import print_header, print_table
 NAMES = (
     "server_bench",
     "static_bench",
+    "trace_log",
     "save_to_diagnostics",
     "check_process",
     "check_overhead",

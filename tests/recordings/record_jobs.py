@@ -12,6 +12,7 @@ Paths are made neutral, and long repeated texts are shortened.
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import os
 import re
@@ -40,7 +41,7 @@ def main() -> None:
     os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
     os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "0"
     sys.path.insert(0, str(HERE))
-    import jobs  # noqa: PLC0415 - imports torch, which reads the variables
+    jobs: Any = importlib.import_module("jobs")  # imports torch, which reads the variables
     import torch  # noqa: PLC0415
     import torch._dynamo.compiled_autograd  # noqa: PLC0415
     import torch._functorch.aot_autograd  # noqa: PLC0415
@@ -48,7 +49,8 @@ def main() -> None:
     import torch.distributed._functional_collectives  # noqa: PLC0415
     from torch._inductor.async_compile import AsyncCompile  # noqa: PLC0415
 
-    AsyncCompile.cpp_pybinding = lambda *_: lambda *_arguments: None
+    code_generation: Any = AsyncCompile
+    code_generation.cpp_pybinding = lambda *_: lambda *_arguments: None
     names = sys.argv[1:]
     version = ".".join(torch.__version__.split(".")[:2])
     out = HERE / "jobs" / f"torch-{version}"
@@ -125,7 +127,7 @@ def _neutral(text: str) -> str:
     import torch  # noqa: PLC0415
 
     for name, neutral in (
-        (str(HERE), "/work/project"),
+        (str(HERE), "/project"),
         (str(FOLDER), "/tmp/job"),  # noqa: S108 - a name
         (str(Path(torch.__file__).parent), "/python/site-packages/torch"),
         (str(Path(sys.prefix)), "/python"),

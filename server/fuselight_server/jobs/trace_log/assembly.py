@@ -10,7 +10,7 @@ import collections
 import functools
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,8 @@ _COUNTED = re.compile(
 """Names of records that are known and of which nothing is kept."""
 _GLOG = re.compile(
     rb"(?:\[rank\d+\]:)?[VIWEC](?P<time>\d{4} \d\d:\d\d:\d\d\.\d{1,9}) +(?P<process>\d{1,18}) [^\]{]*\] ?"
+    rb"(?P<event>\{\"chromium_event\": \{[^{}]*\}(?:, )?)?"
 )
-_EVENT_HEAD = re.compile(rb'\{"chromium_event": \{[^{}]*\}(?:, )?')
 _EVENT_START = re.compile(rb'"name": ("(?:[^"\\]|\\.)*"),\s+"ts": ([\d.e+]+)')
 _EVENT_KIND = re.compile(rb'"ph": "(\w)"')
 _EVENT_COMPILE = re.compile(rb'"compile_id": "(?:!(\d{1,18})/?)?(?:(\d{1,18})/(\d{1,18}))?(?:_\d+)?"')
@@ -402,6 +402,8 @@ class ProcessAssembly:
     def _add_metrics(self, entry: RecordEntry) -> None:
         where = Payload(self._file, entry.raw.offset, len(entry.raw.head))
         metrics = facts.read_metrics(entry.value, where, is_backward=entry.name == "bwd_compilation_metrics")
+        if self._version is None:  # torch 2.11 has no record of its own for it
+            self._version = facts.version_in(entry.value)
         attempt = self._required(entry)
         if attempt is not None and self._keeps("metrics", sum(map(len, metrics.restarts))):
             attempt.metrics.append(metrics)
@@ -458,7 +460,8 @@ class ProcessAssembly:
         for position in range(len(self._open) - 1, -1, -1):
             index = self._open[position]
             if self._phases[index].name == name:
-                self._phases[index] = replace(self._phases[index], end=time)
+                phase = self._phases[index]
+                self._phases[index] = TimelinePhase(name, phase.start, time, phase.depth, phase.compile_id)
                 del self._open[position]
                 return
 
@@ -535,16 +538,17 @@ def parse_head(raw: RawRecord) -> ParsedHead:
     """The head of a record. Raises BadRecordError."""
     line = raw.head
     prefix = _GLOG.match(line)
-    start = line.find(b"{") if prefix is None else prefix.end()
+    if prefix is not None and prefix["event"] and line.endswith(b"}"):
+        return ParsedHead(
+            int(prefix["process"]), prefix["time"], is_event=True, head={}, ids=line[prefix.end() :]
+        )
+    start = line.find(b"{") if prefix is None else prefix.end() - len(prefix["event"] or b"")
     if start < 0 or line[start : start + 1] != b"{":
         raise BadRecordError(
             f"the line is longer than {MAX_HEAD} bytes" if not line else "no JSON object on the line"
         )
     process = None if prefix is None else int(prefix["process"])
     time = b"" if prefix is None else prefix["time"]
-    event = _EVENT_HEAD.match(line, start)
-    if event is not None and line.endswith(b"}"):
-        return ParsedHead(process, time, is_event=True, head={}, ids=line[event.end() :])
     if line.startswith(b'{"describe_', start) and line.endswith(b"}"):
         kind = line[start + 2 : line.index(b'"', start + 2)]
         return ParsedHead(process, time, is_event=False, head={kind.decode("ascii", "replace"): {}}, ids=b"")
@@ -584,11 +588,12 @@ def _id_of_event(frame: bytes | None, count: bytes | None, autograd: bytes | Non
 
 
 def _event_compile(ids: bytes, payload: bytes) -> CompileId | None:
-    """The compile of an event: its own field, or the head's, which is missing while a backward is compiled."""
+    """The compile of an event: the head's, or its own field where the head has none, as while a backward compiles."""
+    compile_id = _id_of_head(ids.partition(b', "has_payload"')[0])
+    if compile_id is not None:
+        return compile_id
     match = _EVENT_COMPILE.search(payload, 0, 4_000)
-    if match is not None:
-        return _id_of_event(match[2], match[3], match[1])
-    return _id_of_head(ids.partition(b', "has_payload"')[0])
+    return None if match is None else _id_of_event(match[2], match[3], match[1])
 
 
 @functools.lru_cache(maxsize=1024)

@@ -252,6 +252,12 @@ def read_metrics(value: Any, head: Payload, *, is_backward: bool) -> CompileMetr
     )
 
 
+def version_in(metrics: Any) -> str | None:
+    """Torch's version in the metrics of a compile."""
+    version = mapping(metrics).get("pytorch_version")
+    return version[:100] if isinstance(version, str) else None
+
+
 def _first(metrics: Mapping[str, Any], *names: str) -> float | None:
     """The first recorded field, in seconds."""
     for name in names:

@@ -83,7 +83,7 @@ def expected(counters: dict[str, dict[str, int]]) -> dict[str, int]:
 
 
 def test_there_are_recordings_of_every_job() -> None:
-    assert RELEASES
+    assert len(RELEASES) >= 2
     assert len({tuple(sorted(path.name for path in release.iterdir())) for release in RELEASES}) == 1
 
 
@@ -180,10 +180,15 @@ def test_lookups_in_caches_of_each_job(release: Path) -> None:
     assert components is not None
     assert {"gm", "example_inputs[0]"} <= {component.name for component in components}
 
-    (mixed,) = process_of(release, "autocast").compiles
-    (bypass,) = [event for event in mixed.cache_events if event.state is CacheState.BYPASS]
-    assert bypass.cache is CacheName.AOTAUTOGRAD
-    assert "_enter_autocast" in str(bypass.reason)
+    for name, reason in (("autocast", "_enter_autocast"), ("autograd_function", "autograd_function_apply")):
+        (compiled,) = process_of(release, name).compiles
+        bypassed = [event for event in compiled.cache_events if event.state is CacheState.BYPASS]
+        if name == "autocast" and release.name == "torch-2.11":  # which caches it
+            assert bypassed == []
+            continue
+        (bypass,) = bypassed
+        assert bypass.cache is CacheName.AOTAUTOGRAD
+        assert reason in str(bypass.reason)
 
     backward = process_of(release, "compiled_autograd")
     assert {record.id.autograd for record in backward.compiles} >= {None, 0}

@@ -36,8 +36,8 @@ class Block(nn.Module):
         if x.sum() > 0:
         # fix: [GB0170] cond "Use torch.cond"
         # = 2 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
-        # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
-        # = of another shape fail
+        # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
+        # = of another shape or dtype, or that return their argument fail
         # -|        if x.sum() > 0:
         # -|            return self.down(x)
         # -|        return self.up(x)
@@ -168,7 +168,8 @@ def logged(x):
 def printed(x):
     print("sum", x.sum(), f"{x.mean():.3f}")
     # fix: [GB0059] graph_print "Print in the graph"
-    # = 2 -> 1 graphs, same results
+    # = 2 -> 1 graphs, changes behavior: compiled calls show tensors that require gradients
+    # = without `grad_fn`
     # -|    print("sum", x.sum(), f"{x.mean():.3f}")
     # +|    torch._higher_order_ops.print("sum {!s} {:.3f}", x.sum(), x.mean())
     # fix: [GB0059] reorderable_logging_functions "Print after the graph: `print`"
@@ -315,8 +316,8 @@ class Skipping(nn.Module):
             # fix: [GB0033] cond "Use torch.cond, with torch's random numbers"
             # = 0 -> 1 graphs, changes behavior: random numbers; unused parameters get gradients of zero,
             # = so that an optimizer with weight decay or momentum changes them, and layers with state,
-            # = with hooks or of another shape fail, except that unused parameters get zero gradients
-            # = (weight decay and momentum change them)
+            # = with hooks, of another shape or dtype, or that return their argument fail, except that
+            # = unused parameters get zero gradients (weight decay and momentum change them)
             # -|            number = np.random.uniform(0, 1)
             # -|            if self.training and number < 0.05:
             # -|                continue

@@ -73,9 +73,9 @@ class Layers(nn.Module):
             if not skip:
             # fix: [GB0170] cond "Use torch.cond"
             # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
-            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
-            # = of another shape fail, except that unused parameters get zero gradients (weight decay and
-            # = momentum change them)
+            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
+            # = of another shape or dtype, or that return their argument fail, except that unused
+            # = parameters get zero gradients (weight decay and momentum change them)
             # -|            if not skip:
             # -|                x = layer(x)
             # +|            x = torch.cond(torch.logical_not(torch.as_tensor(skip)), lambda: layer(x), lambda: x.clone())
@@ -90,9 +90,9 @@ class Dropped(Layers):
             if self.training and torch.rand([]) < 0.5:
             # fix: [GB0170] cond "Use torch.cond"
             # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
-            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
-            # = of another shape fail, except that unused parameters get zero gradients (weight decay and
-            # = momentum change them)
+            # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
+            # = of another shape or dtype, or that return their argument fail, except that unused
+            # = parameters get zero gradients (weight decay and momentum change them)
             # -|            if self.training and torch.rand([]) < 0.5:
             # -|                continue
             # -|            x = layer(x)
@@ -114,9 +114,9 @@ class Flagged(Layers):
                 if torch.rand([]) < 0.5:  # skip the layer
                 # fix: [GB0170] cond "Use torch.cond"
                 # = 0 -> 1 graphs, changes behavior: unused parameters get gradients of zero, so that an
-                # = optimizer with weight decay or momentum changes them, and layers with state, with hooks or
-                # = of another shape fail, except that unused parameters get zero gradients (weight decay and
-                # = momentum change them)
+                # = optimizer with weight decay or momentum changes them, and layers with state, with hooks,
+                # = of another shape or dtype, or that return their argument fail, except that unused
+                # = parameters get zero gradients (weight decay and momentum change them)
                 # -|                if torch.rand([]) < 0.5:  # skip the layer
                 # -|                    drop = True
                 # -|            if not drop:

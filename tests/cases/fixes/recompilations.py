@@ -155,8 +155,9 @@ class Stack(nn.Module):
 def length(x, xs):
     return x + sum(xs)
     # fix: [FL201] stack "Pass `xs` as one tensor"
-    # = 1 -> 1 graphs, changes behavior: raises an exception for an empty list, and for tensors of
-    # = different shapes, dtypes or devices; half-precision sums round and overflow less often
+    # = 1 -> 1 graphs, changes behavior: raises an exception for an empty list, for what is no
+    # = list or tuple of tensors, and for tensors of different shapes, dtypes or devices; half-
+    # = precision sums round and overflow less often
     #  |# fuselight: length(f32[4], [f32[4], f32[4]])
     # +|def length(x, xs):
     # +|    xs = torch.stack(xs)
@@ -246,10 +247,11 @@ def tuple_for_a_list(xs):
 def order_of_keys(parts):
     return sum(parts.values())
     # fix: [FL201] sorted_keys "Sort the keys of `parts` before the compiled code"
-    # = 1 -> 1 graphs, same results
+    # = 1 -> 1 graphs, changes behavior: the order of additions: large values round, cancel and
+    # = overflow differently
     #  |# fuselight: order_of_keys({"b": f32[4], "a": f32[4]})
     # +|def order_of_keys(parts):
-    # +|    return _compiled_order_of_keys(dict(sorted(parts.items(), key=lambda item: str(item[0]))))
+    # +|    return _compiled_order_of_keys(dict(sorted(parts.items(), key=lambda item: str(item[0]))) if type(parts) is dict else parts)
     # +|
     # +|
     # -|def order_of_keys(parts):

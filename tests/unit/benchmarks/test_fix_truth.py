@@ -88,6 +88,17 @@ def test_a_class_admits_what_it_says(offer: Offer, new: Any, compiled: bool, bro
     assert bool(differences(seen(tensor(1.0)), new, offer, compiled=compiled)) == broken
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_gradient_that_is_not_printed_is_admitted_where_the_title_names_it(compiled: bool) -> None:  # noqa: FBT001
+    old, new = (
+        seen(tensor(1.0), printed="tensor(1., grad_fn=<SumBackward0>)"),
+        seen(tensor(1.0), printed="tensor(1.)"),
+    )
+    named = offer("changes", "compiled calls show tensors that require gradients without `grad_fn`")
+    assert bool(differences(old, new, named, compiled=compiled)) != compiled
+    assert differences(old, new, offer("equal"), compiled=compiled)
+
+
 @pytest.mark.parametrize("dead", ["old", "new"])
 def test_an_offer_whose_probes_died_is_not_kept(dead: str, tmp_path: Path) -> None:
     probes: Any = SimpleNamespace(observe=lambda *_, **__: {} if dead == "new" else {"probe_a": seen()})
@@ -101,3 +112,10 @@ def test_the_strides_of_results_may_be_what_a_fix_changes() -> None:
     assert truth._is_excepted("strides", offer("changes", "the strides of results"))
     assert not truth._is_excepted("strides", offer("changes", "random numbers"))
     assert not truth._is_excepted("output", offer("changes", "the strides of results"))
+
+
+def test_another_order_of_additions_is_seen_in_extreme_values() -> None:
+    named = offer("changes", "the order of additions: large values round, cancel and overflow differently")
+    assert truth._is_excepted("extreme", named)
+    assert not truth._is_excepted("output", named)
+    assert not truth._is_excepted("extreme", offer("changes", "half-precision sums overflow less often"))

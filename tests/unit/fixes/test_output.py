@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuselight.shared.report import Location
+from fuselight_server.fixes.rewrites.remedy import FixClass
 from tests.support.offered_remedies import first, offered, rewrites
 from tests.support.reports import broken
 
@@ -120,3 +121,26 @@ def test_a_warning_may_be_an_error(call: str) -> None:
     assert ("filter makes an error" in entries["is_compiling"]) is call.startswith("warnings")
     is_moved = "filter makes an error" in entries.get("reorderable_logging_functions", "")
     assert is_moved is call.startswith("warnings")
+
+
+SHOWN = {
+    "a tensor": ('print("a", x.sum())', True),
+    "a tensor in an f-string": ('print(f"{x}")', True),
+    "what is not known": ("print(self.norm(x))", True),
+    "a tensor by its conversion": ('print(f"{x.mean()!r}")', True),
+    "a tensor beside text": ('print("a", x.dtype, x.sum())', True),
+    "a number by its format": ('print(f"{x.mean():.2f}")', False),
+    "a comparison": ("print(x > 0)", False),
+    "a detached tensor": ("print(x.detach())", False),
+    "a number": ("print(x.sum().item())", False),
+    "a dtype": ("print(x.dtype, m)", False),
+}
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_a_print_in_the_graph_names_the_gradient_that_it_does_not_show(case: str) -> None:
+    statement, shows = SHOWN[case]
+    text = f"import torch\n\n\ndef f(self, x, y, m):\n    {statement}\n    return x\n"
+    remedies = {remedy.kind: remedy for remedy in offered(text, statement, "GB0059")}
+    remedy = remedies["graph_print"]
+    assert ("grad_fn" in remedy.changes, remedy.fix_class is FixClass.CHANGES) == (shows, shows)

@@ -399,6 +399,19 @@ def test_keys_are_sorted_only_where_their_order_is_free(body: str) -> None:
     assert list(remedies) == (["sorted_keys"] if DICTS[body] else [])
 
 
+@pytest.mark.parametrize(
+    ("body", "changes"), [("return sum(parts.values())", True), ("return parts['a'] - parts['b']", False)]
+)
+def test_values_that_are_added_in_another_order_change(body: str, *, changes: bool) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(parts, x):\n    {body}\n"
+    remedy = offered(text, container(GuardCause.KEYS, "parts", "a", "b"), "f")["sorted_keys"]
+    assert ("order of additions" in remedy.changes, remedy.fix_class is FixClass.CHANGES) == (
+        changes,
+        changes,
+    )
+    assert "if type(parts) is dict else parts" in remedy.texts["m.py"], "a subclass stays what it is"
+
+
 STRIDES = {
     "return x + 1": True,
     "x.add_(1)\n    return x + 1": False,

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from fuselight.shared.report import GuardFailure
     from fuselight_server.fixes.syntax.site import Replacement, Site
 
-_CHANGES = "raises an exception for an empty list, and for tensors of different shapes, dtypes or devices"
+_CHANGES = (
+    "raises an exception for an empty list, for what is no list or tuple of tensors, and for tensors of different "
+    "shapes, dtypes or devices"
+)
 _ROUNDING = "; half-precision sums round and overflow less often"
 
 

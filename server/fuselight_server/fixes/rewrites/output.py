@@ -13,12 +13,12 @@ import libcst as cst
 
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.purity import is_pure_call
-from fuselight_server.fixes.syntax.refusals import RefusedRewrite
+from fuselight_server.fixes.syntax.refusals import RefusedRewrite, RewriteRefusedError
 from fuselight_server.fixes.syntax.site import descendants, dotted
-from fuselight_server.fixes.syntax.tensor_values import short_code
+from fuselight_server.fixes.syntax.tensor_values import short_code, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fuselight_server.fixes.syntax.site import Site
 
@@ -64,8 +64,45 @@ def print_remedies(site: Site) -> Iterator[Remedy]:
     text = site.rewritten(
         (*site.range_of(call), f'{site.torch}._higher_order_ops.print("{template}"{values})')
     )
-    if text is not None:
-        yield Remedy("graph_print", "Print in the graph", FixClass.EQUAL, {site.finding.span.path: text})
+    if text is None:
+        return
+    shows = any(_shows_gradient(site, value) for argument in call.args for value in _shown(argument.value))
+    fix_class, changes = (FixClass.CHANGES, _WITHOUT_GRAD_FN) if shows else (FixClass.EQUAL, "")
+    yield Remedy("graph_print", "Print in the graph", fix_class, {site.finding.span.path: text}, changes)
+
+
+_WITHOUT_GRAD_FN = "compiled calls show tensors that require gradients without `grad_fn`"
+_NO_TENSORS = frozenset({"dtype", "device", "ndim", "layout", "requires_grad", "is_leaf"})
+"""Attributes of tensors that are none, and so show no gradient."""
+_NUMBERS = frozenset({"item", "dim", "numel", "nelement", "detach"})
+"""Methods of tensors whose results show no gradient."""
+
+
+def _shown(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The values of an argument of print that appear by their text: a number's format shows no gradient."""
+    if not isinstance(value, cst.FormattedString):
+        yield value
+        return
+    for part in value.parts:
+        if isinstance(part, cst.FormattedStringExpression) and (part.conversion or not part.format_spec):
+            yield part.expression
+
+
+def _shows_gradient(site: Site, value: cst.BaseExpression) -> bool:
+    """Whether the text of a value may have `grad_fn`: that of what is not known to be no such tensor."""
+    if isinstance(value, (cst.BaseString, cst.BaseNumber)):
+        return False
+    if isinstance(value, cst.Attribute) and value.attr.value in _NO_TENSORS:
+        return False
+    if isinstance(value, cst.Call):
+        method = value.func.attr.value if isinstance(value.func, cst.Attribute) else dotted(value.func)
+        if method in _NUMBERS or (method in _SHOWING and not site.is_bound(method)):
+            return False
+    try:
+        known = value_of(site, value)
+    except RewriteRefusedError:
+        return True
+    return bool(known.flows) and not known.is_number
 
 
 _STRUCTURED = (
@@ -145,12 +182,12 @@ _CLOCKS = frozenset(
 """Methods that only read."""
 
 
-def _effect(site: Site, output: cst.Call) -> cst.Call | None:
-    """The first call among the arguments that may do more than give a value."""
+def effect_in(site: Site, values: Iterable[cst.BaseExpression]) -> cst.Call | None:
+    """The first call among values that are shown that may do more than give a value."""
     for call in (
         descendant
-        for argument in output.args
-        for descendant in descendants(argument.value)
+        for value in values
+        for descendant in descendants(value)
         if isinstance(descendant, cst.Call)
     ):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
@@ -169,7 +206,7 @@ def output_remedies(site: Site) -> Iterator[Remedy | RefusedRewrite]:
     indent = site.indentation(line)
     if indent is None:
         return
-    effect = _effect(site, call)
+    effect = effect_in(site, [argument.value for argument in call.args])
     if effect is not None:
         reason = f"`{short_code(site, effect)}` may have an effect, which compiled calls would lose"
         yield RefusedRewrite("is_compiling", f"Skip `{dotted(call.func)}` in compiled code", reason)

@@ -29,6 +29,7 @@ from fuselight_server.fixes.rewrites.configuration import switch
 from fuselight_server.fixes.rewrites.lists import stack_remedies
 from fuselight_server.fixes.rewrites.remedy import FixClass, Remedy
 from fuselight_server.fixes.syntax.parameter_uses import (
+    adds_values,
     check_arithmetic,
     check_list_is_read,
     check_order_is_free,
@@ -74,6 +75,14 @@ class Conversion:
     """Raises RewriteRefusedError where the function does more with the argument than read it."""
     result: str = "{}"
     changes: str = ""
+    changes_if_added: str = ""
+    """What changes if the function adds the values of the argument."""
+
+    def in_function(self, site: Site, function: cst.FunctionDef, name: str) -> Conversion:
+        """The same, with the class that it has in a function."""
+        if not self.changes_if_added or not adds_values(site, function, name):
+            return self
+        return dataclasses.replace(self, fix_class=FixClass.CHANGES, changes=self.changes_if_added)
 
     def remedy(self, kind: str, title: str, texts: dict[str, str]) -> Remedy:
         """The remedy that makes it."""
@@ -267,7 +276,8 @@ def _for_arguments(
                 *(site, function, {root: conversion.argument}), result=conversion.result, taken=taken
             )
             if text is not None:
-                yield conversion.remedy(conversion.kind, conversion.title, {path: text})
+                known = conversion.in_function(site, function, root)
+                yield known.remedy(conversion.kind, conversion.title, {path: text})
         yield from _marked(failure, site, function, taken)
         yield from stack_remedies(failure, site, function, taken)
     number = _GLOBAL.match(failure.code)
@@ -354,11 +364,14 @@ def _conversions(failure: GuardFailure, name: str, torch: str) -> Iterator[Conve
             "sorted_keys",
             f"Sort the keys of `{name}` before the compiled code",
             FixClass.EQUAL,
-            f"dict(sorted({name}.items(), key=lambda item: str(item[0])))",
+            f"dict(sorted({name}.items(), key=lambda item: str(item[0]))){_ONLY}{name}) is dict else {name}",
             check_dict,
+            changes_if_added=_ADDITIONS,
         )
 
 
+_DICTS = ("{", "dict(")
+_ADDITIONS = "the order of additions: large values round, cancel and overflow differently"
 _ONLY = " if type("
 """How the condition of a conversion begins."""
 
@@ -442,15 +455,19 @@ def _at_the_call(
         title = f"{conversion.title} in the call on line {recompilation.caller[-1].line}"
         title, kind = title.replace(" before the compiled code", ""), f"{conversion.kind}_at_call"
         try:
-            conversion.check(failure, *_compiled_function(compiled, recompilation), name)
+            called = _compiled_function(compiled, recompilation)
+            conversion.check(failure, *called, name)
         except RewriteRefusedError as error:
             yield RefusedRewrite(kind, title, str(error))
+            continue
+        if conversion.kind == "sorted_keys" and not place.is_name and not place.text.startswith(_DICTS):
+            yield RefusedRewrite(kind, title, f"`{place.text}` may be a subclass of dict")
             continue
         # An expression is written once: it may be long, or have effects.
         argument = conversion.argument if place.is_name else conversion.argument.partition(_ONLY)[0]
         text = place.converted(argument, conversion.result)
         if text is not None:
-            yield conversion.remedy(kind, title, {path: text})
+            yield conversion.in_function(*called, name).remedy(kind, title, {path: text})
     if any(size.name != name for size in failure.sizes):
         return
     is_fixed = fixed_by_torch(failure)

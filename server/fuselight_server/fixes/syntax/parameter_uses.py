@@ -102,6 +102,12 @@ def check_order_is_free(site: Site, function: cst.FunctionDef, name: str) -> Non
     _check_uses(site, function, name, _reads_dict)
 
 
+def adds_values(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether a function that reads a dict in no order adds its values, of which another order rounds otherwise."""
+    uses = [site.parents[use] for use in site.loads(function, name)]
+    return any(isinstance(use, cst.Attribute) and use.attr.value == "values" for use in uses)
+
+
 def _check_uses(
     site: Site, function: cst.FunctionDef, name: str, accepts: Callable[[Site, cst.BaseExpression], bool]
 ) -> None:

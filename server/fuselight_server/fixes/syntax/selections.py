@@ -29,7 +29,7 @@ UNUSED = (
 )
 LAYERS = (
     "unused parameters get gradients of zero, so that an optimizer with weight decay or momentum changes them, and "
-    "layers with state, with hooks or of another shape fail"
+    "layers with state, with hooks, of another shape or dtype, or that return their argument fail"
 )
 _ALIASES = frozenset({"contiguous", "float", "double", "half", "bfloat16", "long", "int", "to", "detach"})
 """Methods that may return the tensor itself or its memory."""

@@ -106,9 +106,9 @@ class CauseFinder:
         before, after = self.memory.components(pair.event), self.memory.components(lookup.event)
         if before is None or after is None:
             return ()
-        found = key_changes(before, after)
+        changes = key_changes(before, after)
         names = self._input_names(lookup, sum(item.name.startswith("example_inputs[") for item in after))
-        return tuple(self._detailed(change, lookup, pair, names) for change in found)
+        return tuple(self._detailed(change, lookup, pair, names) for change in changes)
 
     def _detailed(self, change: KeyChange, lookup: Lookup, pair: Lookup, names: Sequence[str]) -> KeyChange:
         if change.factor is Factor.GRAPH:

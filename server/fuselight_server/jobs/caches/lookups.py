@@ -95,7 +95,9 @@ class PayloadMemory:
     def dynamo_graph(self, compiled: LoggedCompile | None) -> str | None:
         """The graph that Dynamo passed to the backend, as printed. Raises LogError."""
         graphs = (
-            [] if compiled is None else [one for one in compiled.last.graphs if one.kind is GraphKind.DYNAMO]
+            []
+            if compiled is None
+            else [graph for graph in compiled.last.graphs if graph.kind is GraphKind.DYNAMO]
         )
         if not graphs:
             return None

@@ -259,7 +259,7 @@ class StartPicture:
     lines: tuple[LineStart, ...]
     """Functions, the most expensive first."""
     saved_by_second_start: float | None
-    """Estimate, seconds, of what a second start with the same caches would not do; None if it cannot be told."""
+    """Estimate, seconds, of what a second start with the same caches would not do; None if the logs do not show it."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -147,7 +147,9 @@ def _lines(process: ProcessLog, times: Mapping[CompileId | None, _Times]) -> Ite
         groups[_function_of(None if compile_id is None else compiles.get(compile_id))].append(compile_id)
     saved = _saved(process)
     for members in groups.values():
-        known = next((compiles[one] for one in members if one is not None and one in compiles), None)
+        known = next(
+            (compiles[member] for member in members if member is not None and member in compiles), None
+        )
         totals: _Times = defaultdict(float)
         for member in members:
             for stage, seconds in times[member].items():

@@ -81,7 +81,9 @@ def _with_graph_causes(row: CacheResult, rows: Sequence[CacheResult]) -> CacheRe
 
     Both keys have these components.
     """
-    if row.cache is not CacheName.AOTAUTOGRAD or [one.kind for one in row.causes] != [CauseKind.NOT_RECORDED]:
+    if row.cache is not CacheName.AOTAUTOGRAD or [cause.kind for cause in row.causes] != [
+        CauseKind.NOT_RECORDED
+    ]:
         return row
     causes = [
         cause

@@ -34,7 +34,7 @@ def test_children_end_before_the_folder_is_deleted(tmp_path: Path, monkeypatch: 
 
     real = fidelity.run_with_limit
     monkeypatch.setattr(fidelity, "run_with_limit", hangs)
-    monkeypatch.setattr(fidelity, "_made", lambda: {"torch": "2.13"})
+    monkeypatch.setattr(fidelity, "_versions", lambda: {"torch": "2.13"})
     arguments = ["fidelity", "--models", "model", "--halves", "real", "--out", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", arguments)
     assert fidelity.main() == 0
@@ -54,7 +54,7 @@ def test_an_error_leaves_the_halves_that_were_measured(
         return {"static": CASE}
 
     monkeypatch.setattr(fidelity, "_half", half)
-    monkeypatch.setattr(fidelity, "_made", dict)
+    monkeypatch.setattr(fidelity, "_versions", dict)
     arguments = ["fidelity", "--models", "first,second", "--halves", "real", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(OSError, match="full"):

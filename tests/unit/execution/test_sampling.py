@@ -109,11 +109,14 @@ def test_only_asyncio_reads_the_exit_status_of_a_sampler_that_is_ended(
     sampler.write_text("#!/bin/sh\nexec sleep 100\n")
     sampler.chmod(0o700)
     monkeypatch.setattr(sampling, "py_spy_path", lambda: str(sampler))
-    polled = []
+    polled: list[int] = []
     poll = subprocess.Popen.poll
-    monkeypatch.setattr(
-        subprocess.Popen, "poll", lambda process: [polled.append(process.pid), poll(process)][1]
-    )
+
+    def note(process: subprocess.Popen[bytes]) -> int | None:
+        polled.append(process.pid)
+        return poll(process)
+
+    monkeypatch.setattr(subprocess.Popen, "poll", note)
 
     async def end_two() -> None:
         slow = await sampling.sample(1, seconds=0.1)

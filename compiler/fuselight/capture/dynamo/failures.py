@@ -132,7 +132,8 @@ _ONLY_COMPILED = _Verdict(
     Culprit.USER,
     "exception",
     "Only compiled code raises this: the wrapper that AOTAutograd puts around it does not exist in eager mode. Do "
-    "not compile the code whose backward this is, or compile a function that computes it with torch.func.",
+    "not compile the code whose backward this is, which then runs in eager mode, or compile a function that computes "
+    "it with torch.func.",
 )
 _OVERWRITTEN = _Verdict(
     Culprit.USER,

@@ -55,7 +55,10 @@ _BY_CULPRIT = {
 
 _NEXT = {
     "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
-    "FL402": ("Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it"),
+    "FL402": (
+        "Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it: the graph "
+        "breaks there, and the function runs in eager mode"
+    ),
     "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
     "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager mode",
     "FL405": "Use smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",

@@ -256,7 +256,9 @@ def test_remedies_use_the_users_names() -> None:
     batch, _ = changes(frame(*TOKENS))
     mark, dynamic, spec = batch.remedies
     assert mark == "Before the first call: torch._dynamo.mark_dynamic(tokens, 0)"
-    assert dynamic == "Or compile with torch.compile(..., dynamic=True)"
+    assert (
+        dynamic == "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
+    )
     assert 'shapes_spec=ParamsSpec({"tokens": TensorSpec([ShapeVar("n"), None])})' in spec
     library, _ = changes(frame(*TOKENS, location=Location(LIBRARY, 3)))
     assert "(x, 0) for the x that is passed as `tokens`" in library.remedies[0]

@@ -107,13 +107,14 @@ def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding(
 
 
 def test_wording() -> None:
+    slower = "Kernels for dynamic sizes can be slower"
     (finding,) = findings(
         report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")),))
     )
     expect(
         f"{finding.title}\n{finding.message}\n"
         + "\n".join(f"{item.span.line}: {item.message}" for item in finding.related),
-        """\
+        f"""\
         recompiled: x.size(0) was 4, now 7
         `Net.forward` was compiled again because a guard of its compiled code failed.
 
@@ -123,13 +124,24 @@ def test_wording() -> None:
         Cost: `Net.forward` was compiled once more.
 
         What to do:
-        - Mark the size as dynamic before the first call: torch._dynamo.mark_dynamic(x, 0).
-        - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes.
+        - Mark the size as dynamic before the first call: torch._dynamo.mark_dynamic(x, 0). {slower}.
+        - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes, which adds work.
         - Pass `FLAG` as a tensor where the code only calculates with it: its value then has no guard.
         9: triggered by this call, Net()(f32[4, 8])
         20: `Net.forward` was compiled again
         """,
     )
+
+
+def test_a_class_that_is_created_again_hides_other_guards_that_its_advice_leaves() -> None:
+    again_created = failed("the class Net of self was created again", source="self", cause=GuardCause.CLASS)
+    number = failed(
+        "self.rate was 0.1, now 0.2", kind="EQUALS_MATCH", source="self.rate", cause=GuardCause.NUMBER
+    )
+    (alone,) = findings(report(recompiles=(again(again_created),)))
+    assert alone.hints[-1].endswith("objects of the same sizes and values then share compiled code")
+    (both,) = findings(report(recompiles=(again(again_created, number),)))
+    assert both.hints == (*alone.hints[:-1], f"{alone.hints[-1]}. Here other guards failed too")
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_an_argument_stays_an_input_without_the_break() -> None:
     assert finding.hints == (
         (
             "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input it comes from with "
-            "torch._dynamo.mark_dynamic"
+            "torch._dynamo.mark_dynamic. Kernels for dynamic sizes can be slower"
         ),
     )
 
@@ -242,7 +242,7 @@ def test_a_value_after_the_second_break_of_a_line_has_the_name_that_the_line_ass
     assert (graph_break.title, graph_break.span.line) == ("recompiled: sizes[1] was 5, now 8", 25)
     assert graph_break.hints == (
         "Remove the graph break on line 25: without it, no element of `sizes` is an input of a compiled part",
-        "Or compile with torch.compile(..., dynamic=True), which makes ints symbolic",
+        "Or compile with torch.compile(..., dynamic=True), which makes ints symbolic, and sizes too",
     )
 
 

@@ -29,6 +29,7 @@ from tests.support.reports import FILE, ROOT, at, report
 
 RULE = "torch always compiles a size of 0 or 1 separately"
 MARK = "torch._dynamo.mark_dynamic(x, 0)"
+SLOWER = "Kernels for dynamic sizes can be slower"
 
 
 def recompiled(*sizes: int, limit: bool = False, name: str = "x", **changes: Any) -> tuple[Recompile, ...]:
@@ -62,14 +63,15 @@ def first_of(facts: Report) -> Finding:
          Severity.INFORMATION),
         ((1, 6), (f"Expect one extra compile: {RULE}, dynamic or not", "Or pad to a size of 2 or more"),
          Severity.INFORMATION),
-        ((9, 1, 5), (f"Mark the size as dynamic before the first call: {MARK}",
+        ((9, 1, 5), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
                      f"Then expect one extra compile: {RULE}, dynamic or not"), Severity.INFORMATION),
-        ((9, 1, 5, 0), (f"Mark the size as dynamic before the first call: {MARK}",
+        ((9, 1, 5, 0), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
                         f"Then expect 2 extra compiles: {RULE}, dynamic or not"), Severity.INFORMATION),
         ((1, 0, 5), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.INFORMATION),
         ((1, 5, 9), (f"Expect 2 extra compiles: {RULE}, dynamic or not",), Severity.WARNING),
-        ((4, 7), (f"Mark the size as dynamic before the first call: {MARK}",
-                  "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes"), Severity.WARNING),
+        ((4, 7), (f"Mark the size as dynamic before the first call: {MARK}. {SLOWER}",
+                  "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes, which adds work"),
+         Severity.WARNING),
     ],
 )  # fmt: skip
 def test_all_values_of_the_run_decide(
@@ -129,7 +131,7 @@ def test_tensors_that_become_small_together_are_marked_together() -> None:
         return again(*sizes, compile_id=f"0/{number}")
 
     finding = first_of(report(recompiles=(step(7, 1, 1), step(1, 12, 2))))
-    assert finding.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0)")
+    assert finding.hints[0].endswith(f"{MARK}, torch._dynamo.mark_dynamic(y, 0). {SLOWER}")
 
 
 SOURCE = {

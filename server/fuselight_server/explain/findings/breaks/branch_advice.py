@@ -271,7 +271,10 @@ _BY_EFFECT = {
 
 def _hints(node: ast.AST | None, effect: Effect) -> Iterator[str]:
     if node is not None and effect in {Effect.RAISE, Effect.ASSERT}:
-        yield f"Check it in the graph with {_assertion(node)}, or check the result after the call"
+        yield (
+            f"Check it in the graph with {_assertion(node)}, which raises RuntimeError, on a GPU later than this line; "
+            "or check the result after the call"
+        )
     else:
         yield from _BY_EFFECT.get(effect, (SELECT,))
 

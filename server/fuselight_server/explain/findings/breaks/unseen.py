@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from fuselight_server.explain.findings.common.context import Context
 
 _MOST_LINES = 20_000
+_RESET = "torch._dynamo.reset() after it, which drops all compiled code"
 _BEFORE = "Or register it before the first call"
 _HINTS = {
     UnseenKind.HOOK: (
         (
             "Set torch._dynamo.config.skip_nnmodule_hook_guards = False before the first call: torch then compiles "
-            "again for hooks that are registered later"
+            "again for hooks that are registered later, and checks the hooks of each module in each call"
         ),
         _BEFORE,
     ),
-    UnseenKind.GLOBAL_HOOK: ("Register it before the first call, or call torch._dynamo.reset() after it",),
+    UnseenKind.GLOBAL_HOOK: (f"Register it before the first call, or call {_RESET}",),
     UnseenKind.METHOD: (
-        "Replace it before the first call, or call torch._dynamo.reset() after it",
+        f"Replace it before the first call, or call {_RESET}",
         "Or replace it in the object, as in `model.forward = ...`: torch has guards on the attributes of objects",
     ),
     UnseenKind.VARIABLE: (

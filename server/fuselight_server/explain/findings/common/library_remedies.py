@@ -49,8 +49,8 @@ _REMEDIES = (
         r"\bparam_groups\[\d+\]\['(?:betas|momentum)'\]",
         _NUMBERS,
         (
-            "Keep the momentum fixed: cycle_momentum=False in OneCycleLR and CyclicLR",
-            "Or step the optimizer outside the compiled code",
+            "Keep the momentum fixed: cycle_momentum=False in OneCycleLR and CyclicLR. This trains in another way",
+            "Or step the optimizer outside the compiled code, in eager mode",
         ),
     ),
     _Remedy(

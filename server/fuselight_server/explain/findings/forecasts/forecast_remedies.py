@@ -91,7 +91,7 @@ def size_remedies(advice: Advice) -> tuple[str, ...]:
     second = (
         "Or pad to a size of 2 or more: torch compiles a size of 1 separately"
         if is_one
-        else "Or compile with torch.compile(..., dynamic=True)"
+        else "Or compile with torch.compile(..., dynamic=True). Kernels for dynamic sizes can be slower"
     )
     last = (
         f"Or compile with torch.compile(..., {spec}), of torch.fx.experimental.dynamic_spec" if spec else ""
@@ -133,7 +133,10 @@ def number_remedies(advice: Advice) -> tuple[str, ...]:
     tensor = f"Pass `{name}` as a tensor, `torch.tensor({name})`: its value has no guard"
     if "." in was or "e" in was or "n" in was:  # a float; inf and nan too
         return (tensor,)
-    return tensor, "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic"
+    return (
+        tensor,
+        "Or compile with torch.compile(..., dynamic=True), which keeps ints symbolic, and sizes too",
+    )
 
 
 def attribute_remedies(advice: Advice) -> tuple[str, ...]:

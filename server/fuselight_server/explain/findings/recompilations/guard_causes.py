@@ -30,9 +30,11 @@ _READ_OUTSIDE = (
     "Read the variable outside the compiled function and pass it in: each value needs its own compile"
 )
 _ROOT = re.compile(r"[^\W\d]\w*")
+_SLOWER = "Kernels for dynamic sizes can be slower"
+"""What a mark, dynamic=True and dynamic parameters cost."""
 _STATE_SIZES = (
     "Set torch._dynamo.config.force_parameter_static_shapes = False before the first call: torch otherwise compiles "
-    "once for each size of a parameter or a buffer"
+    f"once for each size of a parameter or a buffer. {_SLOWER}"
 )
 _FREEZE = (
     "Freeze parameters, with requires_grad_(False), before the first call",
@@ -45,11 +47,13 @@ _ONE_FOR_EACH_OBJECT = (
     ),
     (
         "Compile each object with isolate_recompiles=True (torch 2.13 or newer), or call torch._dynamo.reset() "
-        "between objects that are not used together: their versions then do not count against the same limit"
+        "between objects that are not used together: their versions then do not count against the same limit. reset() "
+        "drops all compiled code"
     ),
 )
 _KEEP_GRADIENTS = (
-    "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place"
+    "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place. It then "
+    "keeps its memory, and writing the zeros takes time"
 )
 _ZERO_OR_ONE = (
     "Expect one extra compile: torch always compiles a size of 0 or 1 separately, dynamic or not",
@@ -73,9 +77,12 @@ _ADVICE: dict[GuardCause, str | tuple[str, ...]] = {
     GuardCause.CLASS: (
         (
             "Call torch._dynamo.reset() before each new object, so that compiled versions of earlier classes do not "
-            "count against the recompile limit"
+            "count against the recompile limit. All compiled code is dropped: what is called again is compiled again"
         ),
-        "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its own",
+        (
+            "Or compile each object with isolate_recompiles=True (torch 2.13 or newer): each then has a limit of its "
+            "own, and shares no compiled code"
+        ),
         "Or define the class once, outside the function: objects of the same sizes and values then share compiled code",
     ),
     GuardCause.LENGTH: (
@@ -210,7 +217,10 @@ def _advice_for_state(failure: GuardFailure, *, other_object: bool) -> tuple[str
         return _ONE_FOR_EACH_OBJECT if other_object else (_STATE_SIZES,)
     return (
         _STATE_SIZES,
-        f"Or pass a plain tensor as {quoted(failure.source or 'the argument')}: the parameter's `.data`",
+        (
+            f"Or pass a plain tensor as {quoted(failure.source or 'the argument')}: the parameter's `.data`, through "
+            "which no gradient flows"
+        ),
     )
 
 
@@ -242,7 +252,7 @@ def advice_after_break(
     if failure.cause is GuardCause.DIMENSION:
         marked = (
             "ompile with torch.compile(..., dynamic=True), or mark the dimension of the input it comes from with "
-            "torch._dynamo.mark_dynamic"
+            f"torch._dynamo.mark_dynamic. {_SLOWER}"
         )
         remove = (
             f"Remove the graph break on line {line}: without it, this size is not an input of a compiled part"
@@ -287,18 +297,26 @@ def _dimension_advice(
 ) -> tuple[str, ...]:
     sizes = tuple(size for size in varying_sizes(failure, *also) if size not in unmarked)
     if not sizes:
-        return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
+        return (
+            (
+                f"Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes. {_SLOWER}; padding adds "
+                "work"
+            ),
+        )
     if (container := _container(sizes)) is not None:
         return (
-            f"Keep the tensors in `{container}` at their longest length and write into them: their sizes then stay",
+            (
+                f"Keep the tensors in `{container}` at their longest length and write into them: their sizes then "
+                "stay, and each call calculates with all of it"
+            ),
             (
                 f"Or mark dimension {sizes[0][1]} of each of them with torch._dynamo.mark_dynamic before they are "
-                "first passed in, and keep their strides the same, as with .contiguous()"
+                "first passed in, and keep their strides the same, as with .contiguous(), which copies them"
             ),
         )
     return (
         mark_words(sizes, ours=ours),
-        "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
+        "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes, which adds work",
     )
 
 
@@ -313,7 +331,7 @@ def mark_words(sizes: Collection[tuple[str, int]], *, ours: bool) -> str:
         else "Mark all these sizes as dynamic before the first call (marking only one is an error where torch finds it "
         "equal to another)"
     )
-    return f"{say}: {', '.join(marks)}"
+    return f"{say}: {', '.join(marks)}. {_SLOWER}"
 
 
 def _container(sizes: Collection[tuple[str, int]]) -> str | None:
@@ -409,5 +427,7 @@ def _kept_symbolic(
         )
         return (f"Or set {setting}",) if is_whole or failure.was is None else ()
     return (
-        ("Or compile with torch.compile(..., dynamic=True), which makes ints symbolic",) if is_whole else ()
+        ("Or compile with torch.compile(..., dynamic=True), which makes ints symbolic, and sizes too",)
+        if is_whole
+        else ()
     )

@@ -118,11 +118,20 @@ def hints_of(
         causes.append(cause)
         words = remedies_for(context, recompilation, item)
         if item is shown:
-            out += words
+            out += _with_other_guards(recompilation, item, words)
         elif words:
             named = item.source and item.source not in words[0]
             out.append(f"For {quoted(item.source)}: {words[0]}" if named else words[0])
     return tuple(dict.fromkeys(out))
+
+
+def _with_other_guards(
+    recompilation: Recompile, shown: GuardFailure, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The advice on a class, which does not help alone where objects of the class differ in other ways too."""
+    if shown.cause is not GuardCause.CLASS or not words or len(nearest(recompilation)) <= 1:
+        return words
+    return (*words[:-1], f"{words[-1]}. Here other guards failed too")
 
 
 def remedies_for(context: Context, recompilation: Recompile, failure: GuardFailure) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ The rules, in this order:
 3. lines that lead to the recompile limit, because later calls run in eager mode;
 4. lines that break graphs: the most measured time in eager mode, where a benchmark has it, then the most breaks, then
    the most recompilations for values that the break carries;
-5. lines that compile again: the most seconds, then the most recompilations.
-Of lines that cost the same, the one that runs first comes first.
+5. lines that compile again: the most seconds, as they are shown, then the most recompilations.
+Recompilations that every such program needs, as for a grad mode, do not count: no fix takes them away. Of lines that
+cost the same, the one that runs first comes first.
 
 Invariant: a pure function of the reports and of measured times. Every number is one that a report holds; a time in
 eager mode is one that a benchmark measured, and is marked so.
@@ -28,7 +29,7 @@ from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
 from fuselight_server.explain.findings.common.context import Context
 from fuselight_server.explain.findings.common.resume_functions import in_the_users_words, roots
 from fuselight_server.explain.findings.common.text import plain
-from fuselight_server.explain.findings.recompilations.recompilations import birthplace
+from fuselight_server.explain.findings.recompilations.recompilations import birthplace, is_expected_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -195,7 +196,7 @@ def _rank(cost: FindingCost) -> tuple[object, ...]:
         -cost.eager_us,
         -cost.breaks,
         -cost.recompilations if cost.breaks else 0,
-        -cost.seconds,
+        -round(cost.seconds, 1),
         -cost.recompilations,
     )
 
@@ -341,6 +342,8 @@ def _add_recompilations(
         if recompilation.compile_id is not None
     )
     for root in roots(context, worded):
+        if is_expected_root(context, root):
+            continue  # nothing takes it away
         home = birthplace(context, root.recompile)[0]
         again = [root.recompile, *root.parts]
         compiles = [context.compile_of(recompilation.compile_id) for recompilation in again]

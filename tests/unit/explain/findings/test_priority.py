@@ -8,11 +8,13 @@ import json
 import pytest
 
 from fuselight.shared.report import (
+    Break,
     Compile,
     Culprit,
     Failure,
     Frame,
     Graph,
+    GuardCause,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -32,6 +34,7 @@ from fuselight_server.explain.findings.priority import (
     priorities,
     ranked,
 )
+from tests.support.recompilations import READ, SIZE, again, failed
 from tests.support.reports import FILE, at, broken, report
 
 TWO_GRAPHS = (
@@ -43,6 +46,21 @@ FRAMES = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=
 
 def line(number: int, **changes: object) -> FindingCost:
     return dataclasses.replace(FindingCost(FILE, number), **changes)  # type: ignore[arg-type]
+
+
+def test_a_recompilation_that_no_fix_takes_away_does_not_count() -> None:
+    mode = failed("grad mode was on, now off", source="", cause=GuardCause.GLOBAL_STATE, kind="GRAD_MODE")
+    expected, size = again(dataclasses.replace(mode, born=(READ,))), again(SIZE)
+    breaks = (broken(at(22)), broken(at(26)))
+    (only,) = [line for line in priorities_of(breaks, expected) if line.cost.line == 22]
+    assert "recompilation" not in only.gain
+    (both,) = [line for line in priorities_of(breaks, expected, size) if line.cost.line == 22]
+    assert "and 1 recompilation" in both.gain
+    assert priorities_of((), expected) == ()
+
+
+def priorities_of(breaks: tuple[Break, ...], *recompiles: Recompile) -> tuple[Priority, ...]:
+    return priorities(Context.of(report(frames=FRAMES, breaks=breaks, recompiles=recompiles)))
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,15 @@ def _passed(words: str, argument: str) -> Callable[[Finding, str, _ValueChange],
     return advise
 
 
+def _none(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
+    if not any("tensor" in value for value in (change.was, change.now)):
+        return None  # as of a list: an empty one has another length
+    return _passed(
+        "Pass a tensor that changes nothing instead of None",
+        "torch.zeros(()) if {x} is None else {x}",
+    )(finding, statement, change)
+
+
 def _keys(finding: Finding, statement: str, change: _ValueChange) -> HowTo | None:
     del statement
     match = re.search(r"\((\w+)\)|^(\w+)$", change.source)
@@ -331,10 +340,7 @@ _BY_CAUSE: dict[str, Callable[[Finding, str, _ValueChange], HowTo | None]] = {
     "device": _passed("Move the tensor before the call", '{x}.to("{was}")'),
     "requires_grad": _passed("If the call needs no gradient of it, detach it", "{x}.detach()"),
     "length": _passed("Stack the tensors into one, whose first size may vary", "torch.stack({x})"),
-    "none": _passed(
-        "Pass a tensor that changes nothing instead of None",
-        "torch.zeros(()) if {x} is None else {x}",
-    ),
+    "none": _none,
     "keys": _keys,
     "training": _training,
 }

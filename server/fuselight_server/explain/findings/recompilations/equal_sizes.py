@@ -45,7 +45,8 @@ def _advice(name: str, source: str, size: str) -> str:
     if "." in name:
         size_of = f"`{name}` has size {size} there"
         return (
-            f"{size_of}: slice it to `{source}` if no input is larger, or create it with size 1 and expand it"
+            f"{size_of}: slice it to `{source}` if no input is larger, or, if its rows are "
+            "equal, create it with size 1 and expand it"
         )
     return f"`{name}` has size {size} there: mark its size dynamic as well, or make it of size `{source}`"
 

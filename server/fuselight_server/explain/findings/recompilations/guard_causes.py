@@ -51,6 +51,7 @@ _ONE_FOR_EACH_OBJECT = (
         "drops all compiled code"
     ),
 )
+_WITHOUT_NONE = "Expect one compile for each case, or always pass a value of one kind in the place of None"
 _KEEP_GRADIENTS = (
     "Keep the gradient's tensor between the steps: zero_grad(set_to_none=False), or set it to zero in place. It then "
     "keeps its memory, and writing the zeros takes time"
@@ -185,6 +186,10 @@ def advice(  # noqa: PLR0911 - one return a kind of failure
         return _ONE_FOR_EACH_OBJECT
     if failure.cause is GuardCause.DELETED and failure.source.endswith(".grad"):
         return (_KEEP_GRADIENTS,)
+    if failure.cause is GuardCause.NONE and not any(
+        "tensor" in (value or "") for value in (failure.was, failure.now)
+    ):
+        return (_WITHOUT_NONE,)
     words = _ADVICE[failure.cause]
     return words if isinstance(words, tuple) else (words,)
 

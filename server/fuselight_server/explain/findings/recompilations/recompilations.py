@@ -136,7 +136,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     name = f"`{plain(recompilation.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, recompilation, failure)
-    expected = all(_is_expected(context, root) for root in group)
+    expected = all(is_expected_root(context, root) for root in group)
     hints = _hints(context, group[0], failure)
     return context.finding(
         "FL201",
@@ -278,7 +278,7 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
     return hints_of(context, root.recompile, failure, root.explained)
 
 
-def _is_expected(context: Context, root: Root) -> bool:
+def is_expected_root(context: Context, root: Root) -> bool:
     """Whether nothing differs but what has to be compiled separately.
 
     A size of 0 or 1, a side of a branch, a grad mode, the first state of an optimizer, the object of the class.

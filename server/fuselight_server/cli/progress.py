@@ -30,9 +30,22 @@ def complete(
 ) -> T:
     """Do a use case, which gets its options, what shows its progress, its cancel token, and what is given here.
 
-    Ctrl-C cancels the token. Raises KeyboardInterrupt where that ended the use case without a result.
+    Ends as `complete_work` does.
     """
-    asked, token = command_options(options), CancelToken()
+    asked = command_options(options)
+    return complete_work(
+        lambda show, token: work(asked, show, token, *given, **named), is_quiet=options.verbose
+    )
+
+
+def complete_work(
+    work: Callable[[Callable[[str], None], CancelToken], Coroutine[Any, Any, T]], *, is_quiet: bool = False
+) -> T:
+    """Do work that gets what shows its progress, and its cancel token.
+
+    Ctrl-C cancels the token. Raises KeyboardInterrupt where that ended the work without a result.
+    """
+    token = CancelToken()
 
     async def run(show: Callable[[str], None]) -> T:
         loop = asyncio.get_running_loop()
@@ -42,9 +55,9 @@ def complete(
             loop.call_soon_threadsafe(lambda: None)  # wakes a loop that waits
 
         with interrupts_call(cancel):
-            return await work(asked, show, token, *given, **named)
+            return await work(show, token)
 
-    with progress_line(is_quiet=options.verbose) as show:
+    with progress_line(is_quiet=is_quiet) as show:
         try:
             return asyncio.run(run(show))
         except asyncio.CancelledError:

@@ -29,7 +29,7 @@ from fuselight_server.jobs.trace_log.files import LogError
 from fuselight_server.jobs.trace_log.reader import JobReader
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fuselight.shared.report import CompileStep, Report
@@ -191,7 +191,7 @@ class _Opening:
             return self._wait()
 
         for step in reader.follow(wait) if self._request.is_followed else reader.steps():
-            self._show(_progress(step))
+            self._show_soon(_progress(step))
             # The records of a compile that goes on are news for who follows a job.
             partial.has_news |= bool(step.finished) or self._request.is_followed
             report()
@@ -208,6 +208,10 @@ class _Opening:
                 return False
             self._stops.wait(0.05)
         return not self._is_canceled()
+
+    def _show_soon(self, text: str) -> None:
+        """Show progress in the thread of the face."""
+        self._loop.call_soon_threadsafe(self._show, text)
 
     def _check_source(self) -> None:
         for folder in self._request.source:
@@ -242,7 +246,7 @@ class _Opening:
 
     def _map(self, job: LoggedJob, *, is_partial: bool) -> JobFiles:
         if self._sources is None:
-            self._show("listing the source")
+            self._show_soon("listing the source")
             self._sources = LocalSources(self._request.source)
         evidence = read_evidence(job.processes, self._texts)
         files = map_files(evidence, self._sources, self._chosen)
@@ -294,7 +298,7 @@ def compose_job(
     """The findings of a job's processes, and its notes."""
     outcome = CheckOutcome(
         reports=[process.report for process in processes],
-        sources=JobSources(files=files),
+        sources=JobSources(of_jobs=(files,)),
     )
     opened = OpenedJob(
         name=job.name,
@@ -318,15 +322,28 @@ def compose_job(
     return opened
 
 
+def outcome_of(jobs: Sequence[OpenedJob]) -> CheckOutcome:
+    """The findings of all jobs together."""
+    if len(jobs) == 1:
+        return jobs[0].outcome
+    outcome = CheckOutcome(sources=JobSources(of_jobs=tuple(job.files for job in jobs)))
+    for job in jobs:
+        outcome.findings += job.findings
+        outcome.reports += job.outcome.reports
+        outcome.problems += job.outcome.problems
+    return outcome
+
+
 @dataclass
 class JobSources(SourceFiles):
     """The lines of a job's files: local ones, and those that the logs quote of files that are not here."""
 
-    files: JobFiles | None = None
+    of_jobs: tuple[JobFiles, ...] = ()
 
     def line(self, path: str, number: int) -> str | None:
-        """Line `number` (1-based) of a file of the job; a file outside of the source folders is never read."""
-        return self.files.line(path, number) if self.files is not None else None
+        """Line `number` (1-based) of a file of the jobs; a file outside of the source folders is never read."""
+        lines = (files.line(path, number) for files in self.of_jobs)
+        return next((line for line in lines if line is not None), None)
 
 
 def merge_processes(per_process: list[tuple[str, tuple[Finding, ...]]]) -> list[Finding]:
@@ -406,8 +423,9 @@ def _notes(job: LoggedJob, files: JobFiles, reports: list[Report]) -> Iterator[s
             f"The source of {files_word} of the job is not here: {', '.join(names)}{more}. "
             "Name its folder with `--source DIR`."
         )
-    for problem in dict.fromkeys(problem for report in reports for problem in report.problems):
-        yield f"Not in a trace: {problem.what} ({problem.why})."
+    problems = dict.fromkeys(problem for report in reports for problem in report.problems)
+    if problems:
+        yield f"Not in the logs: {format_list([problem.what for problem in problems])}."
 
 
 def _progress(step: ReadStep) -> str:

@@ -163,6 +163,8 @@ class Rung(str, enum.Enum):
     """The file's own statements made the calls, outside of any function or `__main__` block."""
     PROGRAM = "program"
     """The program made the calls itself: `fuselight run`."""
+    TRACE = "trace"
+    """A job made the calls, on any machine: the facts are those of its logs (`TORCH_TRACE`)."""
     CALLER = "caller"
     """Another file of the workspace, `Inputs.path`, which was run up to its first call of the target."""
 

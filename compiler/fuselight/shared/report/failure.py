@@ -54,6 +54,8 @@ class Failure:
     phase: str | None = None
     directive_line: int | None = None
     """For `inputs`: the directive's line; its columns are in `stack[-1]`."""
+    is_caught: bool = False
+    """Whether the program went on after it: the logs of a job have such errors, a run reports none."""
 
 
 def safe_text(value: Any, limit: int = LONGEST) -> str:

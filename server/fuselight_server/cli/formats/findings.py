@@ -19,7 +19,7 @@ from fuselight_server.explain.findings.common.counts import counts
 from fuselight_server.explain.findings.failures import code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from fuselight.shared.report import Report
@@ -50,11 +50,16 @@ _SHORTEST_TIME = 0.05
 def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
     """Print every finding with its source, then the summary."""
     print_first(outcome, terminal)
-    width = max(_NARROWEST, min(_WIDTH, terminal.width)) if terminal.is_terminal else _WIDTH
-    for finding in outcome.findings:
-        terminal.print(*_block(finding, outcome.sources, width))
+    print_blocks(outcome.findings, outcome.sources, terminal)
     for line in _summary(outcome):
         terminal.print(line)
+
+
+def print_blocks(findings: Iterable[Finding], sources: SourceFiles, terminal: Terminal) -> None:
+    """Print findings with their source."""
+    width = max(_NARROWEST, min(_WIDTH, terminal.width)) if terminal.is_terminal else _WIDTH
+    for finding in findings:
+        terminal.print(*_block(finding, sources, width))
 
 
 def _block(finding: Finding, sources: SourceFiles, width: int) -> Iterator[Part]:
@@ -138,7 +143,7 @@ def _ran(finding: Finding) -> str:
 
 def _summary(outcome: CheckOutcome) -> Iterator[Part]:
     for report in outcome.reports:
-        yield _target_line(report, outcome.unchanged_since(report)), "dim"
+        yield target_line(report, outcome.unchanged_since(report)), "dim"
         yield from ((f"  {note.text}", "dim") for note in report.notes if note.kind == "without_aot")
     if outcome.known:
         yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
@@ -154,15 +159,20 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
         if not outcome.problems:
             yield "No findings.", "bold green"
         return
-    totals = [
+    yield totals(outcome), "bold"
+
+
+def totals(outcome: CheckOutcome) -> str:
+    """Count the findings: `Found 3 findings: 1 error and 2 warnings.`."""
+    counted = [
         format_count(number, name)
         for severity, (_, name) in _SHOWN.items()
         if (number := sum(finding.severity is severity for finding in outcome.findings))
     ]
-    yield f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(totals)}.", "bold"
+    return f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(counted)}."
 
 
-def _target_line(report: Report, unchanged_since: datetime | None) -> str:
+def target_line(report: Report, unchanged_since: datetime | None = None) -> str:
     """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`, and whether it was not run."""
     parts = [str(counts(report))]
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted

@@ -27,7 +27,12 @@ SCHEMA = 1
 
 
 def as_json(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "") -> str:
-    """The outcome as JSON text. `with_facts`: each target with the values of its expressions.
+    """The outcome as JSON text, as by `as_data`."""
+    return json.dumps(as_data(outcome, with_facts=with_facts, fix_command=fix_command), indent=2)
+
+
+def as_data(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "") -> dict[str, Any]:
+    """The outcome as an object of JSON. `with_facts`: each target with the values of its expressions.
 
     `fix_command` verifies the known fixes; empty where none is known.
     """
@@ -37,14 +42,13 @@ def as_json(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str
 
         for target, report in zip(targets, outcome.reports, strict=True):
             target["facts"] = facts_as_json(report, outcome.sources)
-    data = {
+    return {
         "schema": SCHEMA,
         "fix_first": fix_first_as_json(outcome, fix_command),
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
         "targets": targets,
         "problems": problems_as_json(outcome),
     }
-    return json.dumps(data, indent=2)
 
 
 def fix_first_as_json(

@@ -248,7 +248,7 @@ def line_costs(context: Context) -> list[FindingCost]:
     for failure in context.report.failures:
         home = context.innermost_user_frame(failure.stack)
         if home is not None:
-            keep(replace(at(home), ends_run=True))
+            keep(replace(at(home), ends_run=not failure.is_caught))
     _add_breaks(context, at, keep)
     _add_eager(context, at, keep)
     _add_recompilations(context, at, keep)

@@ -6,9 +6,10 @@ calls, no columns, and no origins of most guards.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.shared.report import (
     Break,
@@ -43,7 +44,7 @@ from fuselight_server.jobs.trace_log.model import AttemptState, GraphKind
 from fuselight_server.jobs.trace_log.payloads import read_metrics, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from fuselight.shared.report import Stack
     from fuselight.shared.torch_texts import Reason
@@ -96,13 +97,14 @@ class _Conversion:
     def report(self) -> Report:
         for compiled in self._process.compiles:
             self._add(compiled)
-        facts = self._facts
+        facts, target = self._facts, self._target()
+        seconds = sum(compiled.seconds or 0.0 for compiled in facts.compiles)
         return Report(
-            versions=Versions(_UNKNOWN, self._process.torch_version, None, _UNKNOWN, _UNKNOWN, _UNKNOWN),
-            target=self._target(),
+            versions=self._versions(),
+            target=target,
             tier=Tier.CAPTURE,
             generation=0,
-            inputs=Inputs(Rung.PROGRAM, self._target().path),
+            inputs=Inputs(Rung.TRACE, target.path),
             environment=Environment(variables=dict(self._process.environment)),
             frames=tuple(facts.frames),
             compiles=tuple(facts.compiles),
@@ -111,8 +113,26 @@ class _Conversion:
             not_compiled=tuple(facts.not_compiled),
             failures=tuple(facts.failures),
             problems=self._problems(),
+            phases={"compile": round(seconds, 3)} if seconds else {},
             roots=self._files.roots(),
             texts={key: self._texts.texts[key] for key in facts.keys},
+        )
+
+    def _versions(self) -> Versions:
+        """The versions that torch's metrics name."""
+        metrics = next((item.metrics for item in self._process.compiles if item.metrics is not None), None)
+        named: Mapping[str, Any] = {}
+        if metrics is not None:
+            with contextlib.suppress(LogError):
+                named = read_metrics(metrics)
+        python, triton = (str(named.get(name) or "") for name in ("python_version", "triton_version"))
+        return Versions(
+            python=python.partition(" ")[0] or _UNKNOWN,
+            torch=self._process.torch_version,
+            triton=triton or None,
+            fuselight=_UNKNOWN,
+            platform=_UNKNOWN,
+            executable=_UNKNOWN,
         )
 
     def _target(self) -> TargetRef:
@@ -299,7 +319,7 @@ class _Conversion:
     def _failure(
         self, compiled: log.LoggedCompile, error: _LoggedError, stack: Stack, *, is_unsupported: bool
     ) -> Failure:
-        """An error that torch raised. A log does not show whether the program caught it."""
+        """An error that torch raised; the program has caught it if it compiled more."""
         return Failure(
             culprit=Culprit.USER if is_unsupported else Culprit.COMPILER,
             kind="fullgraph" if is_unsupported else "backend",
@@ -309,6 +329,7 @@ class _Conversion:
             stack=(*self._caller(compiled), *stack) if stack else self._caller(compiled),
             traceback=error.text[-LONGEST:],
             gb_id=error.reason.gb_id,
+            is_caught=compiled is not self._process.compiles[-1],
         )
 
     def _suppresses_errors(self, compiled: log.LoggedCompile) -> bool:

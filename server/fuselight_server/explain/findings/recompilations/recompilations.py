@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fuselight.shared.report import GuardCause
+from fuselight.shared.report import GuardCause, Rung
 from fuselight_server.base.finding import Related, Severity
 from fuselight_server.base.formatting import format_count, format_list
 from fuselight_server.explain.findings.common.changing_lines import changing_line
@@ -321,7 +321,10 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
     ids = {recompilation.compile_id for recompilation in group}
     spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
     if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
-        yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
+        inputs = context.report.inputs
+        is_trace = inputs is not None and inputs.rung is Rung.TRACE
+        what = "compiling" if is_trace else "tracing, plus code generation with a real backend"
+        yield f"{sum(spent):.1f} s of {what}"
 
 
 def _others(context: Context, recompilation: Recompile, shown: GuardFailure | None) -> Iterator[str]:

@@ -1,0 +1,142 @@
+"""Opened jobs in the terminal and as JSON: the findings as `check` has them, and what they were read from.
+
+Invariant: a finding is printed once, also if it was known before the logs were read to their end.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.base.formatting import format_count, format_list
+from fuselight_server.cli.formats.findings import print_blocks, target_line, totals
+from fuselight_server.cli.formats.fix_first import print_first
+from fuselight_server.cli.formats.json import as_data
+from fuselight_server.commands.open import outcome_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.open import OpenedJob, OpenedProcess
+
+_MOST_PROCESSES = 8
+"""Processes that are listed in text: a job may have a thousand."""
+
+
+class FindingStream:
+    """Prints findings as they become known."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._printed: set[tuple[object, ...]] = set()
+        self._has_heading: set[str] = set()
+
+    @property
+    def has_printed(self) -> bool:
+        """Whether anything was printed before the end."""
+        return bool(self._has_heading)
+
+    def __call__(self, jobs: Sequence[OpenedJob]) -> None:
+        """Print the findings of jobs that were not printed yet."""
+        for job in jobs:
+            new = [finding for finding in job.findings if _identity(finding) not in self._printed]
+            if not new:
+                continue
+            self.print_heading(job)
+            print_blocks(new, job.outcome.sources, self._terminal)
+            self._printed.update(map(_identity, new))
+
+    def print_heading(self, job: OpenedJob) -> None:
+        """Print which job the findings are of, once."""
+        if job.name not in self._has_heading:
+            self._has_heading.add(job.name)
+            self._terminal.print((heading(job), "bold"), "\n")
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    return finding.span, finding.code, finding.title
+
+
+def heading(job: OpenedJob) -> str:
+    """`Job today, started 2026-11-27 20:46, 4 processes, torch 2.13.0`."""
+    versions = sorted({process.log.torch_version for process in job.processes if process.log.torch_version})
+    parts = [
+        f"Job {job.name}",
+        f"started {_moment(job.started)}" if job.started is not None else "",
+        "" if job.is_partial else format_count(len(job.processes), "process", "processes"),
+        f"torch {format_list(versions)}" if versions else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, tz=timezone.utc).astimezone():%Y-%m-%d %H:%M}"
+
+
+def print_jobs(jobs: Sequence[OpenedJob], stream: FindingStream, terminal: Terminal) -> None:
+    """Print the findings that were not printed before, then the summary of each job."""
+    for job in jobs:
+        if not stream.has_printed:
+            stream.print_heading(job)
+            print_first(job.outcome, terminal)
+            stream((job,))
+        else:
+            stream((job,))
+            stream.print_heading(job)
+            print_first(job.outcome, terminal)
+        for line in _summary(job):
+            terminal.print((line, "dim"))
+        for note in job.notes:
+            terminal.print((f"note: {note}", "dim"))
+        if not job.findings:
+            terminal.print(("No findings.", "bold green"))
+    if any(job.findings for job in jobs):
+        terminal.print((totals(outcome_of(jobs)), "bold"))
+
+
+def _summary(job: OpenedJob) -> Iterator[str]:
+    for process in job.processes[:_MOST_PROCESSES]:
+        label = f"{process.label}: " if len(job.processes) > 1 else ""
+        yield f"{label}{target_line(process.report)}"
+    if len(job.processes) > _MOST_PROCESSES:
+        yield f"and {len(job.processes) - _MOST_PROCESSES:,} more processes"
+
+
+def jobs_as_json(jobs: Sequence[OpenedJob]) -> str:
+    """The object that `check` prints, with `jobs`: what each was read from, and what its lines are compared with."""
+    data = as_data(outcome_of(jobs))
+    return json.dumps({**data, "jobs": [_job(job) for job in jobs]}, indent=2)
+
+
+def _job(job: OpenedJob) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "started": job.started,
+        "processes": [_process(process) for process in job.processes],
+        "files": [
+            {"path": path, "local": job.files.local.get(path)}
+            for path in job.files.evidence
+            if path in job.files.local
+        ],
+        "lines": [
+            {"path": finding.span.path, "line": finding.span.line, "source": job.state_of(finding).value}
+            for finding in job.findings
+        ],
+        "notes": list(job.notes),
+    }
+
+
+def _process(process: OpenedProcess) -> dict[str, Any]:
+    return {
+        "log": process.log.file,
+        "rank": process.log.rank,
+        "process": process.log.process,
+        "torch": process.log.torch_version,
+        "is_complete": process.log.is_complete,
+        "is_truncated": process.log.is_truncated,
+        "compiles": len(process.report.compiles),
+        "seconds": process.report.phases.get("compile", 0.0),
+    }

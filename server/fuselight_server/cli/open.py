@@ -1,0 +1,121 @@
+"""`fuselight open TRACE...`: what torch.compile did in a job, from its logs, on the lines of the local source.
+
+Invariant: the text format prints a finding when it is first known, and each once; all other formats print at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.foreign_files import project_root
+from fuselight_server.base.terminal import standard_output
+from fuselight_server.cli.options import add_color_option, at_least
+from fuselight_server.cli.progress import complete_work
+from fuselight_server.explain.findings import Thresholds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.open import OpenedJob, OpenRequest
+
+FORMATS = ("text", "json", "sarif", "github", "html")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument(
+        "traces",
+        metavar="TRACE",
+        nargs="+",
+        type=Path,
+        help="logs that a job wrote with TORCH_TRACE=FOLDER, or folders with them, one for each process",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="DIR",
+        action="append",
+        type=Path,
+        help="folder with the job's source; repeatable (default: the project of the working folder)",
+    )
+    parser.add_argument("--follow", action="store_true", help="go on while the job writes, until Ctrl-C")
+    parser.add_argument(
+        "--format", choices=FORMATS, default=FORMATS[0], help="output format (default: %(default)s)"
+    )
+    add_color_option(parser)
+    parser.add_argument(
+        "--guard-count",
+        metavar="N",
+        type=at_least(0),
+        default=Thresholds.guard_count,
+        help="warn from this many guards on, 0 for never (default: %(default)s)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Open the logs and print the findings; returns the exit code. Raises CommandError."""
+    from fuselight_server.commands.open import OpenRequest  # noqa: PLC0415 - not for --help
+
+    request = OpenRequest(
+        paths=tuple(options.traces),
+        source=tuple(options.source or (project_root(Path.cwd()),)),
+        is_followed=options.follow,
+        thresholds=Thresholds(guard_count=options.guard_count),
+    )
+    terminal = standard_output(options.color)
+    if options.format == "text":
+        return _print_text(request, terminal)
+    jobs = _open(request, None)
+    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+
+    terminal.write_data(f"{_formatted(jobs, options.format)}\n")
+    return outcome_of(jobs).exit_code
+
+
+def _print_text(request: OpenRequest, terminal: Terminal) -> int:
+    from fuselight_server.cli.formats.jobs import FindingStream, print_jobs  # noqa: PLC0415 - one format is printed
+    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+
+    stream = FindingStream(terminal)
+    jobs = _open(request, stream)
+    print_jobs(jobs, stream, terminal)
+    return outcome_of(jobs).exit_code
+
+
+def _open(
+    request: OpenRequest, stream: Callable[[tuple[OpenedJob, ...]], None] | None
+) -> tuple[OpenedJob, ...]:
+    from fuselight_server.commands.open import open_jobs  # noqa: PLC0415 - not for --help
+
+    if stream is None:
+        return complete_work(lambda show, token: open_jobs(request, show, token))
+
+    def printing(show: Callable[[str], None]) -> Callable[[tuple[OpenedJob, ...]], None]:
+        """Print partial results, after the progress is cleared."""
+
+        def print_partial(jobs: tuple[OpenedJob, ...]) -> None:
+            show("")
+            stream(jobs)
+
+        return print_partial
+
+    return complete_work(lambda show, token: open_jobs(request, show, token, on_partial=printing(show)))
+
+
+def _formatted(jobs: tuple[OpenedJob, ...], name: str) -> str:
+    from fuselight_server.commands.open import outcome_of  # noqa: PLC0415 - not for --help
+
+    if name == "json":
+        from fuselight_server.cli.formats.jobs import jobs_as_json  # noqa: PLC0415 - one format is printed
+
+        return jobs_as_json(jobs)
+    if name == "html":
+        from fuselight_server.cli.formats.jobs_page import jobs_as_page  # noqa: PLC0415 - the same
+
+        return jobs_as_page(jobs)
+    from fuselight_server.cli.formats import annotations  # noqa: PLC0415 - the same
+
+    outcome = outcome_of(jobs)
+    return annotations.as_sarif(outcome) if name == "sarif" else annotations.as_github(outcome)

@@ -29,9 +29,6 @@ _TARGET = re.compile(
 _AUTOCAST = re.compile(r"\b_enter_autocast\b")
 _AUTOGRAD_FUNCTION = re.compile(r"\b(?:autograd_function_apply|AutogradFunctionApply|FunctionCtx)\b")
 _HIGHER_ORDER = re.compile(r"Can't cache HigherOrderOperator: (?P<name>[\w.:]+)")
-_PASS = re.compile(
-    r"Unsupported (?P<stage>pre grad|post grad|joint) custom pass|Unsupported (?P<setting>_\w+)"
-)
 _CLASS = re.compile(r"unpicklable type (?P<name>[\w.<>]+)")
 _WITH_AUTOCAST = re.compile(r"^\s*(?:async\s+)?(?:with\b|@).*\bautocast\b")
 _DEF = re.compile(r"^\s*(?:async\s+)?def\b")
@@ -99,9 +96,18 @@ _REASONS = (
             "Register it with torch.library.custom_op, or name it in "
             f"`{_MARK_CACHEABLE}` with a version that you change with its code."
         ),
-        r"(?:.*\.)?{name}",
+        r"(?:.*[._])?{name}",
     ),
-    _Reason(_PASS, "a custom pass of Inductor has no `uuid()`", _PASS_CURE),
+    _Reason(
+        re.compile(r"Unsupported (?P<stage>pre grad|post grad|joint) custom pass"),
+        "the custom pass on the {stage} graph has no `uuid()`",
+        _PASS_CURE,
+    ),
+    _Reason(
+        re.compile(r"Unsupported (?P<setting>_\w+)"),
+        "`torch._inductor.config.{setting}` is a function without a `uuid()`",
+        _PASS_CURE,
+    ),
     _Reason(
         re.compile(r"freezing|frozen constants"),
         "freezing is on: the weights become constants of the code",
@@ -120,8 +126,8 @@ _REASONS = (
     ),
     _Reason(
         re.compile(r"mkldnn tensors"),
-        "the graph has an mkldnn tensor, which cannot be part of a cache key",
-        Cure("Pass dense tensors: call `.to_dense()` before the compiled function."),
+        "the graph has mkldnn tensors, which freezing makes of weights and which cannot be part of a cache key",
+        Cure("Switch freezing off, or pass dense tensors, where a fast start counts more."),
     ),
     _Reason(
         re.compile(r"[Tt]orchbind|ScriptObject"),

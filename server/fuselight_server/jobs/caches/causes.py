@@ -27,6 +27,8 @@ HOW_TO_RECORD = (
     f"Start the job with `fuselight run`, or with TORCH_LOGS=+{AOT_LOGGER}, to record the components of "
     "AOTAutograd's keys."
 )
+SAME_SOURCE = "the graph that AOTAutograd makes of the same operators"
+"""Subject of a changed graph where Dynamo's has not changed."""
 _MOST_TOLD = 3
 _GRAPH_FACTORS = frozenset((Factor.GRAPH, Factor.INPUT))
 _IGNORED_DYNAMO = frozenset(
@@ -87,9 +89,8 @@ class CauseFinder:
             return _same_key(lookup, same)
         pair = self.earlier.pair_of(lookup)
         if pair is None:
-            return CacheCause(
-                CauseKind.NEW, f"{self.earlier.name} did not compile this function with this cache"
-            )
+            part = "a backward of this function" if self.memory.is_backward(lookup.event) else "this function"
+            return CacheCause(CauseKind.NEW, f"{self.earlier.name} compiled no code for {part}")
         return self._changed(lookup, pair)
 
     def _changed(self, lookup: Lookup, pair: Lookup) -> CacheCause:
@@ -114,7 +115,8 @@ class CauseFinder:
         if change.factor is Factor.GRAPH:
             before, after = self.memory.dynamo_graph(pair.compile), self.memory.dynamo_graph(lookup.compile)
             if before is not None and after is not None:
-                return replace(change, lines=changed_lines(before, after))
+                lines = changed_lines(before, after)
+                return replace(change, subject=change.subject if lines else SAME_SOURCE, lines=lines)
         if change.factor is Factor.INPUT and names:
             number = change.component.removeprefix("example_inputs[").rstrip("]")
             if number.isdecimal() and int(number) < len(names) and change.after is not None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _INDEXED = re.compile(r"(?P<name>\w+)\[(?P<index>.*)\]$", re.DOTALL)
 _LONGEST = 160
 _FIELD = re.compile(r"(\w+)=((?:torch\.Size\(\[[^\]]*\]\)|device\([^)]*\)|\([^)]*\)|[^,()]+))")
+_OF_STRIDE = ("memory_format", "storage_bytes")
+_OF_SHAPE = ("stride", *_OF_STRIDE)
+"""Fields that follow from another field."""
 _BOXED = re.compile(r"Boxed\w+\(value=(.*)\)$")
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f]")
 
@@ -70,6 +73,10 @@ _PLAIN: dict[str, tuple[Factor, str]] = {
     "saved_tensors_hooks_fx_wrap_cache_hashes": (Factor.CUSTOM_PASS, "hash of a hook on saved tensors"),
     "aot_config": (Factor.BACKEND_ARGUMENT, "AOTAutograd's description of the inputs"),
     "fx_kwargs[cudagraphs]": (Factor.BACKEND_ARGUMENT, "CUDA graphs"),
+    "fx_kwargs[is_inference]": (
+        Factor.GRAD_MODE,
+        "compiled for inference (torch.no_grad, or no input needs gradients)",
+    ),
     "inputs_to_check": (Factor.BACKEND_ARGUMENT, "which inputs need a check of their alignment"),
     "cudagraph_override": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
     "cudagraph_annotation": (Factor.BACKEND_ARGUMENT, "CUDA graphs, as annotated on the graph"),
@@ -81,9 +88,15 @@ _PREFIXES: dict[str, tuple[Factor, str]] = {
     "example_inputs": (Factor.INPUT, "input "),
 }
 _CONSEQUENCES = frozenset(
-    ("fx_kwargs[static_input_idxs]", "aot_config", "inputs_to_check", "inductor_config[deterministic]")
+    (
+        "fx_kwargs[static_input_idxs]",
+        "fx_kwargs[cudagraphs]",
+        "aot_config",
+        "inputs_to_check",
+        "inductor_config[deterministic]",
+    )
 )
-"""Components that change with an input, the graph or determinism."""
+"""Components that change with an input, the graph, determinism or a setting."""
 
 
 def differences(before: CacheComponent | None, after: CacheComponent | None) -> Iterator[KeyChange]:
@@ -173,10 +186,13 @@ def input_change(before: str, after: str) -> tuple[str | None, str | None]:
     old, new = _fields(before), _fields(after)
     if old and new:
         changed = [name for name in new if old.get(name) != new[name] and name in old]
-        if "shape" in changed and old.get("layout") == new.get("layout"):
-            changed = [name for name in changed if name not in {"stride", "memory_format", "storage_bytes"}]
-        if changed == ["shape"]:
-            return _field_text("shape", old["shape"], old), _size(new["shape"])
+        if old.get("layout") == new.get("layout"):
+            hidden = _OF_SHAPE if "shape" in changed else _OF_STRIDE if "stride" in changed else ()
+            changed = [name for name in changed if name not in hidden]
+        if len(changed) == 1:
+            before, after = (_field_text(changed[0], fields[changed[0]], fields) for fields in (old, new))
+            word = before.partition(" ")[0]
+            return before, after.removeprefix(f"{word} ")
         if changed:
             return _fields_text(old, changed), _fields_text(new, changed)
         return None, None

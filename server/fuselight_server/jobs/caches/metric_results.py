@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.jobs.caches.lookups import KEYED
 from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CauseKind, Cure
 from fuselight_server.jobs.trace_log.model import CacheName, CacheState
 from fuselight_server.jobs.trace_log.payloads import read_metrics
@@ -31,7 +30,7 @@ _SWITCHES = (
 
 def results_of_metrics(process: ProcessLog) -> Iterator[CacheResult]:
     """The results that the metrics of the compiles of a process record. Raises LogError."""
-    recorded = {str(event.compile_id) for event in process.cache_events if event.cache in KEYED}
+    recorded = {str(event.compile_id) for event in process.cache_events if event.cache is CacheName.FX_GRAPH}
     for compiled in process.compiles:
         for attempt in compiled.attempts:
             for metrics in attempt.metrics:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.jobs.caches.causes import HOW_TO_RECORD, CauseFinder
+from fuselight_server.jobs.caches.causes import HOW_TO_RECORD, SAME_SOURCE, CauseFinder
 from fuselight_server.jobs.caches.lookups import PayloadMemory, lookups_of
 from fuselight_server.jobs.caches.losses import Losses
 from fuselight_server.jobs.caches.metric_results import results_of_metrics
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.jobs.caches.bypasses import ReadLine
     from fuselight_server.jobs.caches.lookups import Lookup
+    from fuselight_server.jobs.caches.model import CacheCause
     from fuselight_server.jobs.trace_log.model import LoggedJob, ProcessLog
 
 
@@ -53,7 +54,7 @@ def summarize(
 def _results(process: ProcessLog, finder: CauseFinder) -> list[CacheResult]:
     losses = Losses(process)
     rows = [_result(lookup, finder, losses) for lookup in lookups_of(process)]
-    rows = [_with_graph_causes(row, rows) for row in rows]
+    rows = [_with_causes_of_other_cache(row, rows) for row in rows]
     return [*rows, *results_of_metrics(process)]
 
 
@@ -76,23 +77,31 @@ def _result(lookup: Lookup, finder: CauseFinder, losses: Losses) -> CacheResult:
     )
 
 
-def _with_graph_causes(row: CacheResult, rows: Sequence[CacheResult]) -> CacheResult:
-    """For AOTAutograd's cache without components, the changes that the FX graph cache shows for the same compile.
+def _with_causes_of_other_cache(row: CacheResult, rows: Sequence[CacheResult]) -> CacheResult:
+    """The causes that the key of the other cache shows for the same compile, where those of this key are unknown.
 
-    Both keys have these components.
+    Both keys have the settings, and AOTAutograd's key has what its graph follows from.
     """
-    if row.cache is not CacheName.AOTAUTOGRAD or [cause.kind for cause in row.causes] != [
+    if row.cache is CacheName.AOTAUTOGRAD and [cause.kind for cause in row.causes] == [
         CauseKind.NOT_RECORDED
     ]:
+        other = CacheName.FX_GRAPH
+    elif row.cache is CacheName.FX_GRAPH and any(map(_follows_from_aot, row.causes)):
+        other = CacheName.AOTAUTOGRAD
+    else:
         return row
     causes = [
         cause
-        for other in rows
-        if other.cache is CacheName.FX_GRAPH and other.compile_id == row.compile_id
-        for cause in other.causes
+        for candidate in rows
+        if candidate.cache is other and candidate.compile_id == row.compile_id
+        for cause in candidate.causes
         if cause.kind is CauseKind.KEY_CHANGED
     ]
     return replace(row, causes=(causes[0],)) if causes else row
+
+
+def _follows_from_aot(cause: CacheCause) -> bool:
+    return any(change.subject == SAME_SOURCE for change in cause.changes)
 
 
 def _totals(results: Sequence[CacheResult]) -> Iterator[CacheTotal]:
@@ -121,7 +130,8 @@ def _sum(seconds: Iterable[float | None]) -> float | None:
 
 def _notes(job: LoggedJob, results: Sequence[CacheResult]) -> Iterator[str]:
     kinds = {cause.kind for row in results for cause in row.causes}
-    if CauseKind.NOT_RECORDED in kinds:
+    is_unclear = any(_follows_from_aot(cause) for row in results for cause in row.causes)
+    if CauseKind.NOT_RECORDED in kinds or is_unclear:
         yield f"The log does not list the components of some keys. {HOW_TO_RECORD}"
     if CauseKind.NOT_COMPARED in kinds:
         yield (

@@ -11,6 +11,7 @@ import io
 import sys
 import textwrap
 import uuid
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from fuselight.capture.dynamo import (
+    AotCapture,
     CompileCalls,
     Parts,
     Recorder,
@@ -48,8 +50,11 @@ class Recorded:
         return numbers[0]
 
 
-def record(folder: Path, source: str, **options: Any) -> Recorded:
-    """Run the snippet's `main()` under a Recorder and return the recording."""
+def record(folder: Path, source: str, *, aot_autograd: bool = False, **options: Any) -> Recorded:
+    """Run the snippet's `main()` under a Recorder and return the recording.
+
+    `aot_autograd`: AOTAutograd traces the graphs too, as in the run of a program.
+    """
     path = folder / f"snippet_{uuid.uuid4().hex[:8]}.py"
     text = PRELUDE + textwrap.dedent(source)
     path.write_text(text, encoding="utf-8")
@@ -63,7 +68,7 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
     printed = io.StringIO()
     roots = (str(folder),)
     try:
-        with contextlib.redirect_stdout(printed), capture_only() as calls:
+        with contextlib.redirect_stdout(printed), _capture(aot_autograd) as calls:
             spec.loader.exec_module(module)
             with Recorder(roots=roots, **options) as recorder:
                 try:
@@ -73,6 +78,10 @@ def record(folder: Path, source: str, **options: Any) -> Recorded:
     finally:
         del sys.modules[path.stem]
     return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), calls, printed.getvalue())
+
+
+def _capture(aot_autograd: bool) -> AbstractContextManager[CompileCalls]:  # noqa: FBT001 - private
+    return capture_only(AotCapture(lambda: True)) if aot_autograd else capture_only()
 
 
 def report_of_parts(parts: Parts, target: TargetRef, **fields: Any) -> Report:

@@ -80,7 +80,7 @@ def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = NO_THRESHOLD
     hints = [_hints(reading, outcome) for reading in outcome.readings.values()]
     kept = compose_findings(ran, hints, outcome.readings, served=called)
     outcome.findings = sorted(kept, key=lambda finding: (finding.span.path, finding.span.start, finding.code))
-    outcome.eager_us = measured_eager_times(outcome)
+    outcome.eager_us = measured_eager_times(outcome.reports, outcome.priorities, outcome.sources.line)
 
 
 def _hints(reading: Reading, outcome: CheckOutcome) -> SourceHints:

@@ -13,21 +13,26 @@ from fuselight_server.explain.benchmarks.profile import eager_times
 from fuselight_server.explain.benchmarks.timing_stats import shown_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fuselight.shared.report import Report
-    from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.explain.benchmarks.history import BenchmarkRun
+    from fuselight_server.explain.findings.priority import Priority
 
 
-def measured_eager_times(outcome: CheckOutcome) -> dict[tuple[str, int], float]:
-    """By path and line, the microseconds of one call; of several benchmarks of a line, the longest time."""
-    if sum(bool(priority.cost.breaks) for priority in outcome.priorities) <= 1:
+def measured_eager_times(
+    reports: Iterable[Report], lines: Iterable[Priority], read_line: Callable[[str, int], str | None]
+) -> dict[tuple[str, int], float]:
+    """By path and line, the microseconds of one call; of several benchmarks of a line, the longest time.
+
+    `lines` are those that are worth a fix; `read_line` gives their text without its end, as the reports have it.
+    """
+    if sum(bool(priority.cost.breaks) for priority in lines) <= 1:
         return {}
     times: dict[tuple[str, int], float] = {}
-    for path, name in dict.fromkeys(target for report in outcome.reports for target in _targets(report)):
+    for path, name in dict.fromkeys(target for report in reports for target in _targets(report)):
         run = history_of(path, name).newest()
-        for place, us in _times_of(run, outcome) if run is not None else ():
+        for place, us in _times_of(run, read_line) if run is not None else ():
             times[place] = max(us, times.get(place, 0.0))
     return times
 
@@ -38,10 +43,12 @@ def _targets(report: Report) -> Iterator[tuple[str, str]]:
     yield from ((recorded_call.path, recorded_call.target) for recorded_call in report.recorded)
 
 
-def _times_of(run: BenchmarkRun, outcome: CheckOutcome) -> Iterator[tuple[tuple[str, int], float]]:
+def _times_of(
+    run: BenchmarkRun, read_line: Callable[[str, int], str | None]
+) -> Iterator[tuple[tuple[str, int], float]]:
     shown = shown_of(run.report.measured) if run.report.measured is not None else None
     for place, us in eager_times(shown, run.report.roots).items() if shown is not None else ():
-        text, measured = outcome.sources.line(place.path, place.line), run.line(place.path, place.line)
+        text, measured = read_line(place.path, place.line), run.line(place.path, place.line)
         # The editor keeps lines with their end.
         if text is not None and measured is not None and text == measured.rstrip("\r\n"):
             yield (place.path, place.line), us

@@ -74,19 +74,23 @@ def outcome_of(path: str, *lines: int, **parts: object) -> CheckOutcome:
     return CheckOutcome(findings=list(findings(given)), reports=[given])
 
 
+def times_of(outcome: CheckOutcome) -> dict[tuple[str, int], float]:
+    return measured_eager_times(outcome.reports, outcome.priorities, outcome.sources.line)
+
+
 def test_a_kept_benchmark_gives_times_of_lines_that_did_not_change(path: str) -> None:
-    assert measured_eager_times(outcome_of(path, 2, 3)) == {}, "no benchmark is kept"
+    assert times_of(outcome_of(path, 2, 3)) == {}, "no benchmark is kept"
     keep(path, "f", {2: 5.0, 3: 90.0})
     outcome = outcome_of(path, 2, 3)
-    outcome.eager_us = measured_eager_times(outcome)
+    outcome.eager_us = times_of(outcome)
     assert outcome.eager_us == {(path, 2): 5.0, (path, 3): 90.0}
     assert [priority.cost.line for priority in outcome.priorities] == [3, 2]
-    assert measured_eager_times(outcome_of(path, 2)) == {}, "nothing competes"
+    assert times_of(outcome_of(path, 2)) == {}, "nothing competes"
     Path(path).write_text(TEXT.replace("log(x)", "log(x, 1)"))
-    assert measured_eager_times(outcome_of(path, 2, 3)) == {(path, 2): 5.0}
+    assert times_of(outcome_of(path, 2, 3)) == {(path, 2): 5.0}
 
 
 def test_the_parts_of_a_program_have_the_benchmarks(path: str) -> None:
     keep(path, "Net.forward", {3: 7.0})
     part = Recorded(path, "Net.forward", 1, "Net.forward(f32[4])")
-    assert measured_eager_times(outcome_of(path, 2, 3, recorded=(part,))) == {(path, 3): 7.0}
+    assert times_of(outcome_of(path, 2, 3, recorded=(part,))) == {(path, 3): 7.0}

@@ -276,6 +276,43 @@ def test_a_version_that_differs_in_values_is_nearer_than_one_of_another_kind_of_
     assert nearest.failures[0].difference == "past[0].size(1) was 5, now 6"
 
 
+def test_a_number_that_torch_fixes_again_is_compared_with_the_version_before(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Average:
+            def __init__(self):
+                self.settings = {"decay": 0.9}
+
+            def step(self, old, new):
+                for settings in [self.settings]:
+                    decay = settings["decay"]
+                return torch._foreach_lerp([old], [new], 1 - decay)[0]
+
+        average = Average()
+        step = torch.compile(average.step)
+
+        def main():
+            for decay in (0.9, 0.8, 0.7, 0.6):
+                average.settings["decay"] = decay
+                step(torch.ones(4), torch.zeros(4))
+        """,
+        aot_autograd=True,
+    )
+    nearest = [recompile.entries[0] for recompile in got.parts.recompiles]
+    assert [entry.compile_id for entry in nearest] == ["0/0", "0/1", "0/2"]
+    assert [[failure.difference for failure in entry.failures] for entry in nearest] == [
+        ["self.settings['decay'] was 0.9, now 0.8"],
+        ["self.settings['decay'] was 0.8, now 0.7"],
+        ["self.settings['decay'] was 0.7, now 0.6"],
+    ]
+    failures = [entry.failures[0] for entry in nearest]
+    assert {(failure.cause, failure.source) for failure in failures} == {
+        (GuardCause.NUMBER, "self.settings['decay']")
+    }
+    assert {failure.born[-1].line for failure in failures} == {got.line("_foreach_lerp")}
+
+
 def test_a_freed_object_is_named_with_the_line_that_freed_it(tmp_path: Path) -> None:
     got = record(
         tmp_path,

@@ -407,6 +407,19 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
     return changed(where, was, now, cause)
 
 
+def specialized_number(part: str) -> str | None:
+    """`L['a'].b` of the guard `L['a'].b == 0.5`, with which torch fixes a number that it first kept symbolic."""
+    try:
+        tree = ast.parse(part, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):
+        return None
+    left, right = ast.unparse(tree.left), ast.unparse(tree.comparators[0])
+    is_value = _sources_in(tree) == [left] and ".size()[" not in left and ".stride()[" not in left
+    return left if is_value and _NUMBER.fullmatch(right) else None
+
+
 def _size_of(node: ast.expr) -> tuple[str, int] | None:
     """`L['x'].size()[0]` as `x` and 0; None for anything else."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):

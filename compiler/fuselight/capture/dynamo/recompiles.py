@@ -264,11 +264,12 @@ def _leaf_failures(
     leaf: Any, source: str, value: object, reader: _GuardReader, table: Births
 ) -> Iterator[GuardFailure]:
     """The false expressions of one leaf guard, which may hold many (all symbolic shapes)."""
-    texts = [str(part) for part in leaf.verbose_code_parts()]
-    parts = [(_COMMENT.sub("", text).strip(), text) for text in texts]
+    parts: dict[str, str] = {}
+    for text in map(str, leaf.verbose_code_parts()):  # torch writes some expressions twice
+        parts.setdefault(_COMMENT.sub("", text).strip(), text)
     if len(parts) > 1:
-        parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
-    for part, text in parts:
+        parts = {part: text for part, text in parts.items() if reader.is_false(part)} or parts
+    for part, text in parts.items():
         kind = type(leaf).__name__
         # a source's own stack goes down from the user's line; the comment has its innermost place alone
         born = (
@@ -276,17 +277,20 @@ def _leaf_failures(
             or table.by_source.get(source.removesuffix(".__code__"))
             or born_in_comment(text, table.paths)
         )
+        specialized = None if source or born else guard_differences.specialized_number(part)
+        guarded = source if specialized is None else specialized
+        born = born or table.by_source.get(guarded, ())
         for difference in _differences(part, source, value, reader, table):
             # a mode of torch that a tensor's keys show belongs to no line
             is_mode = difference.cause is GuardCause.GLOBAL_STATE and guard_differences.is_tensor_check(part)
             yield replace(
                 difference,
                 kind=kind,
-                source="" if is_mode or torch_texts.is_global_state(source) else reader.words(source),
+                source="" if is_mode or torch_texts.is_global_state(guarded) else reader.words(guarded),
                 code=part[:2000],
                 difference=_with_cause(reader.words(difference.difference), text),
                 born=() if is_mode else born,
-                cause=_cause(kind, difference.cause),
+                cause=difference.cause if specialized is not None else _cause(kind, difference.cause),
             )
 
 

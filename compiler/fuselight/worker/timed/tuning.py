@@ -213,7 +213,8 @@ class _TimedSearch:
         configuration = parse_configuration(result.configuration)
         request = self._request
         root = next(
-            (root for root in request.roots if request.target.path.startswith(os.path.join(root, ""))), ""
+            (folder for folder in request.roots if request.target.path.startswith(os.path.join(folder, ""))),
+            "",
         )
         return replace(
             result,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fuselight.shared.report import TracedFacts
 from fuselight_server.base.files import within
+from fuselight_server.commands.measured_lines import measured_eager_times
 from fuselight_server.editor.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.editor.results.target_result import TargetResult
 from fuselight_server.explain.findings import findings
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fuselight_server.execution.runs.keys import Key
     from fuselight_server.explain.findings import Thresholds
     from fuselight_server.explain.findings.forecasts.forecasts import ExpectedChange
-    from fuselight_server.explain.findings.priority import Priority
+    from fuselight_server.explain.findings.priority import EagerTimes, Priority
     from fuselight_server.source.input_programs import InputProgram
     from fuselight_server.source.text_changes import Change
 
@@ -50,7 +51,9 @@ class CaptureResult(TargetResult):
     input_programs: tuple[InputProgram, ...] = ()
     """Where the target has no inputs: programs of the workspace that may give it some, the best first."""
     broken_lines: dict[tuple[str, int], str] = field(default_factory=dict)
-    """The lines with graph breaks as they ran, by file and number: they name what a break carries over."""
+    """The lines that break graphs as they ran, by file and number: they name what a break carries over."""
+    eager_us: EagerTimes = field(default_factory=dict)
+    """Measured time in eager mode of those lines, from kept benchmarks."""
 
     @property
     def has_data(self) -> bool:
@@ -68,7 +71,20 @@ class CaptureResult(TargetResult):
     @cached_property
     def priorities(self) -> tuple[Priority, ...]:
         """The lines that are worth a fix, the first one first."""
-        return of_reports([self.report], [finding.finding for finding in self.own])
+        return of_reports(
+            [self.report], [tracked_finding.finding for tracked_finding in self.own], self.eager_us
+        )
+
+    def measured_times(self) -> EagerTimes:
+        """Read the time in eager mode of the lines that break graphs from kept benchmarks."""
+        return measured_eager_times(
+            [self.report], self.priorities, lambda *place: self.broken_lines.get(place)
+        )
+
+    def rank_by(self, eager_us: EagerTimes) -> None:
+        """Rank the lines to fix by measured times, from now on."""
+        self.eager_us = eager_us
+        self.__dict__.pop("priorities", None)
 
     def fix_first(self, fix: str = "") -> str:
         """Say which line to fix first, and its verified `fix`; empty where it goes without saying, or it is gone."""
@@ -134,7 +150,11 @@ def read_capture(
     own_findings = findings(report, thresholds=thresholds, read_line=read_line)
     result = capture_result_of(key, generation, report, own_findings)
     places = {(at.path, at.line) for graph_break in report.breaks for at in graph_break.stack[:1]}
+    places |= {
+        (priority.cost.path, priority.cost.line) for priority in result.priorities if priority.cost.breaks
+    }
     result.broken_lines = {place: text for place in places if (text := read_line(*place)) is not None}
+    result.rank_by(result.measured_times())
     return result
 
 

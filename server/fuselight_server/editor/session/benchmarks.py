@@ -121,6 +121,18 @@ class BenchmarkSession(TimedSession["MeasuredResult"]):
         if kept is not None:
             result.run, result.is_stored = kept, True
             self._state.mark_results(result.paths())
+            await self._rank_captures(key)
+
+    async def _rank_captures(self, key: Key) -> None:
+        """Rank the lines to fix by the new benchmark: those of its target, and of programs that the target is of."""
+        for capture in list(self._state.captures.values()):
+            targets = {
+                (capture.key.path, capture.key.name),
+                *((part.path, part.target) for part in capture.report.recorded),
+            }
+            if (key.path, key.name) in targets:
+                capture.rank_by(await asyncio.to_thread(capture.measured_times))
+                self._state.mark_results(capture.paths())
 
     def notes(self, key: Key) -> tuple[str, ...]:
         """In words, what ran at the same time as a timed run in flight."""

@@ -36,6 +36,7 @@ _TRAVELS = (
     "bundled/libs",
     "compiler/fuselight",
     "docs/bench.md",
+    "docs/ranks.md",
     "docs/tuning.md",
     "docs/devices.md",
     "docs/findings",

@@ -158,9 +158,15 @@ ROOMS = (
         "torch",
     ),
     _room(
+        f"{_C}.worker.ranks",
+        "a target as each rank of a world without a network: one process for each rank",
+        "shared adapters capture worker.child worker.processes",
+        "torch",
+    ),
+    _room(
         f"{_C}.worker.host",
         "the long-lived process that never runs user code",
-        "shared adapters capture worker.child worker.live worker.processes worker.timed worker.verify",
+        "shared adapters capture worker.child worker.live worker.processes worker.ranks worker.timed worker.verify",
     ),
     _room(
         f"{_S}.base",
@@ -198,10 +204,15 @@ ROOMS = (
         "fuselight.shared fuselight.tune base explain.benchmarks",
     ),
     _room(
+        f"{_S}.explain.ranks",
+        "a program as many ranks: collectives with estimated times, and where ranks differ",
+        "fuselight.shared base",
+    ),
+    _room(
         f"{_S}.explain.findings",
         "Report → findings",
         "fuselight.shared base source explain.findings.breaks explain.findings.common explain.findings.kernels "
-        "explain.findings.recompilations",
+        "explain.findings.recompilations explain.ranks",
     ),
     _room(f"{_S}.explain.findings.common", "catalog of codes, context, texts", "fuselight.shared base"),
     _room(

@@ -25,6 +25,7 @@ PARTS = (
     "measured",
     "tuned",
     "verification",
+    "world",
 )
 PAGE = ROOT / "docs" / "report.md"
 

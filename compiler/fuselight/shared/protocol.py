@@ -22,6 +22,7 @@ from fuselight.shared.report import (
     Tier,
     Versions,
     Work,
+    WorldPlan,
 )
 
 PROTOCOL = 2
@@ -211,6 +212,9 @@ class RunRequest:
     """Whether the host may import third-party modules that the file imports, for later runs."""
     records_reads: bool = False
     """Whether the report says what the run read (`Report.reads`)."""
+    world: WorldPlan | None = None
+    """The ranks as which the target runs, without a network or a GPU (docs/ranks.md). A capture runs as several of
+    them, any other run as the first."""
 
     def of_kind(self, kind: type[R], **job: Any) -> R:
         """Return a request for another kind of job on the same target; `job` has the fields of that kind."""

@@ -16,6 +16,7 @@ from fuselight_server.base.terminal import print_error, standard_output
 from fuselight_server.cli.options import add_command_options, at_least
 from fuselight_server.cli.problems import report_problems
 from fuselight_server.cli.progress import complete
+from fuselight_server.cli.world_options import add_world_options, link_option, world_option
 from fuselight_server.commands.check import analyze, fix_command
 from fuselight_server.explain.findings import Thresholds
 
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="accept all findings: write them to FILE and exit with 0",
     )
+    add_world_options(parser)
     add_analysis_options(parser)
 
 
@@ -78,6 +80,7 @@ def add_analysis_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Check the targets and print the findings; returns the exit code. Raises CommandError."""
+    options.world = world_option(options)
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     if options.write_baseline is None and options.baseline is None:
@@ -137,6 +140,10 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
 
             print_facts(outcome, terminal)
         print_findings(outcome, terminal)
+        if _has_worlds(outcome):
+            from fuselight_server.cli.formats.world import print_worlds  # noqa: PLC0415 - only with ranks
+
+            print_worlds(outcome, terminal, link_option(options))
         if command := fix_command(outcome, tuple(options.target or ())):
             terminal.print(f"Try `{command}`: it compiles and compares each known fix before you apply it.")
         report_problems(outcome, "analyze")
@@ -148,8 +155,14 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
         from fuselight_server.cli.formats.json import as_json  # noqa: PLC0415 - the same
 
         command = fix_command(outcome, tuple(options.target or ()))
-        text = as_json(outcome, with_facts=options.facts, fix_command=command)
+        link = link_option(options) if _has_worlds(outcome) else None
+        text = as_json(outcome, with_facts=options.facts, fix_command=command, link=link)
     else:
         text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")
+
+
+def _has_worlds(outcome: CheckOutcome) -> bool:
+    """Whether a target ran as several ranks."""
+    return any(report.world is not None for report in outcome.reports)

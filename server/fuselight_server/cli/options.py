@@ -83,6 +83,7 @@ def command_options(options: Namespace) -> CommandOptions:
         targets=tuple(options.target or ()),
         python=options.python,
         limits=Limits(seconds=options.time_limit, memory_mb=options.memory_limit),
+        world=getattr(options, "world", None),
         notify=print_error,
     )
     return dataclasses.replace(given, log=standard_error().print) if options.verbose else given

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fuselight.shared.protocol import Limits
+    from fuselight.shared.report import WorldPlan
 
 
 def _default_limits() -> Limits:
@@ -30,6 +31,8 @@ class CommandOptions:
     targets: tuple[str, ...] = ()
     python: str | None = None
     limits: Limits = field(default_factory=_default_limits)
+    world: WorldPlan | None = None
+    """The ranks as which every target runs; None: those of its directive, if it has any."""
     log: Callable[[str], None] = _ignore
     """Where the worker's log goes."""
     notify: Callable[[str], None] = _ignore

@@ -319,7 +319,9 @@ def _named_calls(readings: Iterable[Reading], jobs: list[Job], options: CommandO
     if len(programs) != 1 or not names:
         return []
     root = str(project_root(Path(programs[0].path)))
-    run_options = jobs[0][1] if jobs else RunOptions(roots=(root,), limits=options.limits)
+    run_options = (
+        jobs[0][1] if jobs else RunOptions(roots=(root,), limits=options.limits, world=options.world)
+    )
     return [(call_run(programs[0], name), run_options) for name in names]
 
 
@@ -385,6 +387,7 @@ def planned_jobs(
         run_options = RunOptions(
             roots=(str(root),),
             limits=options.limits,
+            world=options.world,
             default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),
         )

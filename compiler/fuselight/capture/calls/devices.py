@@ -24,9 +24,12 @@ _METHODS = frozenset({"cuda", "pin_memory"})
 """Methods that move a tensor or module, or ready it for that: `cpu()` is the move that always works."""
 
 
-def redirect_devices(tree: ast.AST, path: str) -> list[Note]:
-    """Change `tree` in place: `.cuda()` to `.cpu()`, "cuda" to "cpu", `torch.cuda` to `torch.cpu`. One Note a line."""
-    redirection = _Redirection(_names_of_torch(tree))
+def redirect_devices(tree: ast.AST, path: str, *, numbers: bool = False) -> list[Note]:
+    """Change `tree` in place: `.cuda()` to `.cpu()`, "cuda" to "cpu", `torch.cuda` to `torch.cpu`. One Note a line.
+
+    `numbers`: whether a device may be a number, as in `.to(rank)`; a variable is asked when it is used.
+    """
+    redirection = _Redirection(_names_of_torch(tree), numbers=numbers)
     redirection.visit(tree)
     notes = []
     for line, (node, text) in sorted(redirection.changed.items()):
@@ -48,8 +51,9 @@ def _names_of_torch(tree: ast.AST) -> frozenset[str]:
 
 
 class _Redirection(ast.NodeTransformer):
-    def __init__(self, torch_names: frozenset[str]) -> None:
+    def __init__(self, torch_names: frozenset[str], *, numbers: bool = False) -> None:
         self._torch_names = torch_names
+        self._numbers = numbers
         self.changed: dict[int, tuple[ast.expr | ast.stmt, str]] = {}
         self._is_choice = False
         """Whether the visited branch is the program's own choice by a device: what it chooses may well be the CPU."""
@@ -78,7 +82,10 @@ class _Redirection(ast.NodeTransformer):
             return node
         if _is_device_with_index(node):
             node.args, node.keywords = node.args[:1], []  # to torch "cpu:0" is another device than "cpu"
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        if self._numbers:
+            _redirect_numbers(node)
+        return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if node.attr in _ON_CPU and self._is_cuda(node.value):
@@ -155,6 +162,27 @@ class _Redirection(ast.NodeTransformer):
     def _note(self, node: ast.expr | ast.stmt, text: str) -> None:
         if not self._is_choice:
             self.changed.setdefault(node.lineno, (node, text))
+
+
+def _redirect_numbers(node: ast.Call) -> None:
+    """Replace `x.to(rank)` and `device=rank` by the CPU where the variable is a number."""
+    name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+    if name in {"to", "device"} and node.args:
+        node.args[0] = _unless_number(node.args[0])
+    for keyword in node.keywords:
+        if keyword.arg == "device":
+            keyword.value = _unless_number(keyword.value)
+
+
+def _unless_number(value: ast.expr) -> ast.expr:
+    """`"cpu" if type(rank) is int else rank`, of a variable or an attribute."""
+    if not isinstance(value, (ast.Name, ast.Attribute)):
+        return value
+    text = ast.unparse(value)
+    choice = ast.parse(f'"cpu" if type({text}) is int else {text}', mode="eval").body
+    for node in ast.walk(choice):
+        ast.copy_location(node, value)
+    return choice
 
 
 def _is_device_with_index(node: ast.Call) -> bool:

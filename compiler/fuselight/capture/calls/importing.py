@@ -38,6 +38,8 @@ class Sources:
     overlays: Mapping[str, str] = field(default_factory=dict)
     redirect: bool = False
     """Whether a hard-coded CUDA device becomes the CPU."""
+    redirect_numbers: bool = False
+    """Whether a number that is used as a device becomes the CPU too."""
     notes: list[Note] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """The workspace files that were run, each with the key of its text as it was then."""
@@ -83,9 +85,9 @@ def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
         with contextlib.suppress(SyntaxError, UnicodeDecodeError):  # which compiling it raises
             _show(path, importlib.util.decode_source(data))
     source: Any = data
-    if sources.redirect and b"cuda" in data:
+    if sources.redirect and (b"cuda" in data or sources.redirect_numbers):
         source = ast.parse(data, path)
-        sources.notes.extend(redirect_devices(source, path))
+        sources.notes.extend(redirect_devices(source, path, numbers=sources.redirect_numbers))
     code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
     return code
 

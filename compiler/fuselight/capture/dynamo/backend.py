@@ -86,6 +86,8 @@ class AotCapture:
     """Whether the calls that compile now are the program's own."""
     skipped: int = 0
     """Graphs that were too large."""
+    aot_eager: Callable[..., Any] | None = None
+    """Takes the place of torch's backend `aot_eager`."""
     _operators: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +100,8 @@ class AotCapture:
         wanted = (asked.get("options") or {}).get("backend", "inductor")
         if wanted not in _WITH_AOT_AUTOGRAD or not self.is_wanted() or not self._fits(gm):
             return capture_backend(gm, example_inputs, **asked)
-        compiled: Callable[..., Any] = targets.backend_named("aot_eager")(gm, example_inputs)
+        backend = self.aot_eager or targets.backend_named("aot_eager")
+        compiled: Callable[..., Any] = backend(gm, example_inputs)
         return compiled
 
     def _fits(self, gm: torch.fx.GraphModule) -> bool:

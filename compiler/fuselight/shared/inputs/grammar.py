@@ -7,6 +7,7 @@ in the text, in UTF-8 bytes. Nothing is evaluated here, so the server may parse 
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import re
 import tokenize
@@ -14,8 +15,12 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from fuselight.shared.world_plan import WorldError, world_plan
+
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
+
+    from fuselight.shared.report import WorldPlan
 
 DTYPES: dict[str, str] = {
     "f64": "float64",
@@ -89,6 +94,10 @@ class Options:
     """Build and capture on fake tensors: shapes without data."""
     dynamic: bool | None = None
     """`torch.compile(dynamic=...)`, for targets that the source does not compile itself."""
+    ranks: int | None = None
+    """Run the target as each of this many ranks (docs/ranks.md)."""
+    mesh: str | None = None
+    """Mesh that the ranks form, as `data=4,model=2`."""
 
 
 OPTIONS: dict[str, tuple[type, ...]] = {
@@ -98,8 +107,11 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "device": (str,),
     "fake": (bool,),
     "dynamic": (bool, type(None)),
+    "ranks": (int,),
+    "mesh": (str,),
 }
 """Name of each option to the types its value may have."""
+_KINDS = {bool: "True or False", str: "a string", int: "a whole number", type(None): "None"}
 
 
 @dataclass(frozen=True)
@@ -297,11 +309,31 @@ def split_options(
             continue
         kinds = OPTIONS[name]
         if not isinstance(keyword.value, ast.Constant) or type(keyword.value.value) not in kinds:
-            wanted = " or ".join(
-                {"bool": "True or False", "str": "a string", "NoneType": "None"}[k.__name__] for k in kinds
-            )
+            wanted = " or ".join(_KINDS[kind] for kind in kinds)
             raise directive.error(f"the option {name} takes {wanted}", keyword.value)
         options = replace(options, **{name: cast("Any", keyword.value.value)})
+        if name in {"ranks", "mesh"}:
+            _check_world(directive, options, keyword.value)
     if options.train and options.no_grad:
         raise DirectiveError("train=True needs gradients: leave no_grad out", 0, len(directive.text.encode()))
     return options, tuple(rest)
+
+
+def _check_world(directive: Directive, options: Options, node: ast.expr) -> None:
+    """Check the ranks and the mesh that are known by now. Raises DirectiveError."""
+    try:
+        world_plan(options.ranks, options.mesh)
+    except WorldError as error:
+        raise directive.error(str(error), node) from None
+
+
+def world_of_directives(texts: Iterable[str]) -> WorldPlan | None:
+    """The world that the first directive with `ranks=` or `mesh=` asks for; wrong ones are ignored."""
+    for text in texts:
+        if "ranks" in text or "mesh" in text:
+            with contextlib.suppress(DirectiveError):
+                options, _ = split_options(parse_directive(text))
+                plan = world_plan(options.ranks, options.mesh)
+                if plan is not None:
+                    return plan
+    return None

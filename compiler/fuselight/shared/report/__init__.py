@@ -97,6 +97,12 @@ from fuselight.shared.report.verification import CallComparison as CallCompariso
 from fuselight.shared.report.verification import CaseFamily as CaseFamily
 from fuselight.shared.report.verification import Difference as Difference
 from fuselight.shared.report.verification import Verification as Verification
+from fuselight.shared.report.world import Collective as Collective
+from fuselight.shared.report.world import CollectiveMismatch as CollectiveMismatch
+from fuselight.shared.report.world import EqualRanks as EqualRanks
+from fuselight.shared.report.world import MeshDimension as MeshDimension
+from fuselight.shared.report.world import World as World
+from fuselight.shared.report.world import WorldPlan as WorldPlan
 
 SCHEMA = 1
 """Version of this schema. Readers accept reports whose number is not larger than theirs."""
@@ -309,3 +315,9 @@ class Report:
     """The comparison with the text before a change, if requested."""
     reads: Reads | None = None
     """What the run read besides `files`, if requested."""
+    world: World | None = None
+    """The program as several ranks, if requested; all else in the report is of the first rank."""
+    collectives: tuple[Collective, ...] = ()
+    """Of a run as one rank: the collectives that it called, up to a bound; `world` has those of all ranks."""
+    collective_count: int = 0
+    """Of a run as one rank: how many it called in all."""

@@ -110,8 +110,8 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     request = job.request
     process.allow_sampling()
     is_live = isinstance(request, LiveRequest)
-    if is_live:
-        devices.hide()  # it lives long, and must not hold memory of the GPU that the user needs
+    if is_live or request.world is not None:
+        devices.hide()  # it lives long, or is one of many, and must not hold memory of the GPU that the user needs
     elif not forks:
         devices.use_driver()
     if timed:
@@ -126,7 +126,12 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
         torch.set_num_threads(job.threads)
     redirect = not forks and not torch.cuda.is_available()
     sources = importing.Sources(
-        request.roots, request.overlays, redirect=redirect, keeps_texts=is_live, kept=job.kept_texts
+        request.roots,
+        request.overlays,
+        redirect=redirect,
+        redirect_numbers=request.world is not None,
+        keeps_texts=is_live,
+        kept=job.kept_texts,
     )
     state: RunState
     run_failures.note_exit(
@@ -190,8 +195,11 @@ def failure_of(state: RunState, error: BaseException) -> Failure:
     try:
         with contextlib.suppress(Exception):  # an attribute of the user's may raise anything
             known = getattr(error, "failure", None)
-            if isinstance(known, Failure):  # one of ours: a device that is missing
-                return replace(known, phase=state.phase)
+            if isinstance(known, Failure):  # one of ours: a device that is missing, a world of another size
+                stack = run_failures.user_stack(error, state.job.request.roots)
+                return replace(
+                    known, phase=state.phase, stack=stack if known.kind == "world" else known.stack
+                )
         roots = state.job.request.roots
         failure = dynamo.failure_of(error, roots=roots, call=call_index(state), phase=state.phase)
         folders = (os.path.dirname(state.job.request.target.path), *roots)

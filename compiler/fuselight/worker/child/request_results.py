@@ -44,6 +44,10 @@ class RequestResult:
         """Add the result to what the run has recorded."""
         return report
 
+    def final(self, report: Report) -> Report:
+        """Change the whole report of a run that has ended."""
+        return report
+
 
 @dataclass(frozen=True)
 class GeneratedKernels(RequestResult):

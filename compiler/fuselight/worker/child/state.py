@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any
 
+from fuselight.adapters.torch_api.distributed.graph_nodes import NodeRuns
 from fuselight.adapters.torch_api.dynamo import frame_text_cache
 from fuselight.capture import dynamo
 from fuselight.capture.calls import importing
@@ -269,6 +270,8 @@ class RunState:
     """While the `__main__` block runs: how its modules were made."""
     aot: dynamo.AotCapture | None = None
     """The backend of a capture."""
+    node_runs: NodeRuns | None = None
+    """Runs captured graphs node by node, if the run records the collectives of a rank."""
     roots: CompiledRoots = field(default_factory=CompiledRoots)
     """What the user's code has given to torch.compile."""
     stopped: bool = False
@@ -448,7 +451,7 @@ def finish(state: RunState) -> None:
     if state.reads is not None:
         further = (*state.loaded.outside, *state.loaded.torch_files)
         whole = replace(whole, reads=state.reads.result(further, state.sources.files))
-    data = state.json.dump(whole)
+    data = state.json.dump(state.result.final(whole))
     put_ahead(state)
     put(os.path.join(state.job.directory, "answer.json"), data)
 

@@ -34,7 +34,13 @@ from fuselight.worker.child.target_run import MakeCalls, guarded, run_target
 
 def run(job: ChildJob) -> None:
     """Do the job of a request and end the process."""
-    child.run(job, RUNNERS[type(job.request)], forks=isinstance(job.request, (MeasureRequest, TuneRequest)))
+    request, work = job.request, RUNNERS[type(job.request)]
+    forks = isinstance(request, (MeasureRequest, TuneRequest))
+    if request.world is not None:
+        from fuselight.worker.ranks.job import work_of_ranks  # noqa: PLC0415 - torch.distributed takes a second
+
+        work, forks = work_of_ranks(request, request.world, work)
+    child.run(job, work, forks=forks)
 
 
 def _generation(state: RunState) -> Callable[..., Any]:
@@ -116,7 +122,12 @@ def _live(state: RunState) -> None:
 def _program_capture(state: RunState) -> Callable[..., Any]:
     """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets."""
     state.aot = dynamo.AotCapture(lambda: state.phase == "main" and not state.fake)
-    return state.aot
+    if state.node_runs is None:
+        return state.aot
+    from fuselight.worker.ranks.rank_run import by_node  # noqa: PLC0415 - the same
+
+    state.aot.aot_eager = state.node_runs.aot_eager
+    return by_node(state, state.aot)
 
 
 RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {

@@ -29,6 +29,7 @@ from fuselight.shared.foreign_files import read_regular
 from fuselight.shared.protocol import Progress, RunRequest, to_json
 from fuselight.shared.report import Failure, Location, Output, Stack, innermost_user_frame
 from fuselight.shared.worker_launch import launch_path
+from fuselight.shared.world_plan import ranks_to_run
 from fuselight.worker.processes import fork_rules, process
 
 _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)$')
@@ -384,6 +385,9 @@ def _seconds(running: RunningChild, *, forks: bool) -> float:
     if running.is_ready:
         return 0
     seconds = running.request.limits.seconds
+    world = running.request.world
+    if world is not None and world.rank is None:  # the limit is that of each rank
+        seconds *= len(ranks_to_run(world))
     importing_torch = not forks and running.last is None
     return seconds + _READY if seconds and importing_torch else seconds
 

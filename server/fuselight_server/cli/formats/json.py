@@ -22,21 +22,33 @@ if TYPE_CHECKING:
     from fuselight_server.commands.outcome import CheckOutcome
     from fuselight_server.commands.sources import SourceFiles
     from fuselight_server.explain.findings.priority import Priority
+    from fuselight_server.explain.ranks.link import RankLink
 
 SCHEMA = 1
 
 
-def as_json(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "") -> str:
+def as_json(
+    outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "", link: RankLink | None = None
+) -> str:
     """The outcome as JSON text, as by `as_data`."""
-    return json.dumps(as_data(outcome, with_facts=with_facts, fix_command=fix_command), indent=2)
+    return json.dumps(as_data(outcome, with_facts=with_facts, fix_command=fix_command, link=link), indent=2)
 
 
-def as_data(outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "") -> dict[str, Any]:
+def as_data(
+    outcome: CheckOutcome, *, with_facts: bool = False, fix_command: str = "", link: RankLink | None = None
+) -> dict[str, Any]:
     """The outcome as an object of JSON. `with_facts`: each target with the values of its expressions.
+
+    `link`: that of the estimated times of collectives, for targets that ran as several ranks.
 
     `fix_command` verifies the known fixes; empty where none is known.
     """
     targets = [_target(report, outcome.unchanged_since(report)) for report in outcome.reports]
+    if link is not None:
+        from fuselight_server.cli.formats.world import world_as_json  # noqa: PLC0415 - only with ranks
+
+        for target, report in zip(targets, outcome.reports, strict=True):
+            target["world"] = world_as_json(report, link)
     if with_facts:
         from fuselight_server.cli.formats.facts import facts_as_json  # noqa: PLC0415 - only if asked for
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fuselight.shared.inputs.grammar import world_of_directives
 from fuselight.shared.protocol import CaptureRequest, InputsPlan, Limits, Target
 from fuselight.shared.report import Rung
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from fuselight.shared.protocol import RunRequest
-    from fuselight.shared.report import Report
+    from fuselight.shared.report import Report, WorldPlan
     from fuselight_server.source.reading import Reading, StaticTarget
 
 MAIN = "__main__"
@@ -39,6 +40,8 @@ class RunOptions:
     programs: dict[str, str] = field(default_factory=dict)
     """Target name to the other file whose first call of it gives the inputs, where the user has chosen one."""
     argv: tuple[str, ...] = ()
+    world: WorldPlan | None = None
+    """The ranks as which every target runs; None: those of its directive, if it has any."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,13 @@ class PlannedRun:
             dynamo_config=options.dynamo_config,
             environment=options.environment,
             argv=options.argv,
+            world=options.world or self.world,
         )
+
+    @property
+    def world(self) -> WorldPlan | None:
+        """The ranks that a directive of the target asks for."""
+        return world_of_directives(directive.text for directive in self.inputs.directives)
 
 
 def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...]:

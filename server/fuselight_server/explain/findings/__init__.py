@@ -18,6 +18,7 @@ from fuselight_server.explain.findings.common.context import Context, Thresholds
 from fuselight_server.explain.findings.common.notes import note_findings
 from fuselight_server.explain.findings.failures import failure_findings
 from fuselight_server.explain.findings.kernels.kernels import kernel_findings
+from fuselight_server.explain.findings.ranks import of_further_ranks, rank_findings
 from fuselight_server.explain.findings.recompilations.guards import guard_findings
 from fuselight_server.explain.findings.recompilations.recompilations import recompilation_findings
 from fuselight_server.explain.findings.recompilations.specializations import (
@@ -59,7 +60,9 @@ _FAMILIES = (
     guard_findings,
     note_findings,
     kernel_findings,
+    rank_findings,
 )
+_OF_FURTHER_RANKS = (failure_findings, break_findings, not_compiled_findings, recompilation_findings)
 _OF_PREDICTIONS = (failure_findings, break_findings, not_compiled_findings)
 """What a trace of edited functions alone says as a run does. Specializations need a trace of the target's own function.
 Recompilations depend on all calls of the target: half of those predicted were wrong (docs/results/live.md)."""
@@ -83,7 +86,10 @@ def findings(
     families: tuple[Callable[[Context], Iterator[Finding]], ...] = _FAMILIES
     if report.tier is Tier.PREDICTED:
         families = _OF_PREDICTIONS_OF_TARGETS if includes_callers else _OF_PREDICTIONS
-    return tuple(sorted((finding for family in families for finding in family(context)), key=_order))
+    of_report = [finding for family in families for finding in family(context)]
+    if report.world is not None:
+        of_report += of_further_ranks(context, _OF_FURTHER_RANKS, of_report)
+    return tuple(sorted(of_report, key=_order))
 
 
 def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:

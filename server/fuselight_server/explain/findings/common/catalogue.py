@@ -77,6 +77,8 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL707", _INFO, "a repeated block is compiled many times"),
         CodeInfo("FL801", _ERROR, "compiled results differ from eager"),
         CodeInfo("FL802", _INFO, "compiled code is slower than eager"),
+        CodeInfo("FL911", _WARNING, "ranks compile different code"),
+        CodeInfo("FL912", _ERROR, "ranks call different collectives"),
         CodeInfo("FL921", _INFO, "compiled again: the cache had no entry for the key"),
         CodeInfo("FL922", _WARNING, "torch cannot cache this compile"),
     )

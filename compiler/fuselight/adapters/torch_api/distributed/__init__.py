@@ -1,0 +1,1 @@
+"""torch.distributed without a network: one process is a rank of a world of any size."""

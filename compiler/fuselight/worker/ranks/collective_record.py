@@ -1,0 +1,92 @@
+"""The collectives of one rank, each with the user's line that it comes from.
+
+Invariant: recording never raises into the program, and what is kept has a bound.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+
+from fuselight.adapters.torch_api.distributed.collectives import CollectiveCall
+from fuselight.adapters.torch_api.distributed.graph_nodes import NodeRuns
+from fuselight.capture.dynamo import stacks
+from fuselight.shared.report import Collective, Stack, is_user_file
+
+MOST = 2_000
+"""Collectives that are kept of a rank; all are counted."""
+_MOST_FRAMES = 6
+_BACKWARD = os.path.join("torch", "autograd", "graph.py")
+_FSDP = os.path.join("torch", "distributed", "fsdp", "")
+_DDP = os.path.join("torch", "nn", "parallel", "distributed.py")
+
+
+@dataclass
+class CollectiveRecord:
+    """What a rank called, in order."""
+
+    roots: Sequence[str]
+    nodes: NodeRuns = field(default_factory=NodeRuns)
+    collectives: list[Collective] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, call: CollectiveCall) -> None:
+        """Record one call."""
+        self.count += 1
+        if len(self.collectives) < MOST:
+            self.collectives.append(self._with_place(call))
+
+    def _with_place(self, call: CollectiveCall) -> Collective:
+        running = self.nodes.current
+        python = tuple(_frames(sys._getframe(1)))  # noqa: SLF001 - the documented way to walk one's own stack
+        stack = self._users(stacks.of_node(running.node)) if running is not None else ()
+        is_backward = any(_is_file(frame, _BACKWARD) for frame in python)
+        source = "" if running is not None and not running.is_backward else _source(python, call)
+        return Collective(
+            kind=call.kind,
+            group=call.group,
+            dtype=call.dtype,
+            shapes=call.shapes,
+            bytes=call.bytes,
+            stack=stack or self._users(stacks.from_frames(python)),
+            in_graph=running is not None,
+            is_backward=is_backward,
+            source=source,
+            is_async=call.is_async and running is None and (source != "ddp" or is_backward),
+            peer=call.peer,
+        )
+
+    def _users(self, stack: Stack) -> Stack:
+        """The nearest frames of the user's files."""
+        return tuple(place for place in stack if is_user_file(place.path, self.roots))[-_MOST_FRAMES:]
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The Python frames from `frame` outwards."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_file(frame: FrameType, part: str) -> bool:
+    return part in frame.f_code.co_filename
+
+
+def _source(python: Sequence[FrameType], call: CollectiveCall) -> str:
+    """Whose hook calls it."""
+    if any(_is_file(frame, _FSDP) for frame in python):
+        return "fsdp"
+    innermost = next((frame for frame in python if not stacks.is_ours(frame.f_code.co_filename)), None)
+    if innermost is None:
+        return ""
+    # The reducer of DDP is C++: the autograd engine calls it, and it reduces a flat bucket.
+    is_bucket = call.kind == "all_reduce" and _is_flat(call) and _is_file(innermost, _BACKWARD)
+    in_ddp = any(_is_file(frame, _DDP) and frame.f_code.co_name == "__init__" for frame in python)
+    return "ddp" if is_bucket or in_ddp or _is_file(innermost, _DDP) else ""
+
+
+def _is_flat(call: CollectiveCall) -> bool:
+    return len(call.shapes) == 1 and len(call.shapes[0]) == 1

@@ -1,0 +1,74 @@
+"""FL911 and FL912: where ranks compile other code, or would wait for each other, before the job is started.
+
+Invariant: only a report of a world of ranks has such findings, and what the first rank does not have is said to be of
+the ranks that have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fuselight_server.base.finding import Related, Severity
+from fuselight_server.base.rank_words import ranks_in_words
+from fuselight_server.explain.findings.common.context import Context, span_of
+from fuselight_server.explain.ranks.rank_differences import world_differences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.shared.report import EqualRanks, Report
+    from fuselight_server.base.finding import Finding
+
+_HANG = "Move the collective out of the branch, or take the branch on a value that all ranks share"
+_COMPILE = "Take the branch outside of the compiled function, or give all ranks the same shapes"
+
+
+def rank_findings(context: Context) -> Iterator[Finding]:
+    """The differences between the ranks."""
+    world = context.report.world
+    if world is None:
+        return
+    for difference in world_differences(world, context.roots):
+        yield context.finding(
+            "FL912" if difference.is_hang else "FL911",
+            difference.title,
+            difference.text,
+            at=difference.location
+            if difference.location is not None and context.is_user_file(difference.location.path)
+            else None,
+            hints=(_HANG,) if difference.is_hang else () if difference.is_minor else (_COMPILE,),
+            related=tuple(Related(span_of(place), words) for place, words in difference.related),
+            severity=Severity.INFORMATION if difference.is_minor else None,
+        )
+
+
+def of_further_ranks(
+    context: Context, families: tuple[Callable[[Context], Iterator[Finding]], ...], known: list[Finding]
+) -> Iterator[Finding]:
+    """The findings of `families` that ranks have which the first rank has not."""
+    world = context.report.world
+    seen = {(finding.code, finding.span, finding.title) for finding in known}
+    for group in world.groups[1:] if world is not None else ():
+        further = replace(context, report=report_of(context.report, group))
+        for family in families:
+            for finding in family(further):
+                key = (finding.code, finding.span, finding.title)
+                if key not in seen:
+                    seen.add(key)
+                    where = f"Only on {ranks_in_words(group.ranks)}."
+                    yield replace(finding, message=f"{where}\n{finding.message}")
+
+
+def report_of(report: Report, group: EqualRanks) -> Report:
+    """The report of other ranks than the first."""
+    return replace(
+        report,
+        world=None,
+        frames=group.frames,
+        compiles=group.compiles,
+        breaks=group.breaks,
+        recompiles=group.recompiles,
+        not_compiled=group.not_compiled,
+        failures=group.failures,
+    )

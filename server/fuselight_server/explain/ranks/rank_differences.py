@@ -1,0 +1,249 @@
+"""Where the ranks of a world differ: other collectives, for which ranks wait for ever, and other compiles.
+
+Invariant: a difference is of ranks that ran, at the first place where they differ; what follows from it is not listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Graph, Outcome, innermost_user_frame
+from fuselight.shared.world_plan import without_addresses
+from fuselight_server.base.rank_words import ranks_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight.shared.report import Collective, Compile, EqualRanks, Location, World
+
+_MUST_AGREE = (
+    "Ranks of a process group must call the same collectives in the same order: the others wait until the job's "
+    "timeout, or get wrong results."
+)
+_OWN_CODE = (
+    "Each of these ranks compiles code of its own: their compile times differ, and the ranks that are ready wait in "
+    "the next collective until the last one is."
+)
+_OTHER_SIZES = (
+    "The sizes of the graph's inputs differ, so that each of these ranks compiles and caches code of its own."
+)
+
+
+@dataclass(frozen=True)
+class WorldDifference:
+    """A place where ranks differ."""
+
+    is_hang: bool
+    """Whether ranks call other collectives of the same process group."""
+    title: str
+    text: str
+    location: Location | None
+    related: tuple[tuple[Location, str], ...] = ()
+    is_minor: bool = False
+    """Whether only the sizes differ."""
+
+
+def world_differences(world: World, roots: Sequence[str]) -> tuple[WorldDifference, ...]:
+    """All of them: collectives first."""
+    return (*_collective_differences(world, roots), *_compile_differences(world, roots))
+
+
+def _collective_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDifference]:
+    """The mismatches of collectives; those of parallel process groups on the same lines are one."""
+    seen: set[tuple[object, ...]] = set()
+    for mismatch in world.mismatches:
+        lines = tuple(call and innermost_user_frame(call.stack, roots) for call in mismatch.calls)
+        if lines not in seen:
+            seen.add(lines)
+            yield _of_collective(dict(zip(mismatch.ranks, mismatch.calls, strict=True)), roots)
+
+
+def _of_collective(calls: dict[int, Collective | None], roots: Sequence[str]) -> WorldDifference:
+    """Say what most ranks call, and what the others do instead."""
+    usual = Counter(map(_signature, calls.values())).most_common()
+    common = next((key for key, _ in usual if key), ())
+    waiting = [rank for rank, call in calls.items() if _signature(call) == common]
+    rest = [rank for rank in calls if rank not in waiting]
+    shown, other = calls[waiting[0]], calls[rest[0]]
+    location = innermost_user_frame(shown.stack, roots) if shown is not None else None
+    elsewhere = innermost_user_frame(other.stack, roots) if other is not None else None
+    who, others = ranks_in_words(waiting), ranks_in_words(rest)
+    return WorldDifference(
+        is_hang=True,
+        title=f"{who} would wait here: {others} {_instead(shown, other, _verb(rest, 'call'))}",
+        text=f"{who[:1].upper()}{who[1:]} {_verb(waiting, 'call')} {_words(shown)} here. {_MUST_AGREE}",
+        location=location or elsewhere,
+        related=() if elsewhere is None else ((elsewhere, f"{others}: {_words(other)}"),),
+    )
+
+
+def _signature(call: Collective | None) -> tuple[object, ...]:
+    return () if call is None else (call.kind, call.dtype, call.bytes, call.peer)
+
+
+def _verb(ranks: Sequence[int], verb: str) -> str:
+    """`calls` of one rank, `call` of several."""
+    return verb if len(ranks) > 1 else {"have": "has", "do": "does"}.get(verb, f"{verb}s")
+
+
+def _instead(shown: Collective | None, other: Collective | None, calls: str) -> str:
+    if other is None:
+        return f"{calls} no further collective of this process group"
+    if shown is not None and (shown.kind, shown.dtype) == (other.kind, other.dtype):
+        return f"{calls} {other.kind} with {other.bytes:,} bytes instead of {shown.bytes:,}"
+    return f"{calls} {_words(other)} instead"
+
+
+def _words(call: Collective | None) -> str:
+    if call is None:
+        return "no collective"
+    size = f" of {call.bytes:,} bytes" if call.bytes else ""
+    return f"{call.kind}{size}{f' ({call.dtype})' if call.dtype else ''}"
+
+
+def _compile_differences(world: World, roots: Sequence[str]) -> Iterator[WorldDifference]:
+    """For each group of equal ranks but the largest, the first graph, break and recompilation that differ."""
+    if len(world.groups) < 2:  # noqa: PLR2004 - all ranks are equal
+        return
+    usual = max(world.groups, key=lambda group: len(group.ranks))
+    seen: set[tuple[str, Location | None]] = set()
+    for group in world.groups:
+        if group is usual:
+            continue
+        for compare in (_graph_difference, _break_difference, _recompile_difference):
+            difference = compare(group, usual, roots)
+            if difference is not None and (difference.title, difference.location) not in seen:
+                seen.add((difference.title, difference.location))
+                yield difference
+
+
+def _of_compile(
+    title: str, location: Location | None, related: tuple[tuple[Location, str], ...] = ()
+) -> WorldDifference:
+    return WorldDifference(is_hang=False, title=title, text=_OWN_CODE, location=location, related=related)
+
+
+def _graph_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
+    """The first compile of which the graph differs, or that some ranks have alone."""
+    of_group, of_usual = _compiles(group), _compiles(usual)
+    for key in dict.fromkeys((*of_usual, *of_group)):
+        left, right = of_group.get(key), of_usual.get(key)
+        if left is None or right is None:
+            some, others = (usual, group) if left is None else (group, usual)
+            if others.failures:
+                return None  # they ended early
+            return _of_compile(_only_some(some, others, "compile", f"`{key[0]}`"), key[1])
+        difference = _of_graphs(_Side(group.ranks, left), _Side(usual.ranks, right), key, roots)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _only_some(some: EqualRanks, others: EqualRanks, verb: str, what: str) -> str:
+    """`rank 1 compiles `step`, and ranks 0 and 2 do not`."""
+    first = f"{ranks_in_words(some.ranks)} {_verb(some.ranks, verb)} {what}"
+    return f"{first}, and {ranks_in_words(others.ranks)} {_verb(others.ranks, 'do')} not"
+
+
+_CompileKey = tuple[str, "Location", int]
+
+
+def _compiles(group: EqualRanks) -> dict[_CompileKey, Compile]:
+    """Compiles with a graph, by function, line and how often it was compiled before."""
+    times: Counter[tuple[str, Location]] = Counter()
+    compiles: dict[_CompileKey, Compile] = {}
+    for compiled in group.compiles:
+        if compiled.outcome is not Outcome.COMPILED or compiled.graph is None:
+            continue
+        frame = group.frames[compiled.frame]
+        key = (frame.function, frame.location)
+        compiles[frame.function, frame.location, times[key]] = compiled
+        times[key] += 1
+    return compiles
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The graph of equal ranks, in a comparison."""
+
+    ranks: tuple[int, ...]
+    compiled: Compile
+
+    @property
+    def graph(self) -> Graph:
+        """Of the compile."""
+        return self.compiled.graph or Graph(0)
+
+    def operator(self, at: int) -> str:
+        """`rank 1 has `sin``."""
+        targets = self.graph.targets
+        has = f"{ranks_in_words(self.ranks)} {_verb(self.ranks, 'have')}"
+        if at >= len(targets):
+            return f"{has} no further operator"
+        name = targets[at]
+        return f"{has} `{name.rpartition('.')[2] if name.startswith('torch._ops.') else name}`"
+
+    def line(self, at: int, roots: Sequence[str]) -> Location | None:
+        """The user's line of an operator."""
+        lines = self.graph.lines
+        return innermost_user_frame(lines[at], roots) if at < len(lines) else None
+
+
+def _of_graphs(left: _Side, right: _Side, key: _CompileKey, roots: Sequence[str]) -> WorldDifference | None:
+    if left.graph.targets != right.graph.targets:
+        first, second = (
+            (left, right) if len(left.graph.targets) >= len(right.graph.targets) else (right, left)
+        )
+        pairs = enumerate(zip(first.graph.targets, second.graph.targets, strict=False))
+        at = next((index for index, pair in pairs if pair[0] != pair[1]), len(second.graph.targets))
+        place, further = first.line(at, roots), second.line(at, roots)
+        title = f"the graph of `{key[0]}` differs: {first.operator(at)} here, {second.operator(at)}"
+        related = (
+            () if further in {None, place} or further is None else ((further, ranks_in_words(second.ranks)),)
+        )
+        return _of_compile(title, place or key[1], related)
+    inputs, others = without_addresses(left.graph.inputs), without_addresses(right.graph.inputs)
+    if inputs == others:
+        return None
+    pairs_of_inputs = zip(inputs, others, strict=False)
+    pair = next((both for both in pairs_of_inputs if both[0] != both[1]), None)
+    words = (
+        f": `{pair[0]}` on {ranks_in_words(left.ranks)}, `{pair[1]}` on {ranks_in_words(right.ranks)}"
+        if pair
+        else ""
+    )
+    title = f"inputs of the graph of `{key[0]}` differ{words}"
+    return WorldDifference(is_hang=False, title=title, text=_OTHER_SIZES, location=key[1], is_minor=True)
+
+
+def _break_difference(group: EqualRanks, usual: EqualRanks, roots: Sequence[str]) -> WorldDifference | None:
+    """A graph break of some ranks alone."""
+    for some, others in ((group, usual), (usual, group)):
+        if others.failures:
+            continue
+        known = {innermost_user_frame(broken.stack, roots) for broken in others.breaks}
+        for broken in some.breaks:
+            place = innermost_user_frame(broken.stack, roots)
+            if place is not None and place not in known:
+                return _of_compile(_only_some(some, others, "have", "a graph break here"), place)
+    return None
+
+
+def _recompile_difference(
+    group: EqualRanks, usual: EqualRanks, _roots: Sequence[str]
+) -> WorldDifference | None:
+    """A recompilation of some ranks alone."""
+    for some, others in ((group, usual), (usual, group)):
+        if others.failures:
+            continue
+        known = Counter((recompile.function, recompile.location) for recompile in others.recompiles)
+        for recompile in some.recompiles:
+            known[recompile.function, recompile.location] -= 1
+            if known[recompile.function, recompile.location] < 0:
+                reasons = [failure.difference for entry in recompile.entries for failure in entry.failures]
+                why = f" ({reasons[0]})" if reasons else ""
+                what = f"`{recompile.function}` again{why}"
+                return _of_compile(_only_some(some, others, "compile", what), recompile.location)
+    return None

@@ -1,0 +1,135 @@
+"""Estimated times of collectives, and where ranks differ, from data alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.shared.report import (
+    Break,
+    Collective,
+    CollectiveMismatch,
+    Compile,
+    EqualRanks,
+    Frame,
+    Graph,
+    Location,
+    Outcome,
+    World,
+)
+from fuselight_server.explain.ranks.collective_lines import collective_rows
+from fuselight_server.explain.ranks.link import LinkError, estimated_us, parse_link
+from fuselight_server.explain.ranks.rank_differences import world_differences
+
+ROOTS = ("/project",)
+LINE = Location("/project/train.py", 7, function="step")
+OTHER = Location("/project/train.py", 9, function="step")
+
+
+def _collective(kind: str, ranks: int, size: int, **more: object) -> Collective:
+    return Collective(kind, tuple(range(ranks)), "float32", ((size // 4,),), size, (LINE,), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "expected"),
+    [
+        ("all_reduce", 8, 10 + 2 * 7 / 8 * 1000),
+        ("all_gather", 8, 10 + 7 / 8 * 1000),
+        ("reduce_scatter", 4, 10 + 3 / 4 * 1000),
+        ("broadcast", 4, 10 + 1000),
+        ("barrier", 4, 10),
+        ("all_reduce", 1, 0),
+    ],
+)
+def test_a_ring_takes_its_latency_and_what_each_rank_sends(kind: str, ranks: int, expected: float) -> None:
+    size = 0 if kind == "barrier" else 1_000_000
+    assert estimated_us(_collective(kind, ranks, size), parse_link("1GB/s")) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "per_second", "latency"),
+    [
+        ("400GB/s", 400e9, 10),
+        ("200Gb/s", 25e9, 10),
+        ("1.5TB/s,2us", 1.5e12, 2),
+        ("100MB/s, 1ms", 100e6, 1000),
+    ],
+)
+def test_links(text: str, per_second: float, latency: float) -> None:
+    link = parse_link(text)
+    assert link.bytes_per_second == pytest.approx(per_second)
+    assert link.latency_us == latency
+
+
+@pytest.mark.parametrize("text", ["", "fast", "0GB/s", "400GB", "400GB/s,", "400GB/s,soon"])
+def test_a_link_that_is_none(text: str) -> None:
+    with pytest.raises(LinkError, match="is not a link: write 400GB/s"):
+        parse_link(text)
+
+
+def test_the_last_bucket_of_ddp_overlaps_with_nothing() -> None:
+    buckets = [_collective("all_reduce", 2, 8, source="ddp", is_backward=True, is_async=True)] * 3
+    gather = _collective("all_gather", 2, 8, source="fsdp")
+    rows = collective_rows([*buckets, gather], ROOTS, (), parse_link("1GB/s"))
+    assert [(row.phase, row.count, row.bytes, row.overlapping) for row in rows] == [
+        ("DDP backward", 3, 24, 2),
+        ("FSDP2", 1, 8, 0),
+    ]
+
+
+def _ranks(
+    *numbers: int, targets: tuple[str, ...] = ("relu", "sum"), inputs: str = "x: f32[4]"
+) -> EqualRanks:
+    graph = Graph(
+        len(targets), lines=((LINE,), (OTHER,), (OTHER,))[: len(targets)], targets=targets, inputs=(inputs,)
+    )
+    return EqualRanks(numbers, (Frame("step", LINE),), (Compile("0/0", 0, Outcome.COMPILED, graph=graph),))
+
+
+def _world(*groups: EqualRanks, mismatches: tuple[CollectiveMismatch, ...] = ()) -> World:
+    return World(4, (), groups, {}, mismatches)
+
+
+def test_equal_ranks_have_no_difference() -> None:
+    assert world_differences(_world(_ranks(0, 1, 2, 3)), ROOTS) == ()
+
+
+def test_the_first_operator_that_differs_is_named() -> None:
+    differences = world_differences(_world(_ranks(0, 2, 3), _ranks(1, targets=("relu", "sin", "sum"))), ROOTS)
+    assert [(difference.title, difference.location) for difference in differences] == [
+        ("the graph of `step` differs: rank 1 has `sin` here, ranks 0, 2-3 have `sum`", OTHER)
+    ]
+    assert not differences[0].is_hang
+
+
+def test_addresses_of_objects_are_no_difference() -> None:
+    groups = [_ranks(rank, inputs=f"group: <ProcessGroup object at 0x7f{rank}>") for rank in (0, 1)]
+    assert world_differences(_world(*groups), ROOTS) == ()
+
+
+def test_other_sizes_are_a_minor_difference() -> None:
+    (difference,) = world_differences(_world(_ranks(0), _ranks(1, inputs="x: f32[3]")), ROOTS)
+    assert difference.is_minor
+    assert (
+        difference.title
+        == "inputs of the graph of `step` differ: `x: f32[3]` on rank 1, `x: f32[4]` on rank 0"
+    )
+
+
+def test_a_graph_break_of_one_rank() -> None:
+    broken = EqualRanks((1,), breaks=(Break("0/0", ("GB0001",), ("print",), (LINE, OTHER)),))
+    titles = [difference.title for difference in world_differences(_world(EqualRanks((0, 2)), broken), ROOTS)]
+    assert titles == ["rank 1 has a graph break here, and ranks 0 and 2 do not"]
+
+
+def test_ranks_that_call_other_collectives_would_wait() -> None:
+    reduce, gather = _collective("all_reduce", 3, 64), _collective("all_gather", 3, 64)
+    for other, words in (
+        (gather, "rank 1 calls all_gather of 64 bytes (float32) instead"),
+        (None, "no further collective"),
+    ):
+        mismatch = CollectiveMismatch((0, 1, 2), 4, (0, 1, 2), (reduce, other, reduce))
+        (difference,) = world_differences(_world(_ranks(0, 1, 2), mismatches=(mismatch,)), ROOTS)
+        assert difference.is_hang
+        assert difference.title.startswith("ranks 0 and 2 would wait here: ")
+        assert words in difference.title
+        assert difference.location == LINE

@@ -141,8 +141,8 @@ def _walk(folder: str, notes: list[LogNote]) -> Iterator[str]:
             yield path
 
 
-def _is_inside(path: str, root: str) -> bool:
-    return path.startswith(root.rstrip(os.sep) + os.sep)
+def _is_inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _looks_like_log(name: str) -> bool:

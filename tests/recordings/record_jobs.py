@@ -90,8 +90,10 @@ def _record(job: Callable[[], None], ranks: int, out: Path) -> list[dict[str, An
     out.mkdir()
     for log in sorted(folder.glob("*.log")):
         neutral = re.sub(r"(torch_trace_(?:rank_\d+_)?)\w+\.log", rf"\1{name}.log", log.name)
-        text = _neutral(log.read_text(encoding="utf-8"))
-        (out / f"{neutral}.gz").write_bytes(gzip.compress("".join(_shortened(text)).encode("utf-8"), mtime=0))
+        text = neutral_text(log.read_text(encoding="utf-8"))
+        (out / f"{neutral}.gz").write_bytes(
+            gzip.compress("".join(shortened_log(text)).encode("utf-8"), mtime=0)
+        )
     return [_counters(folder / f"counters_{rank}.json") for rank in range(ranks)]
 
 
@@ -123,7 +125,8 @@ def _run(job: Callable[[], None], folder: Path, cache: Path, rank: int | None) -
     os._exit(0)
 
 
-def _neutral(text: str) -> str:
+def neutral_text(text: str) -> str:
+    """The text without paths of this machine."""
     import torch  # noqa: PLC0415
 
     for name, neutral in (
@@ -149,7 +152,7 @@ def _records(text: str) -> Iterator[tuple[str, list[str]]]:
     yield head, payload
 
 
-def _shortened(text: str) -> Iterator[str]:
+def shortened_log(text: str) -> Iterator[str]:
     """The log with every record of each kind; of what no reader uses, and of endless lists, only the start."""
     for line, payload in _records(text):
         prefix, brace, rest = line.partition("{")

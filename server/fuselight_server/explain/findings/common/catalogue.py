@@ -79,6 +79,10 @@ CATALOGUE: dict[str, CodeInfo] = {
         CodeInfo("FL802", _INFO, "compiled code is slower than eager"),
         CodeInfo("FL911", _WARNING, "ranks compile different code"),
         CodeInfo("FL912", _ERROR, "ranks call different collectives"),
+        CodeInfo("FL913", _WARNING, "only some ranks compile again"),
+        CodeInfo("FL914", _WARNING, "a compile failed or did not end on some ranks"),
+        CodeInfo("FL915", _INFO, "ranks compile for different values or shapes"),
+        CodeInfo("FL916", _WARNING, "ranks wait in a collective"),
         CodeInfo("FL921", _INFO, "compiled again: the cache had no entry for the key"),
         CodeInfo("FL922", _WARNING, "torch cannot cache this compile"),
     )

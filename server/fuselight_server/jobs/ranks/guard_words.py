@@ -1,0 +1,86 @@
+"""Guards in words, and the lines that they quote."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from fuselight.shared.report import Location
+from fuselight.shared.torch_texts import in_user_words
+from fuselight_server.jobs.ranks.graph_difference import is_library
+from fuselight_server.jobs.ranks.sides import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_QUOTED = re.compile(
+    r"  # (?P<text>[^\n]*)  # (?P<path>[^#\n:]+?):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)"
+)
+_STATE_WORDS = {
+    "grad_mode": "grad mode",
+    "torch_function": "torch functions",
+    "deterministic_algorithms": "deterministic algorithms",
+    "allow_tf32": "TF32",
+    "default_dtype": "the default dtype",
+    "autocast_state": "autocast",
+}
+
+
+def guard_line(guards: str, source: str, paths: Iterable[str]) -> Location | None:
+    """The line that the guards of a source quote."""
+    for line in guards.split("\n"):
+        if "+- TENSOR_MATCH" not in line and "_MATCH:" not in line:
+            continue
+        words = in_user_words(line.partition("  #")[0])
+        if re.search(rf"(?<![\w.]){re.escape(source)}(?![\w.\[])", words):
+            place = quoted_line(line, paths)
+            if place is not None:
+                return place
+    return None
+
+
+def quoted_line(line: str, paths: Iterable[str]) -> Location | None:
+    """The user's line that a guard quotes: torch leaves out the start of its path."""
+    match = _QUOTED.search(line)
+    if match is None:
+        return None
+    known = [path for path in set(paths) if path.endswith(match["path"].strip()) and not is_library(path)]
+    if len(known) != 1:
+        return None
+    return Location(known[0], int(match["line"]), function=match["function"])
+
+
+def guard_words(odd: Sequence[str], reference: Sequence[str]) -> tuple[str, str]:
+    """The first guard in which two sets differ, for each."""
+    left, right = _global_state(odd), _global_state(reference)
+    if left is not None and right is not None:
+        for key, value in left.items():
+            if value != right.get(key):
+                name = _STATE_WORDS.get(key, f"`{key}`")
+                return f"{name} {_on_off(value)}", f"{name} {_on_off(right.get(key))}"
+    return (
+        f"`{_guard_code(odd[0])}`" if odd else "no such guard",
+        f"`{_guard_code(reference[0])}`" if reference else "no such guard",
+    )
+
+
+def _on_off(value: object) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else short(json.dumps(value))
+
+
+def _global_state(lines: Sequence[str]) -> dict[str, object] | None:
+    for line in lines:
+        _, mark, text = line.partition("___check_global_state() against ")
+        if mark:
+            try:
+                state = json.loads(text)
+            except ValueError:
+                return None
+            return state if isinstance(state, dict) else None
+    return None
+
+
+def _guard_code(line: str) -> str:
+    code = line.partition("+- ")[2].partition(": ")[2].partition("  #")[0]
+    return short(in_user_words(code))

@@ -1,0 +1,98 @@
+"""What of a graph and of guards is compared between ranks.
+
+Invariant: two texts that differ only in addresses, object IDs, names of symbols, names of process groups, indices of
+devices, temporary paths and the folders of source files become equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b|(?<![\w.])\d{9,}(?![\w.])")
+_SYMBOL = re.compile(r"\b([su])\d+\b")
+_DEVICE = re.compile(r"\b(cuda|xpu|hpu|npu|mtia|privateuseone)(?::|, index=)\d+")
+_GROUP = re.compile(r"(_c10d_functional\.[^\n]*), '[^'\n]*'\)")
+_TEMPORARY = re.compile(
+    r"(?:/(?:tmp|var/tmp|dev/shm|scratch|local_scratch)|[A-Z]:\\[^'\"\n]*?\\Temp)[/\\][^'\",\n ]*"
+)
+_SOURCE_FOLDERS = re.compile(r"(# File: )\S*/(?=[^/\s]+/[^/\s:]+:\d)")
+_COUNTED_NAME = re.compile(r"(?<=_)\d+(?=['\]])")
+_COLLECTIVE = re.compile(r"\b_c10d_functional\w*\.(\w+)|\b(?:_dtensor|c10d)\.(\w+)")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_ENTRY = re.compile(r"^\[?!?[\d/_]+\]?: ")
+_LEAF = re.compile(r"\+- (?P<kind>[A-Z_]+): (?P<code>.*)$")
+_COMMENT = re.compile(r"\s+# .*$")
+_UNCOMPARED_GUARDS = re.compile(
+    r"ID_MATCH|TYPE_MATCH|.*TYPE$|DICT_VERSION|WEAKREF_ALIVE|LAMBDA_GUARD|DEFAULT_DEVICE|TORCH_FUNCTION|.*_ALIASING|"
+    r"NO_HASATTR|DYNAMIC_INDICES|DIMENSION_DYNAMIC_MARKING_GUARD|.*SCRIPT_TYPE_MATCH|OBJECT_ALIASING|STORAGE_OVERLAPPING"
+)
+"""Guards on identity and on torch's own state: they differ without meaning, or the graph shows the difference."""
+_UNCOMPARED_SOURCES = re.compile(r"group_name|\bpg_name\b|_tag\b|environ|\bpid\b|device_index|num_threads")
+_THREADS = re.compile(r'"num_threads":\d+')
+_GUARD_DEVICE = re.compile(r"\bdevice=\d+")
+
+
+def _neutral(text: str) -> str:
+    text = _ADDRESS.sub("#", text)
+    text = _DEVICE.sub(r"\1", text)
+    return _TEMPORARY.sub("/tmp", text)  # noqa: S108 - a mark
+
+
+def path_tail(path: str) -> str:
+    """The name of a file and of its folder."""
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def comparable_graph(text: str) -> str:
+    """A printed graph without what ranks may differ in."""
+    text = _neutral(_SOURCE_FOLDERS.sub(r"\1", text))
+    if "_c10d_functional" in text:
+        text = _GROUP.sub(r"\1, '#')", text)
+    return _SYMBOL.sub(r"\1", text)
+
+
+def comparable_guards(text: str) -> dict[str, str]:
+    """The guards that are compared, as printed, by their comparable form."""
+    guards: dict[str, str] = {}
+    for line in text.split("\n"):
+        leaf = _LEAF.search(line)
+        if leaf is None or _UNCOMPARED_GUARDS.fullmatch(leaf["kind"]):
+            continue
+        code = _COMMENT.sub("", leaf["code"]).rstrip()
+        if _UNCOMPARED_SOURCES.search(code) and leaf["kind"] != "GLOBAL_STATE":
+            continue
+        code = _SYMBOL.sub(
+            r"\1", _THREADS.sub("", _GUARD_DEVICE.sub("device", _COUNTED_NAME.sub("", _neutral(code))))
+        )
+        guards[f"{leaf['kind']}: {code}"] = line
+    return guards
+
+
+def comparable_reason(text: str) -> str:
+    """Why a cache entry did not fit, without its ID, its values and the stack."""
+    first = _ENTRY.sub("", text).partition("\n")[0]
+    return _NUMBER.sub("#", _COMMENT.sub("", _neutral(first))).strip()
+
+
+def comparable_error(text: str) -> str:
+    """An error's text without addresses and numbers, so that it can name a device or a rank."""
+    return _NUMBER.sub("#", _neutral(text))[:300]
+
+
+def collectives_in(text: str) -> tuple[str, ...]:
+    """The collectives of a printed graph, in order; waits are none."""
+    if "c10d" not in text and "_dtensor" not in text:
+        return ()
+    names = (match[1] or match[2] for match in _COLLECTIVE.finditer(text))
+    return tuple(name for name in names if is_collective(name))
+
+
+def is_collective(name: str) -> bool:
+    """Whether an operator of a communication library starts a collective."""
+    return name not in {"wait_tensor", "wait_work", "default"} and not name.startswith("_wrap")
+
+
+def short_hash(text: str) -> str:
+    """A key of a text; equal texts have equal keys in every process."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()

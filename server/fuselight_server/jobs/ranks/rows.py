@@ -1,0 +1,89 @@
+"""The table of ranks: what each did, in numbers."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from fuselight_server.jobs.ranks.model import RankCompile, RankGroup, RankRow
+from fuselight_server.jobs.trace_log.model import AttemptState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fuselight_server.jobs.ranks.digests import CompileDigest, RankDigest
+
+_MOST_RANKS = 1_000_000
+
+
+def world_size(digests: Sequence[RankDigest]) -> int | None:
+    """The number of ranks, as the environment that the logs record has it; None if none does."""
+    sizes = [item.log.environment.get("WORLD_SIZE", "") for item in digests]
+    numbers = [int(size) for size in sizes if size.isdecimal() and len(size) < 8]  # noqa: PLR2004
+    return max((number for number in numbers if 0 < number <= _MOST_RANKS), default=None)
+
+
+def missing_ranks(ranks: Mapping[int, RankDigest], size: int | None) -> tuple[int, ...]:
+    """Ranks without a log."""
+    last = max(max(ranks) + 1, size or 0)
+    return () if last > _MOST_RANKS else tuple(rank for rank in range(last) if rank not in ranks)
+
+
+def groups_of(ranks: Mapping[int, RankDigest]) -> tuple[RankGroup, ...]:
+    """Ranks with equal compiles, the largest group first."""
+    groups: dict[object, list[int]] = collections.defaultdict(list)
+    for rank, item in ranks.items():
+        groups[tuple((compiled.key, compiled.content) for compiled in item.compiles)].append(rank)
+    ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0]))
+    return tuple(RankGroup(tuple(group)) for group in ordered)
+
+
+def rows_of(
+    ranks: Mapping[int, RankDigest], groups: Sequence[RankGroup], digests: Sequence[RankDigest]
+) -> Iterator[RankRow]:
+    """One row for each rank."""
+    group_of = {rank: index for index, group in enumerate(groups) for rank in group.ranks}
+    files: dict[int, list[str]] = collections.defaultdict(list)
+    for item in digests:
+        if item.log.rank is not None:
+            files[item.log.rank].append(item.log.file)
+    for rank, item in ranks.items():
+        yield _row(rank, item, tuple(files[rank]), group_of[rank])
+
+
+def _row(rank: int, item: RankDigest, files: tuple[str, ...], group: int) -> RankRow:
+    states = collections.Counter(compiled.content.state for compiled in item.compiles)
+    refused = states[AttemptState.REFUSED]
+    timed = [compiled for compiled in item.compiles if compiled.seconds is not None]
+    slowest = max(timed, key=lambda compiled: compiled.seconds or 0.0, default=None)
+    return RankRow(
+        rank=rank,
+        files=files,
+        compiles=len(item.compiles) - refused,
+        recompilations=sum(compiled.content.reasons is not None for compiled in item.compiles) - refused,
+        graphs=sum(len(compiled.graphs) for compiled in item.compiles),
+        graph_breaks=len({place for compiled in item.compiles for place in compiled.content.breaks}),
+        cache_hits=item.hits,
+        cache_misses=item.misses,
+        cache_bypasses=item.bypasses,
+        seconds=sum(compiled.seconds or 0.0 for compiled in timed) if timed else None,
+        slowest=None if slowest is None else row_compile(slowest),
+        unfinished=_in_state(item, AttemptState.UNFINISHED),
+        failed=_in_state(item, AttemptState.FAILED),
+        refused=refused,
+        started=item.log.started,
+        ended=item.log.ended,
+        is_truncated=item.log.is_truncated,
+        group=group,
+    )
+
+
+def _in_state(item: RankDigest, state: AttemptState) -> tuple[RankCompile, ...]:
+    return tuple(row_compile(compiled) for compiled in item.compiles if compiled.content.state is state)
+
+
+def row_compile(compiled: CompileDigest) -> RankCompile:
+    """A compile as the table names it."""
+    return RankCompile(
+        compiled.id, compiled.key.function or None, compiled.location, compiled.started, compiled.seconds
+    )

@@ -1,0 +1,115 @@
+"""Dumps of the flight recorder, and pickles that are more than data."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight_server.jobs.ranks.flight_recorder import MAX_DUMP, read_dumps, waits_of
+from fuselight_server.jobs.ranks.plain_pickle import NotPlainError, load_plain
+
+
+def entry(
+    sequence: int, name: str = "all_reduce", *, state: str = "completed", line: int = 5
+) -> dict[str, Any]:
+    return {
+        "collective_seq_id": sequence,
+        "frames": [
+            {"filename": "/py/site-packages/torch/distributed/distributed_c10d.py", "line": 9, "name": name},
+            {"filename": "/job/train.py", "line": line, "name": "step"},
+        ],
+        "is_p2p": False,
+        "process_group": ("0", "default_pg"),
+        "profiling_name": f"nccl:{name}",
+        "state": state,
+    }
+
+
+def dump(entries: list[dict[str, Any]], ranks: str = "[0, 1, 2]") -> dict[str, Any]:
+    return {"entries": entries, "pg_config": {"0": {"ranks": ranks}}, "version": "2.10"}
+
+
+def messages(folder: Path) -> list[str]:
+    return [wait.message for wait in waits_of(read_dumps([str(folder)]))]
+
+
+class Calls:
+    """Its pickle would create a file."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.target),)
+
+    target = Path("/")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_data_of_each_protocol_is_read(protocol: int) -> None:
+    value = {
+        "a": [1, -(2**40), 2.5, None, True],
+        "b": ("x", b"y" if protocol > 2 else "y"),
+        "c": {},
+        "d": [[], ()],
+    }
+    value["again"] = value["a"]
+    assert load_plain(pickle.dumps(value, protocol)) == value
+
+
+def test_a_pickle_that_would_call_something_is_refused_and_calls_nothing(tmp_path: Path) -> None:
+    Calls.target = tmp_path / "created"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(NotPlainError):
+            load_plain(pickle.dumps({"entries": [Calls()]}, protocol))
+        (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump([{"x": Calls()}]), protocol))
+        assert read_dumps([str(tmp_path)]) == []
+    assert not Calls.target.exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x80", b"\x80\x02.", b"\x80\x02]s.", b"\x80\x02Na.", b"\x80\x02h\x05.", b"\x80\x04\x95\xff"],
+)
+def test_damaged_pickles_are_an_error_of_one_kind(data: bytes) -> None:
+    with pytest.raises(NotPlainError):
+        load_plain(data)
+
+
+def test_who_waits_where_and_who_has_not_started(tmp_path: Path) -> None:
+    started = dump([entry(1), entry(2, state="started", line=41)])
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(started, 2))
+    (tmp_path / "nccl_trace_rank_1").write_bytes(pickle.dumps(dump([entry(1)]), 2))
+    (tmp_path / "fr_trace_2.json").write_text(json.dumps(started))
+    assert messages(tmp_path) == [
+        "ranks 0 and 2 wait in `all_reduce` (number 2 of group `0 default_pg`), which rank 1 has not started"
+    ]
+    (wait,) = waits_of(read_dumps([str(tmp_path)]))
+    assert wait.location is not None
+    assert (wait.location.path, wait.location.line) == ("/job/train.py", 41)
+
+
+def test_ranks_that_wait_in_other_collectives_and_a_rank_without_a_dump(tmp_path: Path) -> None:
+    for rank, name in enumerate(("all_reduce", "broadcast")):
+        body = dump([entry(1, name, state="scheduled")])
+        (tmp_path / f"comm_lib_trace_rank_{rank}").write_bytes(pickle.dumps(body, 2))
+    assert messages(tmp_path) == [
+        "rank 0 waits in `all_reduce` (number 1 of group `0 default_pg`); rank 2 has no dump",
+        "rank 1 waits in `broadcast` (number 1 of group `0 default_pg`); rank 2 has no dump",
+    ]
+
+
+def test_other_files_are_no_dumps(tmp_path: Path) -> None:
+    (tmp_path / "dedicated_log_torch_trace_rank_0.log").write_bytes(
+        pickle.dumps(dump([entry(1, state="started")]), 2)
+    )
+    (tmp_path / "trace_1.json").write_text('{"traceEvents": []}')
+    (tmp_path / "trace_2.json").write_text('{"entries": [1], "version": 1}')
+    (tmp_path / "trace_3").write_bytes(b"\x00" * 100)
+    (tmp_path / "trace_4").mkdir()
+    os.mkfifo(tmp_path / "trace_5")
+    with (tmp_path / "trace_6.json").open("wb") as file:
+        file.truncate(MAX_DUMP + 1)
+    assert read_dumps([str(tmp_path), str(tmp_path / "absent")]) == []

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fuselight.shared.report import NotCompiledKind
+from fuselight_server.base.finding import Severity
 from fuselight_server.base.formatting import format_count, format_list, format_time
 from fuselight_server.explain.findings.breaks.break_costs import sides_of
 from fuselight_server.explain.findings.breaks.breaks import ASKED_FOR
@@ -75,6 +76,11 @@ class FindingCost:
     """Measured time in eager mode of the line in one call; 0 where no benchmark has it."""
 
     @property
+    def stops_compiling(self) -> bool:
+        """Whether something runs no further, or in eager mode as a whole."""
+        return bool(self.ends_run or self.eager or self.limited)
+
+    @property
     def costs_nothing(self) -> bool:
         """Whether there is nothing to gain."""
         return not (self.ends_run or self.eager or self.limited or self.breaks or self.recompilations)
@@ -123,22 +129,32 @@ EagerTimes = Mapping[tuple[str, int], float]
 _NO_TIMES: EagerTimes = MappingProxyType({})
 
 
+def _places_of(findings: Iterable[Finding]) -> set[tuple[str, int]]:
+    return {
+        (place.path, place.line)
+        for finding in findings
+        for place in (finding.span, *(at.span for at in finding.also_at))
+    }
+
+
 def of_reports(
     reports: Iterable[Report], shown: Iterable[Finding], eager_us: EagerTimes = _NO_TIMES
 ) -> tuple[Priority, ...]:
-    """The lines of several reports that are worth a fix and have a finding, the first one first."""
-    places = {
-        (place.path, place.line)
-        for finding in shown
-        for place in (finding.span, *(at.span for at in finding.also_at))
-    }
+    """The lines of several reports that are worth a fix and have a finding, the first one first.
+
+    What is only information, as a break that torch makes by design, is worth none.
+    """
+    findings = tuple(shown)
+    places = _places_of(findings)
+    advised = _places_of(finding for finding in findings if finding.severity is not Severity.INFORMATION)
     actual_priorities: dict[tuple[str, int], Priority] = {}
     for report in reports:
         for given in priorities(Context.of(report)):
             place = (given.cost.path, given.cost.line)
             priority = given.measured(eager_us.get(place, 0.0))
             known = actual_priorities.get(place)
-            if place in places and (known is None or _rank(priority.cost) < _rank(known.cost)):
+            is_worth_it = place in (places if priority.cost.stops_compiling else advised)
+            if is_worth_it and (known is None or _rank(priority.cost) < _rank(known.cost)):
                 actual_priorities[place] = priority
     return tuple(sorted(actual_priorities.values(), key=lambda actual_priority: _rank(actual_priority.cost)))
 

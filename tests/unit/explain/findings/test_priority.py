@@ -21,6 +21,7 @@ from fuselight.shared.report import (
     Recompile,
     Report,
 )
+from fuselight_server.base.finding import Severity
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.commands.outcome import CheckOutcome
 from fuselight_server.explain.findings import findings
@@ -226,6 +227,20 @@ def test_only_lines_with_a_finding_count_and_the_json_has_the_first() -> None:
     assert first["title"] == "Fix model.py:26 first: it splits Net.forward into 3 graphs"
     assert (first["fix"], first["verified"]) == ("fuselight fix model.py", None), "a check verifies nothing"
     assert json.loads(as_json(CheckOutcome()))["fix_first"] is None
+
+
+def test_what_is_only_information_is_not_the_first_to_fix_unless_it_stops_compiling() -> None:
+    breaks = (broken(at(22)), broken(at(22), gb="GB0124"), broken(at(26), gb="GB0059", compile_id="1/0"))
+    given = report(frames=FRAMES, compiles=TWO_GRAPHS, breaks=breaks)
+    noted = [
+        dataclasses.replace(finding, severity=Severity.INFORMATION) if finding.span.line == 22 else finding
+        for finding in findings(given)
+    ]
+    assert [priority.cost.line for priority in of_reports([given], noted)] == [26]
+    skipped = NotCompiled(NotCompiledKind.SKIPPED, "train", at(20), "in a loop", stack=(at(38),))
+    given = report(breaks=(broken(at(38), frame_skipped=True),), not_compiled=(skipped,))
+    noted = [dataclasses.replace(finding, severity=Severity.INFORMATION) for finding in findings(given)]
+    assert [priority.cost.eager for priority in of_reports([given], noted)] == [("train",)]
 
 
 def test_a_measured_time_in_eager_mode_ranks_breaks_and_is_marked() -> None:

@@ -327,7 +327,7 @@ ROOMS = (
     _room(
         f"{_S}.cli",
         "the terminal: one command per file; `formats/` prints",
-        "fuselight.shared fuselight.doctor base source execution explain commands sweep editor",
+        "fuselight.shared fuselight.doctor base source execution explain jobs commands sweep editor",
     ),
 )
 

@@ -266,6 +266,19 @@ class AssembleRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class LoggedStartRequest(RunRequest):
+    """Make the calls with the backend and the options that the source asks for, and record torch's structured log.
+
+    With an empty `cache` this is a first start of the program, with that of another run a second one.
+    """
+
+    log: str = ""
+    """An existing folder for the log."""
+    cache: str = ""
+    """Folder of the compile caches."""
+
+
+@dataclass(frozen=True)
 class MeasureRequest(RunRequest):
     """Benchmark the target in several configurations."""
 

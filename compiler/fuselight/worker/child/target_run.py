@@ -83,11 +83,16 @@ class MakeCalls:
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
         del climb, names
-        for index, planned in enumerate(answered.calls):
-            state.calls.append(Call(index, planned.text, planned.location))
-            state.notes.extend(planned.notes)
-            if not _one_call(state, index, planned, is_last=index == len(answered.calls) - 1):
-                return
+        make_calls(state, answered)
+
+
+def make_calls(state: RunState, answered: Answered) -> None:
+    """Make each call of the target once, up to one that cannot be made."""
+    for index, planned in enumerate(answered.calls):
+        state.calls.append(Call(index, planned.text, planned.location))
+        state.notes.extend(planned.notes)
+        if not _one_call(state, index, planned, is_last=index == len(answered.calls) - 1):
+            return
 
 
 def _until_steady(state: RunState, backend: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ from fuselight.shared.protocol import (
     DecomposeRequest,
     GenerateRequest,
     LiveRequest,
+    LoggedStartRequest,
     MeasureRequest,
     RunRequest,
     TuneRequest,
@@ -119,6 +120,12 @@ def _live(state: RunState) -> None:
     run_live(state)
 
 
+def _logged_start(state: RunState) -> None:
+    from fuselight.worker.child.logged_start import LoggedStart  # noqa: PLC0415 - as this module says
+
+    run_target(state, LoggedStart())
+
+
 def _program_capture(state: RunState) -> Callable[..., Any]:
     """Capture with AOTAutograd too, where a whole program runs: what it refuses, the program meets."""
     state.aot = dynamo.AotCapture(lambda: state.phase == "main" and not state.fake)
@@ -139,6 +146,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     TuneRequest: _tune,
     VerifyRequest: _verify,
     LiveRequest: _live,
+    LoggedStartRequest: _logged_start,
 }
 
 

@@ -1,0 +1,41 @@
+"""torch's structured log (TORCH_TRACE), switched on in a process that has imported torch.
+
+Invariant: what is logged does not change what is compiled, and nothing more is printed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import Any
+
+KEY_LOGGER = "torch._functorch._aot_autograd.autograd_cache"
+"""Where it is on DEBUG, AOTAutograd records the components of its cache keys."""
+
+
+def record_to(folder: str) -> None:
+    """Record what torch compiles from now on to a file in `folder`. Raises RuntimeError if this torch cannot."""
+    handler = _handler()
+    if handler is None:
+        raise RuntimeError("this torch has no structured log")
+    handler.root_dir = folder
+    log: Any = logging.getLogger("torch.__trace")
+    if handler not in log.handlers:  # it removes itself at the first record without a folder
+        log.addHandler(handler)
+    keys = logging.getLogger(KEY_LOGGER)
+    keys.setLevel(logging.DEBUG)
+    keys.propagate = False
+    keys.addHandler(logging.NullHandler())
+
+
+def flush() -> None:
+    """Write what has been recorded."""
+    handler = _handler()
+    if handler is not None and handler.stream is not None:
+        handler.flush()
+
+
+def _handler() -> Any:
+    """The handler that writes the structured log; None in a torch without it."""
+    logs: Any = importlib.import_module("torch._logging._internal")
+    return getattr(logs, "LOG_TRACE_HANDLER", None)

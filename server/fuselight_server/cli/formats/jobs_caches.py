@@ -1,0 +1,189 @@
+"""Caches and starts for people and as JSON (docs/caches.md): results of each compile, causes, stages as bars.
+
+Invariant: nothing is shown by color alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.base.formatting import format_count, format_estimate, format_list, format_time
+from fuselight_server.cli.formats.text_parts import print_heading
+from fuselight_server.commands.sources import shown_path
+from fuselight_server.commands.warm import WarmState
+from fuselight_server.jobs.caches.words import CACHE_NAMES, STAGE_NAMES, STATE_NAMES, sentence
+
+if TYPE_CHECKING:
+    from fuselight.shared.report import Location
+    from fuselight_server.base.terminal import Terminal
+    from fuselight_server.commands.warm import WarmOutcome, WarmTarget
+    from fuselight_server.jobs.caches.model import CacheCause, CacheResult, CacheSummary, StartPicture
+
+_BAR = 24
+_MOST_RESULTS = 20
+"""Misses and bypasses that are printed."""
+_MOST_LINES = 10
+_STATES = {
+    WarmState.WARM: "warm: the second start read everything from the caches",
+    WarmState.NOTHING_COMPILED: "nothing was compiled",
+    WarmState.FAILED: "could not be started",
+}
+
+
+def print_caches(summary: CacheSummary, terminal: Terminal) -> None:
+    """Totals of each cache, then each miss and bypass with its cause, then notes."""
+    for total in summary.totals:
+        counts = [
+            format_count(number, word, plural)
+            for number, word, plural in (
+                (total.hits, "hit", ""),
+                (total.misses, "miss", "misses"),
+                (total.bypasses, "bypass", "bypasses"),
+            )
+            if number
+        ]
+        name = f"{CACHE_NAMES[total.cache]}{' (remote)' if total.is_remote else ''}"
+        seconds = [
+            f"{format_estimate(value * 1e6)} {what}"
+            for value, what in ((total.saved_seconds, "saved"), (total.lost_seconds, "lost"))
+            if value
+        ]
+        terminal.print(f"  {name}: {', '.join([*counts, *seconds])}")
+    _print_lost(summary, terminal)
+    for note in summary.notes:
+        terminal.print(f"  note: {note}")
+
+
+def _print_lost(summary: CacheSummary, terminal: Terminal) -> None:
+    """Each cause once, with the caches and functions that have it."""
+    groups: dict[tuple[object, ...], list[CacheResult]] = {}
+    for result in summary.lost:
+        for cause in result.causes or (None,):
+            key = (result.location, cause and cause.text, cause and cause.location)
+            groups.setdefault(key, []).append(result)
+    for rows in list(groups.values())[:_MOST_RESULTS]:
+        _print_group(rows, terminal)
+    if len(groups) > _MOST_RESULTS:
+        terminal.print(f"  and {len(groups) - _MOST_RESULTS} more (--format json has all)")
+
+
+def _print_group(rows: list[CacheResult], terminal: Terminal) -> None:
+    first = rows[0]
+    cause = first.causes[0] if first.causes else None
+    caches = format_list(dict.fromkeys(f"{CACHE_NAMES[row.cache]} {STATE_NAMES[row.state]}" for row in rows))
+    lost = sum(row.lost_seconds or 0.0 for row in rows)
+    cost = f" ({format_estimate(lost * 1e6)})" if lost else ""
+    where = (cause.location if cause is not None else None) or first.location
+    function = f" {first.function}" if first.function else ""
+    terminal.print((f"  {_place(where)}", "bold"), f"{function}: {caches}{cost}")
+    if cause is not None:
+        _print_cause(cause, terminal)
+
+
+def _print_cause(cause: CacheCause, terminal: Terminal) -> None:
+    terminal.print(f"    {sentence(cause.text)}")
+    if cause.cure is not None:
+        terminal.print(f"    to do: {cause.cure.text}")
+
+
+def _place(location: Location | None) -> str:
+    return "no source line" if location is None else f"{shown_path(location.path)}:{location.line}"
+
+
+def print_start(picture: StartPicture, terminal: Terminal) -> None:
+    """The stages of a start with bars, then the functions that took most of it."""
+    longest = max((part.seconds for part in picture.stages), default=0.0)
+    width = max((len(STAGE_NAMES[part.stage]) for part in picture.stages), default=0)
+    for part in picture.stages:
+        bar = "#" * max(1, round(_BAR * part.seconds / longest)) if longest else ""
+        terminal.print(f"  {STAGE_NAMES[part.stage]:<{width}}  {format_time(part.seconds * 1e6):>8}  {bar}")
+    for line in picture.lines[:_MOST_LINES]:
+        saved = line.saved_by_second_start
+        again = f", of which a second start saves {format_estimate(saved * 1e6)}" if saved else ""
+        count = format_count(line.compiles, "compile")
+        function = f" {line.function}" if line.function else ""
+        terminal.print(
+            f"  {_place(line.location)}{function}: {format_time(line.seconds * 1e6)} in {count}{again}"
+        )
+    if len(picture.lines) > _MOST_LINES:
+        terminal.print(f"  and {format_count(len(picture.lines) - _MOST_LINES, 'function')} more")
+    for note in picture.notes:
+        terminal.print(f"  note: {note}")
+
+
+def print_warm(outcome: WarmOutcome, terminal: Terminal) -> None:
+    """Both starts of each target."""
+    for target in outcome.targets:
+        print_heading(target.report, _verdict(target), terminal)
+        if target.start is not None and target.restart is not None:
+            first, second = (format_time(one.seconds * 1e6) for one in (target.start, target.restart))
+            terminal.print(f"  compile time: {first} in the first start, {second} in the second")
+            print_start(target.start, terminal)
+        if target.second is not None:
+            terminal.print("  second start:")
+            print_caches(target.second, terminal)
+        terminal.print()
+
+
+def _verdict(target: WarmTarget) -> str:
+    if target.state is not WarmState.COMPILED_AGAIN:
+        return _STATES[target.state]
+    lost = target.second.lost if target.second is not None else ()
+    functions = {(row.location, row.function) for row in lost}
+    if not functions:
+        return "not cached: the backend keeps no cache"
+    return f"not warm: the second start compiled {format_count(len(functions), 'function')} again"
+
+
+def warm_as_json(outcome: WarmOutcome) -> str:
+    """Both starts of each target."""
+    targets = [
+        {
+            "path": target.report.target.path,
+            "name": target.report.target.name or "__main__",
+            "line": target.report.target.line,
+            "torch": target.report.versions.torch,
+            "state": target.state.value,
+            "first": summary_data(target.first),
+            "second": summary_data(target.second),
+            "start": start_data(target.start),
+            "restart": start_data(target.restart),
+            "failures": plain(target.report.failures),
+        }
+        for target in outcome.targets
+    ]
+    return json.dumps({"schema": 1, "targets": targets, "problems": plain(outcome.check.problems)}, indent=2)
+
+
+def summary_data(summary: CacheSummary | None) -> dict[str, Any] | None:
+    """A summary as JSON values, with its causes as sentences, too."""
+    if summary is None:
+        return None
+    data: dict[str, Any] = plain(summary)
+    for row, result in zip(data["results"], summary.results, strict=True):
+        row["compile_id"] = None if result.compile_id is None else str(result.compile_id)
+        for cause_data, cause in zip(row["causes"], result.causes, strict=True):
+            cause_data["changes"] = [
+                change_data | {"text": change.text}
+                for change_data, change in zip(cause_data["changes"], cause.changes, strict=True)
+            ]
+    return data
+
+
+def start_data(picture: StartPicture | None) -> dict[str, Any] | None:
+    """A start as JSON values."""
+    return None if picture is None else {**plain(picture), "seconds": picture.seconds}
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, enumerations and tuples as JSON values."""
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value

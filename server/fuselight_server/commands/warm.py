@@ -1,0 +1,152 @@
+"""Which compiles a second start of the targets does again: two processes that share only a fresh cache folder.
+
+Invariant: both starts run the program as it is, without a setting that changes a cache key. The folder and the logs are
+removed afterwards; what they said is in the outcome.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.shared.owned_folders import owned_folder
+from fuselight.shared.protocol import LoggedStartRequest
+from fuselight_server.commands.findings import without_ignored
+from fuselight_server.commands.targets import report_each
+from fuselight_server.jobs.caches.findings import cache_findings
+from fuselight_server.jobs.caches.starts import start_pictures
+from fuselight_server.jobs.caches.summary import summarize
+from fuselight_server.jobs.trace_log.files import LogError
+from fuselight_server.jobs.trace_log.reader import read_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.shared.report import Report
+    from fuselight_server.base.cancellation import CancelToken
+    from fuselight_server.base.finding import Finding
+    from fuselight_server.commands.options import CommandOptions
+    from fuselight_server.commands.outcome import CheckOutcome
+    from fuselight_server.commands.targets import TargetRun
+    from fuselight_server.jobs.caches.model import CacheSummary, StartPicture
+    from fuselight_server.jobs.trace_log.model import LoggedJob
+
+STARTS = ("first start", "second start")
+
+
+class WarmState(Enum):
+    """What the second start of a target did."""
+
+    WARM = "warm"
+    COMPILED_AGAIN = "compiled_again"
+    NOTHING_COMPILED = "nothing_compiled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class WarmTarget:
+    """Both starts of one target."""
+
+    report: Report
+    """Of the second start, or of the first one if that failed."""
+    state: WarmState
+    first: CacheSummary | None
+    second: CacheSummary | None
+    """Its misses are compared with the first start."""
+    start: StartPicture | None
+    restart: StartPicture | None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass
+class WarmOutcome:
+    """The targets, and what the command could not do."""
+
+    check: CheckOutcome
+    targets: list[WarmTarget] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Those of all targets, by place."""
+        rows = [finding for target in self.targets for finding in target.findings]
+        return sorted(rows, key=lambda row: (row.span.path, row.span.start, row.code))
+
+    @property
+    def exit_code(self) -> int:
+        """0: every second start was warm; 1: something was compiled again; 2: a target could not be started twice."""
+        if (
+            self.check.problems
+            or not self.targets
+            or any(target.state is WarmState.FAILED for target in self.targets)
+        ):
+            return 2
+        return int(any(target.state is WarmState.COMPILED_AGAIN for target in self.targets))
+
+
+async def warm(options: CommandOptions, show: Callable[[str], None], token: CancelToken) -> WarmOutcome:
+    """Start each target twice. Raises asyncio.CancelledError once the token is canceled."""
+    targets: list[WarmTarget] = []
+
+    async def start_twice(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        targets.append(await warm_target(target_run, outcome))
+        return targets[-1].report
+
+    return WarmOutcome(await report_each(options, show, token, start_twice), targets)
+
+
+async def warm_target(target_run: TargetRun, outcome: CheckOutcome) -> WarmTarget:
+    """Start one target twice, with an empty cache and then with what the first start left in it."""
+    with owned_folder("warm") as folder:
+        logs = [Path(folder) / name.replace(" ", "_") for name in STARTS]
+        for name, log in zip(STARTS, logs, strict=True):
+            log.mkdir()
+            report = await _start(target_run, name, log, Path(folder) / "caches")
+            if report.failures:
+                return WarmTarget(report, WarmState.FAILED, None, None, None, None)
+        return _compared(report, [_job(log, name) for name, log in zip(STARTS, logs, strict=True)], outcome)
+
+
+async def _start(target_run: TargetRun, name: str, log: Path, cache: Path) -> Report:
+    request = target_run.request.of_kind(LoggedStartRequest, log=str(log), cache=str(cache))
+    shown = dataclasses.replace(target_run, show=lambda text: target_run.show(f"{name}: {text}"))
+    return await shown.report(request)
+
+
+def _job(log: Path, name: str) -> LoggedJob | None:
+    """What a start logged; None if it compiled nothing: torch then writes no log."""
+    try:
+        jobs = read_jobs([str(log)])
+    except LogError:
+        return None
+    return dataclasses.replace(jobs[0], name=f"the {name}") if jobs else None
+
+
+def _compared(report: Report, jobs: list[LoggedJob | None], outcome: CheckOutcome) -> WarmTarget:
+    first, second = jobs
+    if first is None or second is None:
+        return WarmTarget(report, WarmState.NOTHING_COMPILED, None, None, None, None)
+    summary = summarize(second, first, read_line=outcome.sources.line)
+    findings = cache_findings(
+        summary, inputs="second start of a program with a shared cache", torch=report.versions.torch or ""
+    )
+    return WarmTarget(
+        report=report,
+        state=_state(second, summary),
+        first=summarize(first, read_line=outcome.sources.line),
+        second=summary,
+        start=next(iter(start_pictures(first)), None),
+        restart=next(iter(start_pictures(second)), None),
+        findings=without_ignored(tuple(findings), outcome.readings),
+    )
+
+
+def _state(second: LoggedJob, summary: CacheSummary) -> WarmState:
+    if summary.lost:
+        return WarmState.COMPILED_AGAIN
+    if summary.results:
+        return WarmState.WARM
+    has_graphs = any(compiled.graphs for process in second.processes for compiled in process.compiles)
+    return WarmState.COMPILED_AGAIN if has_graphs else WarmState.NOTHING_COMPILED

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+from fuselight_server.base.cancellation import CancelToken
+from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
 from tests.support.trace_logs import artifact, record
 
 SOURCE = """\
@@ -81,3 +84,10 @@ def project(folder: Path, files: dict[str, str]) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "pyproject.toml").touch()
     return folder
+
+
+def open_job(logs: Path, source: Path, **more: Any) -> OpenedJob:
+    """Open logs of one job, without progress."""
+    request = OpenRequest((logs,), (source,))
+    (job,) = asyncio.run(open_jobs(request, lambda _text: None, CancelToken(), **more))
+    return job

@@ -13,13 +13,7 @@ from fuselight_server.base.command_error import CommandError
 from fuselight_server.commands import open as opening
 from fuselight_server.commands.open import OpenedJob, OpenRequest, open_jobs
 from fuselight_server.jobs.reports.mapping import AmbiguousFile, LineState
-from tests.support.job_logs import SOURCE, log_of, project, written
-
-
-def opened(logs: Path, source: Path, **more: object) -> OpenedJob:
-    request = OpenRequest((logs,), (source,))
-    (job,) = asyncio.run(open_jobs(request, lambda _text: None, CancelToken(), **more))  # type: ignore[arg-type]
-    return job
+from tests.support.job_logs import SOURCE, log_of, open_job, project, written
 
 
 def lines_of(job: OpenedJob) -> list[tuple[str, int, str]]:
@@ -28,7 +22,7 @@ def lines_of(job: OpenedJob) -> list[tuple[str, int, str]]:
 
 def test_the_findings_of_a_job_stand_on_local_lines(tmp_path: Path) -> None:
     source = project(tmp_path / "source", {"src/net.py": SOURCE})
-    job = opened(written(tmp_path / "logs", {"a": log_of("/job/src/net.py")}), source)
+    job = open_job(written(tmp_path / "logs", {"a": log_of("/job/src/net.py")}), source)
     assert lines_of(job) == [("net.py", 6, "FL201"), ("net.py", 7, "GB0059")]
     recompiled, broken = job.findings
     assert recompiled.span.path == broken.span.path == str(source / "src/net.py")
@@ -44,7 +38,7 @@ def test_the_findings_of_a_job_stand_on_local_lines(tmp_path: Path) -> None:
 
 def test_a_line_that_has_changed_is_of_the_jobs_source(tmp_path: Path) -> None:
     source = project(tmp_path / "source", {"net.py": SOURCE.replace("print(x)", "log(x)")})
-    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
+    job = open_job(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
     broken = job.findings[-1]
     assert job.state_of(broken) is LineState.CHANGED
     assert broken.message.endswith("Of the job's source: line 7 was `print(x)`, and has changed since.")
@@ -52,7 +46,7 @@ def test_a_line_that_has_changed_is_of_the_jobs_source(tmp_path: Path) -> None:
 
 def test_findings_of_files_that_are_not_here_keep_their_path_in_the_job(tmp_path: Path) -> None:
     source = project(tmp_path / "source", {"other.py": ""})
-    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
+    job = open_job(written(tmp_path / "logs", {"a": log_of("/job/net.py")}), source)
     assert {finding.span.path for finding in job.findings} == {"/job/net.py"}
     assert job.outcome.sources.line("/job/net.py", 7) == "print(x)", "as the log quotes it"
     assert any("/job/net.py" in note and "--source" in note for note in job.notes)
@@ -63,7 +57,7 @@ def test_no_file_is_read_because_a_log_names_it(tmp_path: Path) -> None:
     secret = tmp_path / "net.py"
     secret.write_text("\n" * 6 + "token = 'hunter2'\n")
     for path in (str(secret), f"{source}/../net.py"):
-        job = opened(written(tmp_path / "logs", {"a": log_of(path)}), source)
+        job = open_job(written(tmp_path / "logs", {"a": log_of(path)}), source)
         shown = "".join(f"{finding.message}{job.outcome.sources.line(path, 7)}" for finding in job.findings)
         assert "hunter2" not in shown
 
@@ -76,7 +70,7 @@ def test_each_finding_of_several_ranks_is_there_once_and_names_its_ranks(tmp_pat
         )
         for rank in range(4)
     }
-    job = opened(written(tmp_path / "logs", logs), source)
+    job = open_job(written(tmp_path / "logs", logs), source)
     assert [process.label for process in job.processes] == ["rank 0", "rank 1", "rank 2", "rank 3"]
     assert lines_of(job) == [("net.py", 6, "FL201"), ("net.py", 6, "FL201"), ("net.py", 7, "GB0059")]
     first, second, broken = job.findings
@@ -88,7 +82,7 @@ def test_each_finding_of_several_ranks_is_there_once_and_names_its_ranks(tmp_pat
 def test_a_comment_silences_a_finding_of_a_job(tmp_path: Path) -> None:
     text = SOURCE.replace("print(x)", "print(x)  # fuselight: ignore[GB0059]")
     source = project(tmp_path / "source", {"net.py": text})
-    job = opened(written(tmp_path / "logs", {"a": log_of("/job/net.py", text="print(x)")}), source)
+    job = open_job(written(tmp_path / "logs", {"a": log_of("/job/net.py", text="print(x)")}), source)
     assert [finding.code for finding in job.findings] == ["FL201"]
 
 
@@ -96,16 +90,16 @@ def test_an_ambiguous_file_is_asked_for_once(tmp_path: Path) -> None:
     source = project(tmp_path / "source", {"a/net.py": SOURCE, "b/net.py": SOURCE})
     logs = written(tmp_path / "logs", {"a": log_of("/job/net.py")})
     with pytest.raises(CommandError, match=r"`/job/net.py` of the job may be .*a/net.py.*--source DIR"):
-        opened(logs, source)
+        open_job(logs, source)
     asked: list[AmbiguousFile] = []
 
     async def choose(file: AmbiguousFile) -> str | None:
         asked.append(file)
         return next(path for path in file.candidates if "/b/" in path)
 
-    assert opened(logs, source, choose=choose).findings[0].span.path == str(source / "b/net.py")
+    assert open_job(logs, source, choose=choose).findings[0].span.path == str(source / "b/net.py")
     assert [file.path for file in asked] == ["/job/net.py"]
-    assert opened(logs, source).findings[0].span.path == str(source / "b/net.py"), "the answer is kept"
+    assert open_job(logs, source).findings[0].span.path == str(source / "b/net.py"), "the answer is kept"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +120,7 @@ def test_what_is_no_log_is_refused_with_the_next_step(
     for name, data in files.items():
         (logs / name).write_bytes(data)
     with pytest.raises(CommandError) as error:
-        opened(logs, project(tmp_path / "source", {}))
+        open_job(logs, project(tmp_path / "source", {}))
     assert message in str(error.value)
     assert "TORCH_TRACE" in str(error.value)
 
@@ -134,9 +128,9 @@ def test_what_is_no_log_is_refused_with_the_next_step(
 def test_a_source_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     logs = written(tmp_path / "logs", {"a": log_of("/job/net.py")})
     with pytest.raises(CommandError, match="is no folder"):
-        opened(logs, tmp_path / "absent")
+        open_job(logs, tmp_path / "absent")
     with pytest.raises(CommandError, match="cannot be read"):
-        opened(tmp_path / "absent.log", project(tmp_path / "source", {}))
+        open_job(tmp_path / "absent.log", project(tmp_path / "source", {}))
 
 
 def test_partial_results_come_while_the_logs_are_read(
@@ -146,7 +140,7 @@ def test_partial_results_come_while_the_logs_are_read(
     source = project(tmp_path / "source", {"net.py": SOURCE})
     logs = written(tmp_path / "logs", {"a": log_of("/job/net.py"), "b": log_of("/job/net.py", process=8)})
     partial: list[tuple[OpenedJob, ...]] = []
-    job = opened(logs, source, on_partial=partial.append)
+    job = open_job(logs, source, on_partial=partial.append)
     assert partial
     assert all(each.is_partial for (each,) in partial)
     assert lines_of(partial[0][0]) == lines_of(job)

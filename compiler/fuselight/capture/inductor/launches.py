@@ -5,9 +5,7 @@ Invariant: the bytes of a scheduler node are counted at its first launch only.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,11 +14,9 @@ import torch
 
 from fuselight.adapters.virtual_gpu import scheduler_nodes
 from fuselight.capture.dynamo import stacks
+from fuselight.shared import generated_code
 from fuselight.shared.devices import estimate
 from fuselight.shared.report import Device, FusedOperator, Kernel, KernelKind, Stack
-
-_DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
-_QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
 
 
 def read_launch(
@@ -53,8 +49,8 @@ def with_calls(kernels: Sequence[Kernel], wrapper: str) -> list[tuple[Kernel, st
     Launches are looked for outside of the sources, which name themselves, and in the order of the kernels: those of a
     branch, or of a part that is replayed as a CUDA graph, stand in functions of their own above the one that is called.
     """
-    sources, shown = _sources(wrapper), wrapper.splitlines()
-    lines = _QUOTED.sub(lambda text: "\n" * text[0].count("\n"), wrapper).splitlines()
+    sources, shown = generated_code.kernel_sources(wrapper), wrapper.splitlines()
+    lines = generated_code.without_sources(wrapper)
     after: dict[str, int] = {}
     out = []
     for kernel in kernels:
@@ -100,25 +96,3 @@ def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
         ):
             return "tf32"
     return name
-
-
-def _sources(wrapper: str) -> dict[str, str]:
-    """The text of each kernel that the wrapper defines."""
-    sources = {}
-    for match in _DEFINITION.finditer(wrapper):
-        text = _QUOTED.search(wrapper, match.end())
-        if text is not None:
-            sources[match["name"]] = _unescaped(text["text"], raw=bool(text["raw"])).strip("\n")
-    return sources
-
-
-def _unescaped(literal: str, *, raw: bool) -> str:
-    """What Python makes of the text between quotes: a kernel of the user's may have quotes and escapes of its own."""
-    if raw or "\\" not in literal:
-        return literal
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes that Python does not know, which stay as they are
-        try:
-            return str(ast.literal_eval(f"'''{literal}'''"))
-        except (SyntaxError, ValueError):
-            return literal

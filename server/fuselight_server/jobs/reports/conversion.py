@@ -18,6 +18,7 @@ from fuselight.shared.report import (
     Environment,
     Failure,
     Frame,
+    GeneratedGraph,
     Graph,
     Inputs,
     Location,
@@ -37,6 +38,7 @@ from fuselight.shared.report import (
 from fuselight.shared.report.failure import LONGEST
 from fuselight.shared.torch_texts import in_user_words, read_reasons
 from fuselight_server.jobs.reports.guard_reasons import GuardOrigins, read_mismatches
+from fuselight_server.jobs.reports.kernels import read_generated
 from fuselight_server.jobs.reports.mapping import is_of_job, is_torch_file
 from fuselight_server.jobs.trace_log.facts import read_printed_stack
 from fuselight_server.jobs.trace_log.files import LogError
@@ -75,6 +77,7 @@ class _Facts:
     recompiles: list[Recompile] = field(default_factory=list)
     not_compiled: list[NotCompiled] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    generated: list[GeneratedGraph] = field(default_factory=list)
     keys: dict[str, None] = field(default_factory=dict)
     """Texts that the Report refers to."""
 
@@ -102,7 +105,7 @@ class _Conversion:
         return Report(
             versions=self._versions(),
             target=target,
-            tier=Tier.CAPTURE,
+            tier=Tier.KERNELS if facts.generated else Tier.CAPTURE,
             generation=0,
             inputs=Inputs(Rung.TRACE, target.path),
             environment=Environment(variables=dict(self._process.environment)),
@@ -112,6 +115,7 @@ class _Conversion:
             recompiles=tuple(facts.recompiles),
             not_compiled=tuple(facts.not_compiled),
             failures=tuple(facts.failures),
+            generated=tuple(facts.generated),
             problems=self._problems(),
             phases={"compile": round(seconds, 3)} if seconds else {},
             roots=self._files.roots(),
@@ -164,6 +168,7 @@ class _Conversion:
             )
             return
         facts.compiles.append(self._compile(compiled, facts.frames.setdefault(frame, len(facts.frames))))
+        self._add_generated(compiled, frame)
         facts.breaks += [self._break(compiled, frame, item) for item in compiled.breaks]
         if _is_failed(compiled):
             self._add_failed(compiled, frame)
@@ -290,6 +295,15 @@ class _Conversion:
             caller=self._caller(compiled),
             reasons=reasons,
         )
+
+    def _add_generated(self, compiled: log.LoggedCompile, frame: Frame) -> None:
+        facts = self._facts
+        number = len({graph.graph for graph in facts.generated})
+        for graph in read_generated(compiled, number, frame, self._files, self._texts):
+            facts.generated.append(graph)
+            kernels = [kernel.text_key for kernel in graph.kernels]
+            keys = (graph.text_key, graph.aten_key, graph.joint_key, *kernels)
+            facts.keys.update(dict.fromkeys(key for key in keys if key is not None))
 
     def _add_failed(self, compiled: log.LoggedCompile, frame: Frame) -> None:
         """A compile that failed: torch ran the frame in eager mode, or raised the error to the caller."""

@@ -281,6 +281,11 @@ ROOMS = (
         "fuselight.shared base jobs.trace_log",
     ),
     _room(
+        f"{_S}.jobs.comparison",
+        "a job against an earlier one: findings, graphs, kernels, compile times, caches, versions",
+        "fuselight.shared base jobs.caches jobs.trace_log",
+    ),
+    _room(
         f"{_S}.commands",
         "use cases: plain arguments in, data out; the terminal and the editor show it",
         "fuselight.shared base source execution explain fixes jobs",

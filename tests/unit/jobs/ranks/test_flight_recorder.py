@@ -49,7 +49,7 @@ class Calls:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_plain_data_of_each_protocol_is_read(protocol: int) -> None:
-    value = {
+    value: dict[str, Any] = {
         "a": [1, -(2**40), 2.5, None, True],
         "b": ("x", b"y" if protocol > 2 else "y"),
         "c": {},

@@ -1,4 +1,4 @@
-"""The first difference of recorded jobs of two to four ranks, on its line, in its words; none where ranks agree."""
+"""The first difference of recorded jobs of two to four ranks, with its line and its message; none where ranks agree."""
 
 from __future__ import annotations
 
